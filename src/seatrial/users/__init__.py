@@ -1,0 +1,1 @@
+"""The users room."""

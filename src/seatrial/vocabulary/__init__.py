@@ -1,0 +1,1 @@
+"""The words of the house: what every room speaks of. Frozen dataclasses and protocols, standard library only."""

@@ -1,0 +1,195 @@
+"""What was said and done in a trial: tool calls, turns, the transcript."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+Message: TypeAlias = dict[str, Any]
+"""A chat message in the form of chat completions: role, content, and what else the agent put there."""
+
+
+class StopReason(StrEnum):
+    GOAL_MET = "goal_met"
+    USER_STOPPED = "user_stopped"
+    SCRIPT_ENDED = "script_ended"
+    MAX_TURNS = "max_turns"
+    LIMIT = "limit"
+    ERROR = "error"
+
+
+class ErrorKind(StrEnum):
+    """Whose failure an error is. Only `agent` speaks against the agent; the rest are instruments or the set-up."""
+
+    AGENT = "agent"
+    TOOL = "tool"
+    EVALUATOR = "evaluator"
+    SIMULATOR = "simulator"
+    JUDGE = "judge"
+    LIMIT = "limit"
+    CONFIG = "config"
+    INFRA = "infra"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorInfo:
+    """Why something has no answer, and what to do about it."""
+
+    kind: ErrorKind
+    message: str
+    hint: str | None = None
+    turn: int | None = None
+    """Index of the turn in which it happened, counted from 0."""
+    traceback: str | None = None
+    """The foreign traceback, for `--verbose`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool by the agent."""
+
+    name: str
+    arguments: Any = None
+    """A mapping; None when they were not recorded; any other value is kept as it came (a malformed call)."""
+    result: Any = None
+    error: str | None = None
+    id: str | None = None
+    started_ms: float | None = None
+    """Since the trial began."""
+    duration_ms: float | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            raise TypeError(
+                f"a ToolCall was compared with the string {other!r}; use tools_called, the list of names: "
+                f"{other!r} in ctx.tools_called"
+            )
+        if not isinstance(other, ToolCall):
+            return NotImplemented
+        return (self.name, self.arguments, self.result, self.error, self.id) == (
+            other.name,
+            other.arguments,
+            other.result,
+            other.error,
+            other.id,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def args(self) -> Mapping[str, Any] | None:
+        """The arguments when they are a mapping, else None."""
+        return self.arguments if isinstance(self.arguments, Mapping) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that a model took; None where the provider did not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        if self.input_tokens is None and self.output_tokens is None:
+            return None
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+
+def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
+    """The sum of what is known; None when nothing is."""
+    known = [usage for usage in usages if usage is not None]
+    if not known:
+        return None
+    inputs = [usage.input_tokens for usage in known if usage.input_tokens is not None]
+    outputs = [usage.output_tokens for usage in known if usage.output_tokens is not None]
+    return Usage(input_tokens=sum(inputs) if inputs else None, output_tokens=sum(outputs) if outputs else None)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """What an agent may return: its reply and, where it can, the evidence."""
+
+    output: str | None
+    tool_calls: Any = None
+    """A list of ToolCalls, names or mappings; None means not recorded, an empty list means none was called."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+    @property
+    def tools_called(self) -> list[str]:
+        """The names of the tools, in order."""
+        return [
+            call.name if isinstance(call, ToolCall) else call["name"] if isinstance(call, Mapping) else call
+            for call in self.tool_calls or ()
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedTurn:
+    """One user message and everything the agent did until its reply."""
+
+    index: int
+    user: str
+    reply: str | None
+    tool_calls: tuple[ToolCall, ...] | None
+    """None means not recorded; an empty tuple means that none was called."""
+    started_ms: float = 0.0
+    """Since the trial began."""
+    latency_ms: float = 0.0
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    retries: int = 0
+    """How often the agent was asked again after an error of its own."""
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """All turns of a trial, and how it ended."""
+
+    turns: tuple[PlayedTurn, ...]
+    stop_reason: StopReason
+    history: tuple[Message, ...] = ()
+    """Messages that stood before the first turn, a system message included."""
+    state: dict[str, Any] | None = None
+    """The mocks' state at the end; None where no mock ran."""
+    error: ErrorInfo | None = None
+    duration_ms: float = 0.0
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...] | None:
+        """All calls in order; None when the calls of some turn were not recorded."""
+        if len(self.turns) == 1:
+            return self.turns[0].tool_calls
+        calls: list[ToolCall] = []
+        for turn in self.turns:
+            if turn.tool_calls is None:
+                return None
+            calls.extend(turn.tool_calls)
+        return tuple(calls)
+
+    @property
+    def reply(self) -> str:
+        """The last reply; empty when there is none."""
+        return (self.turns[-1].reply or "") if self.turns else ""
+
+    @property
+    def latency_ms(self) -> float | None:
+        """The slowest turn."""
+        return max((turn.latency_ms for turn in self.turns), default=None)
+
+    @property
+    def usage(self) -> Usage | None:
+        return sum_usage(turn.usage for turn in self.turns)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the agent cost; None unless every turn says."""
+        costs = [turn.cost_usd for turn in self.turns]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known and len(known) == len(costs) else None
+
+    @property
+    def goal_met(self) -> bool:
+        return self.stop_reason is StopReason.GOAL_MET

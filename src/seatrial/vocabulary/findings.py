@@ -1,0 +1,159 @@
+"""What evaluators and judges say about a trial."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .conversation import ErrorInfo, Usage
+
+
+class Severity(StrEnum):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One step of an evaluator that makes several."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrajectoryMatch:
+    """How the calls that were made compare with those that were expected."""
+
+    mode: str
+    matched: bool
+    missing_calls: tuple[str, ...] = ()
+    extra_calls: tuple[str, ...] = ()
+    """Calls that the mode does not allow."""
+    ordering_issues: tuple[str, ...] = ()
+    forbidden_calls: tuple[str, ...] = ()
+    other_calls: tuple[str, ...] = ()
+    """Calls that nobody expected, in modes that allow them."""
+    expected: tuple[str, ...] = ()
+    """The expectation in words, one entry each, for people."""
+    actual: tuple[str, ...] = ()
+    """The names of the calls that were made."""
+    diff: tuple[str, ...] = ()
+    """An aligned diff for people: lines that begin with "  ", "- " (missing), "+ " (extra) or "! " (forbidden)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalResult:
+    """What an evaluator says. `EvalResult(passed=…, reasoning=…)` is enough to make one."""
+
+    passed: bool
+    reasoning: str = ""
+    score: float | None = None
+    """0 to 1; 1.0 or 0.0 by `passed` when not given."""
+    checks: tuple[Check, ...] = ()
+    error: ErrorInfo | None = None
+    """Set when there is no answer; then `passed` is False and the trial is errored, not failed."""
+    evaluator: str = ""
+    """Which evaluator spoke; filled in by the runner."""
+    turn: int | None = None
+    """Index of the turn it speaks about; None for the whole trial. Filled in by the runner."""
+    trajectory: TrajectoryMatch | None = None
+
+    def __post_init__(self) -> None:
+        if self.score is None:
+            object.__setattr__(self, "score", 1.0 if self.passed else 0.0)
+        elif not 0.0 <= self.score <= 1.0:
+            raise ValueError(f"score must be between 0 and 1, got {self.score!r}")
+        if self.error is not None and self.passed:
+            raise ValueError("a result with an error cannot have passed")
+
+    @property
+    def details(self) -> str:
+        """The reasoning, by its name in AgenticAssure."""
+        return self.reasoning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricScore:
+    """What a judge gave one metric, for a turn or for the trial."""
+
+    metric: str
+    value: float
+    """On the metric's own scale."""
+    reason: str = ""
+    turn: int | None = None
+    label: str | None = None
+    """In words: critical_fail … excellent, pass or fail."""
+    weight: float | None = None
+    """The share in the overall score, normalised over the trial's metrics; None for metrics outside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeResult:
+    """Whether one statement of `expected_outcomes` is true of the trial."""
+
+    id: str
+    statement: str
+    passed: bool
+    justification: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BehaviourFailure:
+    """Something the judge saw the agent do wrong."""
+
+    category: str
+    severity: Severity
+    label: str
+    explanation: str = ""
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueError:
+    """One behaviour failure, merged over the trials of a scenario."""
+
+    severity: Severity
+    label: str
+    explanation: str
+    examples: tuple[tuple[int, int | None], ...]
+    """(trial index, turn index) of each occurrence, both from 0."""
+
+    @property
+    def occurrences(self) -> int:
+        return len(self.examples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """What our own instruments took: model calls for users and judges."""
+
+    calls: int = 0
+    cached: int = 0
+    """Answers that came from the cache and cost nothing."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    """None when the price of some call is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Everything the judge says of one trial."""
+
+    scores: tuple[MetricScore, ...] = ()
+    outcomes: tuple[OutcomeResult, ...] = ()
+    failures: tuple[BehaviourFailure, ...] = ()
+    overall_score: float | None = None
+    """0 to 100, from the weighted metrics; None without them."""
+    outcomes_unavailable: bool = False
+    """The judge answered but gave no outcome at all, so the overall score decides."""
+    error: ErrorInfo | None = None
+    summary: str = ""
+    details: dict[str, Any] | None = None
+    """Model, votes, what was cut from the prompt: for people who doubt."""

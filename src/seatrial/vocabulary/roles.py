@@ -1,0 +1,218 @@
+"""The parts that others play for the runner: what it may ask of agents, users, tools, evaluators and judges."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from .conversation import Message, ToolCall, Transcript, Usage
+from .findings import EvalResult, Judgement, ModelUse
+from .run import ScenarioEntry
+from .scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnContext:
+    """What an evaluator of a turn sees."""
+
+    user: str = ""
+    reply: str = ""
+    tool_calls: Sequence[ToolCall] | None = ()
+    """None: not recorded."""
+    history: Sequence[Message] = ()
+    """The conversation before this turn's user message."""
+    scenario: Scenario | None = None
+    trial: int = 0
+    turn: int = 0
+
+    @property
+    def tools_called(self) -> list[str]:
+        """The names of the tools, in order; empty when they were not recorded."""
+        return [call.name for call in self.tool_calls or ()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialContext:
+    """What an evaluator of a whole trial sees: the last reply, all calls, and the transcript itself."""
+
+    transcript: Transcript
+    scenario: Scenario | None = None
+    trial: int = 0
+
+    @property
+    def user(self) -> str:
+        return self.transcript.turns[-1].user if self.transcript.turns else ""
+
+    @property
+    def reply(self) -> str:
+        return self.transcript.reply
+
+    @property
+    def tool_calls(self) -> Sequence[ToolCall] | None:
+        return self.transcript.tool_calls
+
+    @property
+    def tools_called(self) -> list[str]:
+        return [call.name for call in self.tool_calls or ()]
+
+    @property
+    def history(self) -> Sequence[Message]:
+        return self.transcript.history
+
+
+Context = TurnContext | TrialContext
+
+
+@runtime_checkable
+class Evaluator(Protocol):
+    """Looks at a turn or a trial and returns an EvalResult. `name` is optional; the class name stands in."""
+
+    async def evaluate(self, ctx: Any) -> EvalResult: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """What a mocked tool gave back: a result, or an error that the agent sees."""
+
+    result: Any = None
+    error: str | None = None
+
+
+class ToolBox(Protocol):
+    """The tools of one trial, answered from mocks; made anew for each trial."""
+
+    @property
+    def state(self) -> dict[str, Any]: ...
+
+    def knows(self, name: str) -> bool:
+        """Whether a call of that name is answered here."""
+        ...
+
+    async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
+        """Answer a call. Raises TrialError when the trial cannot go on (no mock, a bug in a mock)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStart:
+    """What an agent's session is told when a trial begins."""
+
+    trial_id: str
+    scenario: str
+    index: int
+    seed: int
+    tools: ToolBox
+    record: Callable[[ToolCall], None]
+    """Takes the calls that an in-process agent makes through ctx or a wrapped tool."""
+    turn: Callable[[], int]
+    """The index of the turn under way."""
+    elapsed_ms: Callable[[], float]
+    tool_schemas: Sequence[Mapping[str, Any]] = ()
+    timeout_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReply:
+    """What came back from one exchange with the agent."""
+
+    reply: str | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """Calls the agent made by itself; None: not recorded."""
+    requested: tuple[ToolCall, ...] = ()
+    """Calls that Seatrial must answer before the agent goes on."""
+    messages: tuple[Message, ...] = ()
+    """What to append to the conversation, as the agent wrote it; empty: an assistant message with the reply."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+
+class AgentSession(Protocol):
+    """An agent during one trial. Raises AgentFailure for anything that went wrong on its side."""
+
+    async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply: ...
+
+    async def close(self) -> None: ...
+
+
+class Agent(Protocol):
+    """The system under test, reached through an adapter."""
+
+    name: str
+    answers_own_tools: bool
+    """False where Seatrial must answer the tool calls (endpoint, command)."""
+    keeps_conversation: bool
+    """False for a function that takes only the latest text: it cannot be given several turns."""
+
+    def open(self, start: TrialStart) -> AgentSession: ...
+
+    async def close(self) -> None:
+        """End what the whole run shared."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMove:
+    """What the user does next: says something, or stops."""
+
+    message: str | None = None
+    goal_met: bool = False
+    stop: bool = False
+    use: ModelUse | None = None
+    """What making the move took, for a simulated user."""
+
+
+class UserPart(Protocol):
+    """The user's side of one trial."""
+
+    async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
+        """The next move, given the visible (user, reply) pairs so far. Raises TrialError(simulator)."""
+        ...
+
+
+class TrialJudge(Protocol):
+    """Metrics, outcomes and behaviour failures of a trial, asked for in one go."""
+
+    async def judge(self, ctx: TrialContext) -> tuple[Judgement, ModelUse]: ...
+
+
+Hook = Callable[[Any], Any | Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedScenario:
+    """A scenario ready to be played: finished objects, nothing left to look up."""
+
+    entry: ScenarioEntry
+    scenario: Scenario
+    agent: Agent
+    make_user: Callable[[int, int], UserPart]
+    """(trial index, seed) -> the user's side of that trial."""
+    make_tools: Callable[[str, int], ToolBox]
+    """(trial id, seed) -> the tools of that trial."""
+    turn_evaluators: tuple[tuple[Evaluator, ...], ...] = ()
+    """By turn; turns beyond have none."""
+    trial_evaluators: tuple[Evaluator, ...] = ()
+    judge: TrialJudge | None = None
+    history: tuple[Message, ...] = ()
+    reply_required: tuple[bool, ...] | None = None
+    """By scripted turn; None (a simulated user): every turn needs a reply."""
+    max_turns: int = 8
+    timeout_seconds: float = 30.0
+    trial_timeout_seconds: float = 600.0
+    retries: int = 0
+    setup: tuple[Hook, ...] = ()
+    teardown: tuple[Hook, ...] = ()
+    tool_schemas: tuple[Mapping[str, Any], ...] = ()
+    answers_tools: bool = False
+    """Seatrial answers at least some tool calls, so calls through ctx are evidence."""
+
+
+@dataclass(slots=True)
+class HookContext:
+    """What setup and teardown functions get."""
+
+    scenario: Scenario
+    trial_id: str
+    index: int
+    seed: int
+    state: dict[str, Any] = field(default_factory=dict)
+    """The mocks' state: a setup may fill it, a teardown sees how it ended."""

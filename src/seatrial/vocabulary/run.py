@@ -1,0 +1,240 @@
+"""What a run keeps: the scenarios it planned, the trials it played, and the verdicts that follow from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from .conversation import ErrorInfo, ErrorKind, Transcript
+from .findings import EvalResult, Judgement, MetricScore, ModelUse, Severity, UniqueError
+
+
+class Status(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    ERRORED = "errored"
+    INCONCLUSIVE = "inconclusive"
+    NOT_RUN = "not_run"
+
+
+class RunState(StrEnum):
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+class ScenarioKey(NamedTuple):
+    """A scenario's identity in a run and across runs."""
+
+    suite: str
+    name: str
+    agent: str = ""
+    """Set where several agents run side by side."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} [{self.agent}]" if self.agent else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """The rules that turn a scenario's trials into its verdict; stored with the run when it starts."""
+
+    threshold: float = 1.0
+    pass_rate: float | None = None
+    confidence: float | None = None
+    metric_thresholds: Mapping[str, float] | None = None
+    fail_on_error_severity: Severity | None = None
+    """None: behaviour failures are not looked for."""
+    pass_threshold: float = 75.0
+    must_pass: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioEntry:
+    """What a run keeps of a scenario."""
+
+    key: ScenarioKey
+    position: int
+    """Its place in the selection, from 0: the order of reports."""
+    fingerprint: str
+    """A hash of everything that decides the verdict."""
+    trials: int
+    """How many are planned; with `auto`, the most that may be needed."""
+    sequential: Mapping[str, float] | None = None
+    """The settings of the sequential test where `trials: auto`."""
+    gates: Gates = Gates()
+    tags: tuple[str, ...] = ()
+    skip: str | None = None
+    xfail: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One conversation of one scenario with one agent, played and judged."""
+
+    key: ScenarioKey
+    index: int
+    """From 0; shown as trial-1 and so on."""
+    status: Status
+    failure_reasons: tuple[str, ...] = ()
+    error: ErrorInfo | None = None
+    transcript: Transcript
+    results: tuple[EvalResult, ...] = ()
+    judgement: Judgement | None = None
+    instruments: ModelUse | None = None
+    """What simulated user and judge took."""
+    seed: int = 0
+    started_at: datetime
+    duration_ms: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return f"trial-{self.index + 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSummary:
+    """A trial without its bodies: what verdicts and lists are made from."""
+
+    key: ScenarioKey
+    index: int
+    status: Status
+    failure_reasons: tuple[str, ...] = ()
+    error_kind: ErrorKind | None = None
+    error_message: str | None = None
+    stop_reason: str = ""
+    turns: int = 0
+    trajectory_matched: bool | None = None
+    """None where no trajectory was expected."""
+    scores: tuple[MetricScore, ...] = ()
+    """Without their reasons."""
+    overall_score: float | None = None
+    failures: tuple[tuple[str, str, str, int | None], ...] = ()
+    """Behaviour failures as (severity, label, explanation, turn)."""
+    latency_ms: float | None = None
+    """The slowest turn."""
+    median_latency_ms: float | None = None
+    """The median turn, as comparison uses it."""
+    tokens: int | None = None
+    cost_usd: float | None = None
+    instruments: ModelUse | None = None
+    started_at: datetime
+    duration_ms: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return f"trial-{self.index + 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was decided, and why."""
+
+    status: Status
+    failure_reasons: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.status is Status.PASSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioOutcome:
+    """A scenario's verdict with the numbers it follows from."""
+
+    entry: ScenarioEntry
+    verdict: Verdict
+    passed: int = 0
+    failed: int = 0
+    errored: int = 0
+    not_run: int = 0
+    interval: Interval | None = None
+    """Of the pass rate, over the trials that passed or failed; None when none did."""
+    metric_averages: Mapping[str, float] | None = None
+    unique_errors: tuple[UniqueError, ...] = ()
+    overall_score: float | None = None
+    """Mean over the trials that have one."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know although it does not change the verdict, such as errors that were tolerated."""
+    skipped: bool = False
+
+    @property
+    def played(self) -> int:
+        return self.passed + self.failed + self.errored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGates:
+    """The rules that turn scenarios into the run's verdict."""
+
+    cases_pass_threshold: float | None = None
+    metrics_pass_threshold: float = 80.0
+    groups: tuple[Mapping[str, Any], ...] = ()
+    """Each: name, tags, threshold, must_pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The aggregates that are recorded with a run."""
+
+    total_executions: int = 0
+    passed_count: int = 0
+    failed_count: int = 0
+    error_count: int = 0
+    not_run_count: int = 0
+    cases_pass_rate_pct: float | None = None
+    cases_pass_threshold: float | None = None
+    cases_passed: bool | None = None
+    weighted_metrics_score_pct: float | None = None
+    metrics_pass_threshold: float | None = None
+    metrics_passed: bool | None = None
+    latency_avg_ms: float | None = None
+    latency_p50_ms: float | None = None
+    latency_p95_ms: float | None = None
+    """None under 20 trials."""
+    latency_max_ms: float | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    model_calls: int = 0
+    cache_hits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """A run's verdict with the numbers it follows from."""
+
+    verdict: Verdict
+    scenarios: tuple[ScenarioOutcome, ...]
+    totals: Totals = Totals()
+    groups: tuple[tuple[str, Verdict], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a selection of scenarios."""
+
+    id: str
+    name: str
+    state: RunState = RunState.RUNNING
+    started_at: datetime
+    finished_at: datetime | None = None
+    seed: int = 0
+    gates: RunGates = RunGates()
+    config: Mapping[str, Any] | None = None
+    """Everything that was set, redacted: paths, selection, agents, models, flags."""
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    versions: Mapping[str, str] | None = None
+    parent: str | None = None
+    """The run whose transcripts were judged again, for a regrade."""
+    replayed: bool = False
+    """Its trials are recordings, so they are not independent."""

@@ -1,0 +1,237 @@
+"""What is tested, as a user writes it down: in YAML by key, in Python by keyword."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from .conversation import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """A question for the judge: does this follow the rubric?"""
+
+    rubric: str
+    model: str | None = None
+    votes: int = 1
+    timeout: float = 30.0
+    retries: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolArgs:
+    """An entry of `tool_calls_args`."""
+
+    tool: str
+    args: Mapping[str, Any] | None = None
+    mode: Literal["subset", "exact"] = "subset"
+    calls: Literal["any", "first", "all"] = "any"
+    judge: Judge | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """What must be true of a turn, or of the whole trial (last reply, all calls)."""
+
+    reply_contains_any: Sequence[str] = ()
+    reply_contains_all: Sequence[str] = ()
+    reply_matches_any: Sequence[str] = ()
+    reply_matches_all: Sequence[str] = ()
+    reply_excludes: Sequence[str] = ()
+    tool_calls_include: Sequence[str] = ()
+    tool_calls_exclude: Sequence[str] = ()
+    tool_calls_ordered: bool = False
+    tool_calls_args: Sequence[ToolArgs] = ()
+    judge: Judge | None = None
+    evaluators: Sequence[Any] = ()
+    """Python only: evaluator objects, or functions marked with @evaluator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCall:
+    """An entry of a trajectory: one call, or alternatives, and how often."""
+
+    name: str | None = None
+    args: Mapping[str, Any] | None = None
+    arg_match: Literal["partial", "exact", "ignore"] | None = None
+    """None: partial when args are given, else ignore."""
+    count: int | None = None
+    min: int | None = None
+    max: int | None = None
+    optional: bool = False
+    any_of: Sequence["ExpectedCall"] = ()
+
+
+TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrajectorySpec:
+    mode: TrajectoryMode = "in_order"
+    expected: Sequence[ExpectedCall] = ()
+    forbidden: Sequence[ExpectedCall] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A scripted user message and what must be true after the agent's reply."""
+
+    user: str
+    expect: Expect | None = None
+    trajectory: TrajectorySpec | None = None
+    reply: Literal["required", "optional"] = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A simulated user."""
+
+    profile: str = ""
+    goal: str
+    knowledge: Sequence[str] = ()
+    first_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSpec:
+    """Assertions on what a trial may take. Over the limit is failed; unknown is errored."""
+
+    latency_ms: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+    tool_calls: int | None = None
+    turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSpec:
+    """The pass rate that must be shown, and how sure one must be."""
+
+    pass_rate: float
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricChoice:
+    """A metric in a `metrics:` list: a known name, or a definition of one's own."""
+
+    name: str
+    weight: float | None = None
+    scale: Literal["0-5", "1-5", "binary"] | None = None
+    scope: Literal["turn", "trial"] | None = None
+    rubric: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """Which model plays which role."""
+
+    judge: str | None = None
+    user: str | None = None
+    dedup: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Keys that may stand in `suite.config` as the default and in a scenario as its own. None: not given."""
+
+    mocks: Mapping[str, Any] | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    unmocked_tools: Literal["error", "passthrough"] | None = None
+    trials: int | Literal["auto"] | None = None
+    threshold: float | None = None
+    gate: GateSpec | None = None
+    max_turns: int | None = None
+    timeout_seconds: float | None = None
+    trial_timeout_seconds: float | None = None
+    retries: int | None = None
+    limits: LimitSpec | None = None
+    metrics: Sequence[MetricChoice] | None = None
+    thresholds: Mapping[str, float] | None = None
+    pass_threshold: float | None = None
+    failures: bool | None = None
+    fail_on_error_severity: Literal["low", "medium", "high", "critical"] | None = None
+    models: Models | None = None
+    setup: Any = None
+    """`pkg.mod:fn` or a function, called with ctx before each trial."""
+    teardown: Any = None
+
+
+SHARED_KEYS = tuple(field.name for field in fields(Settings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario(Settings):
+    """What is tested: the user's side, the mocked tools, the expectations, the gates."""
+
+    name: str
+    description: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] | None = None
+    input: str | None = None
+    turns: Sequence[Turn] = ()
+    user: Any = None
+    """A User, `pkg.mod:function`, or a function."""
+    history: Sequence[Message] = ()
+    system: str | None = None
+    examples: Sequence[Mapping[str, Any]] = ()
+    skip: str | None = None
+    xfail: str | None = None
+    expected_output: str | None = None
+    expected_tools: Sequence[str] | None = None
+    expected_tool_args: Mapping[str, Mapping[str, Any]] | None = None
+    scorers: Sequence[Any] | None = None
+    expect: Expect | None = None
+    trajectory: TrajectorySpec | None = None
+    expected_state: Mapping[str, Any] | None = None
+    expected_outcomes: Sequence[str] = ()
+    must_pass: bool = False
+    source: str | None = None
+    """file:line where it was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteConfig(Settings):
+    """Defaults for every scenario of the suite, and how the run goes about it."""
+
+    default_scorers: Sequence[Any] | None = None
+    cases_pass_threshold: float | None = None
+    metrics_pass_threshold: float | None = None
+    concurrency: int | None = None
+    rpm: float | None = None
+    budget: float | None = None
+    fail_fast: bool | None = None
+    seed: int | None = None
+    isolation: Literal["thread", "process"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A gate over the scenarios that carry one of the tags; it can fail a run, never save it."""
+
+    name: str
+    tags: Sequence[str] = ()
+    threshold: float = 1.0
+    must_pass: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A file or folder of scenarios with shared settings."""
+
+    name: str
+    scenarios: Sequence[Scenario] = ()
+    description: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] | None = None
+    agent: Any = None
+    """A spec as in files, or a Python object."""
+    agents: Mapping[str, Any] | None = None
+    config: SuiteConfig = SuiteConfig()
+    reports: Sequence[str] = ()
+    evaluators: Sequence[str] = ()
+    groups: Sequence[Group] = ()
+    baseline: str | None = None
+    setup: Any = None
+    teardown: Any = None
+    source: str | None = None
