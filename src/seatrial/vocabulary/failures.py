@@ -1,6 +1,7 @@
 """The two ways in which a trial ends early, raised by whoever notices and caught where the trial is run."""
 
 from seatrial.errors import SeatrialError
+
 from .conversation import ErrorInfo, ErrorKind
 
 

@@ -1,12 +1,12 @@
 """The parts that others play for the runner: what it may ask of agents, users, tools, evaluators and judges."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from .conversation import Message, ToolCall, Transcript, Usage
 from .findings import EvalResult, Judgement, ModelUse
-from .run import ScenarioEntry
+from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Scenario
 
 
@@ -216,3 +216,19 @@ class HookContext:
     seed: int
     state: dict[str, Any] = field(default_factory=dict)
     """The mocks' state: a setup may fill it, a teardown sees how it ended."""
+
+
+class RunRecord(Protocol):
+    """A run as it can be read back: what reports and pages are made from."""
+
+    @property
+    def run(self) -> Run: ...
+
+    @property
+    def outcome(self) -> RunOutcome:
+        """The verdicts, derived from the stored rows."""
+        ...
+
+    def trials(self, key: ScenarioKey) -> Iterator[Trial]:
+        """The trials of one scenario with their bodies, in index order, one at a time."""
+        ...
