@@ -1,0 +1,134 @@
+"""Mocks that are Python functions: finding them, calling them, and telling their bugs from their answers."""
+
+import inspect
+import traceback
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+from seatrial.errors import ToolError, UsageError
+from seatrial.vocabulary.conversation import ErrorKind
+from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.roles import ToolAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockContext:
+    """What a Python mock is told about the call it answers."""
+
+    tool: str
+    call_index: int
+    """How often this tool was called before in this trial."""
+    turn_index: int
+    trial_id: str
+    seed: int
+    """The trial's seed, for mocks that want chance which can be repeated."""
+    state: dict[str, Any]
+    """Shared by all mocks of the trial, and by no other trial."""
+
+
+def find_function(target: Any, *, where: str) -> Callable[..., Any]:
+    """The function that `pkg.mod:name` names, or the function itself; it must take (args, ctx)."""
+    function: Callable[..., Any] = _import_target(target, where=where) if isinstance(target, str) else target
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return function  # written in C without a signature: only calling it can tell
+    try:
+        signature.bind({}, None)
+    except TypeError as error:
+        shown = f"{_name(function)}{signature}"
+        raise UsageError(f"{where}: {shown} cannot be called with (args, ctx): {error}.") from None
+    return function
+
+
+def _import_target(target: str, *, where: str) -> Callable[..., Any]:
+    module_name, _, path = target.partition(":")
+    try:
+        found: Any = import_module(module_name)
+    except (Exception, SystemExit) as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{where}: cannot import {module_name!r} for the mock {target!r}. {cause}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{where}: {module_name!r} has no {path!r} for the mock {target!r}.")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{where}: {target!r} is {found!r}, no function. A mock is called with (args, ctx).")
+    return cast("Callable[..., Any]", found)
+
+
+async def answer_by_function(function: Callable[..., Any], arguments: Any, ctx: MockContext) -> ToolAnswer:
+    """What the function returns, or its ToolError as the tool's error. Any other exception is a bug in the mock."""
+    import asyncio
+
+    try:
+        if inspect.iscoroutinefunction(function):
+            result = await function(arguments, ctx)
+        else:
+            result = await _call_in_thread(function, arguments, ctx)
+            if inspect.isawaitable(result):
+                result = await result
+        # A copy, since the mock may hand out something that it keeps in its state.
+        return ToolAnswer(result=deepcopy(result))
+    except ToolError as error:
+        return ToolAnswer(error=str(error))
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _bug(function, error, ctx) from error
+    except (Exception, SystemExit) as error:
+        raise _bug(function, error, ctx) from error
+
+
+async def _call_in_thread(function: Callable[..., Any], arguments: Any, ctx: MockContext) -> Any:
+    """Call it in a daemon thread of its own: a mock that blocks neither stops the loop nor keeps the process alive."""
+    import asyncio
+    import contextvars
+    import threading
+
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result((result, error))
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function, arguments, ctx)
+        except BaseException as raised:  # whatever it raises belongs to the trial, not to this thread
+            error = raised
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            pass  # the loop was closed meanwhile: the trial timed out, and nobody waits for this answer
+
+    context = contextvars.copy_context()
+    threading.Thread(target=work, name=f"seatrial mock {ctx.tool}", daemon=True).start()
+    result, error = await done
+    if error is not None:
+        raise error if isinstance(error, Exception | SystemExit) else RuntimeError(repr(error)) from error
+    return result
+
+
+def _bug(function: Callable[..., Any], error: BaseException, ctx: MockContext) -> TrialError:
+    frames = traceback.extract_tb(error.__traceback__)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+    place = next(iter((own or frames)[-1:]), None)
+    where = f" at {place.filename}:{place.lineno}" if place is not None else ""
+    return TrialError(
+        ErrorKind.TOOL,
+        f"the mock of {ctx.tool!r}, {_name(function)}, raised {type(error).__name__}: {error}{where}",
+        hint="an error that the agent should see is raised as seatrial.ToolError",
+        traceback="".join(traceback.format_exception(error)),
+    )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
