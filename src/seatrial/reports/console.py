@@ -1,0 +1,150 @@
+"""The report for people at a terminal: what passed, what did not and why, and the command to look closer."""
+
+import shlex
+from collections.abc import Iterable
+from typing import TextIO
+
+from seatrial.vocabulary.roles import RunRecord
+from seatrial.vocabulary.run import RunOutcome, RunState, ScenarioOutcome, Status, Trial
+
+from .conversation import converse
+from .explain import explain, explain_error, measures_of, summarise
+from .paper import Paper
+from .phrases import VERDICT_WORDS, aside, failing, gates_of, run_facts, share, tally_line, trials_of, verdict_line
+from .visible import cut, one_line
+
+PASSING_SHOWN = 30
+FAILING_SHOWN = 50
+TRIALS_SHOWN = 10
+TEXT_LIMIT = 2_000
+
+
+def print_run(record: RunRecord, stream: TextIO, *, verbose: bool = False, colour: bool | None = None) -> None:
+    """Write the whole report; scenario by scenario, so that memory does not grow with the run."""
+    _Console(record, Paper(stream, colour=colour), verbose=verbose).print()
+
+
+class _Console:
+    def __init__(self, record: RunRecord, paper: Paper, *, verbose: bool) -> None:
+        self._record = record
+        self._paper = paper
+        self._verbose = verbose
+
+    def print(self) -> None:
+        outcome = self._record.outcome
+        self._print_scenarios(outcome.scenarios)
+        for name, verdict in outcome.groups:
+            reasons = "; ".join(verdict.failure_reasons)
+            text = f"group {one_line(name)}: {VERDICT_WORDS[verdict.status]}"
+            self._paper.line(f"{text}  {reasons}" if reasons else text, mark=verdict.status)
+        for gate in gates_of(outcome.totals):
+            self._paper.line(gate.text)
+        self._print_verdict(outcome)
+        self._print_failures(failing(outcome))
+
+    def _print_scenarios(self, outcomes: Iterable[ScenarioOutcome]) -> None:
+        suites = {one.entry.key.suite for one in self._record.outcome.scenarios}
+        suite = None
+        shown = dict.fromkeys((True, False), 0)
+        limits = {True: PASSING_SHOWN, False: FAILING_SHOWN}
+        for outcome in outcomes:
+            good = outcome.verdict.passed or aside(outcome) is not None
+            shown[good] += 1
+            if shown[good] > limits[good] and not self._verbose:
+                continue
+            if len(suites) > 1 and outcome.entry.key.suite != suite:
+                suite = outcome.entry.key.suite
+                self._paper.line(one_line(suite), style="bold")
+            self._print_scenario(outcome)
+        if not self._verbose:
+            self._print_rest(shown[True] - PASSING_SHOWN, "passed")
+            self._print_rest(shown[False] - FAILING_SHOWN, "did not pass")
+
+    def _print_rest(self, count: int, words: str) -> None:
+        if count > 0:
+            self._paper.line(f"… {count:,} more {words}", style="dim")
+
+    def _print_scenario(self, outcome: ScenarioOutcome) -> None:
+        name = one_line(outcome.entry.key.label)
+        reason = aside(outcome)
+        if reason is not None:
+            self._paper.line(f"{name}  {one_line(reason)}", mark=Status.NOT_RUN)
+            if self._verbose and not outcome.skipped:
+                self._print_trials(outcome, name)
+            return
+        if trials_of(outcome) == 1 and outcome.played == 1:
+            self._print_only_trial(outcome, name)
+        else:
+            self._paper.line(f"{name}  {share(outcome)}", mark=outcome.verdict.status)
+            self._print_trials(outcome, name)
+        self._print_findings(outcome)
+
+    def _print_only_trial(self, outcome: ScenarioOutcome, name: str) -> None:
+        for trial in self._record.trials(outcome.entry.key):
+            self._paper.line(f"{name}  {cut(summarise(trial), TEXT_LIMIT)}", mark=outcome.verdict.status)
+            self._print_reasons(trial, indent=4)
+
+    def _print_trials(self, outcome: ScenarioOutcome, name: str) -> None:
+        shown = dict.fromkeys(Status, 0)
+        for trial in self._record.trials(outcome.entry.key):
+            shown[trial.status] += 1
+            if shown[trial.status] > TRIALS_SHOWN and not self._verbose:
+                continue
+            self._paper.line(f"{trial.id} {cut(summarise(trial), TEXT_LIMIT)}", indent=2, mark=trial.status)
+            self._print_reasons(trial, indent=6)
+        for status, count in shown.items():
+            if count > TRIALS_SHOWN and not self._verbose:
+                self._paper.line(f"… {count - TRIALS_SHOWN:,} more trials {status}", indent=2, style="dim")
+
+    def _print_reasons(self, trial: Trial, *, indent: int) -> None:
+        if trial.status is not Status.PASSED:
+            for reason in explain(trial):
+                self._paper.line(cut(reason, TEXT_LIMIT), indent=indent)
+        if self._verbose:
+            for depth, text in converse(trial):
+                self._paper.line(text, indent=indent + 2 * depth)
+
+    def _print_findings(self, outcome: ScenarioOutcome) -> None:
+        measures = "   ".join(one_line(measure.text) for measure in measures_of(outcome))
+        if measures:
+            self._paper.line(measures, indent=2)
+        if outcome.unique_errors:
+            self._paper.line("Unique errors:", indent=2)
+        for error in outcome.unique_errors:
+            for text in explain_error(error):
+                self._paper.line(cut(text, TEXT_LIMIT), indent=4)
+        if not outcome.verdict.passed and not outcome.failed and not outcome.errored:
+            # No trial explains it: an unexpected pass, a gate that more trials would decide, nothing run.
+            for reason in outcome.verdict.failure_reasons:
+                self._paper.line(cut(reason, TEXT_LIMIT), indent=4)
+        for note in outcome.notes:
+            self._paper.line(f"note: {note}", indent=2)
+
+    def _print_verdict(self, outcome: RunOutcome) -> None:
+        run = self._record.run
+        self._paper.line(tally_line(outcome))
+        self._paper.line(verdict_line(outcome), style="green" if outcome.verdict.passed else "red")
+        self._paper.line(run_facts(run, outcome.totals), style="dim")
+        if run.state is RunState.INTERRUPTED:
+            self._paper.line(f"interrupted; what was played is kept: seatrial run --resume {shlex.quote(run.id)}")
+
+    def _print_failures(self, outcomes: list[ScenarioOutcome]) -> None:
+        if not outcomes:
+            return
+        self._paper.line()
+        self._paper.line("Failures, worst first:", style="bold")
+        limit = len(outcomes) if self._verbose else FAILING_SHOWN
+        run = shlex.quote(one_line(self._record.run.id))
+        for outcome in outcomes[:limit]:
+            reasons = "; ".join(outcome.verdict.failure_reasons) or outcome.verdict.status.replace("_", " ")
+            name = one_line(outcome.entry.key.label)
+            self._paper.line(f"{name}: {cut(reasons, TEXT_LIMIT)}", indent=2, mark=outcome.verdict.status)
+            self._paper.line(f"seatrial show {run} {_quoted(one_line(outcome.entry.key.name))}", indent=6)
+        if len(outcomes) > limit:
+            self._paper.line(f"… {len(outcomes) - limit:,} more: seatrial show {run}", indent=2)
+
+
+def _quoted(name: str) -> str:
+    """The name in quotes, needed or not, so that every command looks the same."""
+    quoted = shlex.quote(name)
+    return quoted if quoted.startswith("'") else f"'{quoted}'"

@@ -1,0 +1,104 @@
+"""A trial's conversation in lines: who said what, which tools were called, what every check and metric said."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall
+from seatrial.vocabulary.findings import EvalResult, MetricScore
+from seatrial.vocabulary.run import Trial
+
+from .json_form import plain
+from .phrases import duration, number
+from .visible import cut
+
+Line = tuple[int, str]
+"""Depth and text."""
+TEXT_LIMIT = 100_000
+
+
+def converse(trial: Trial) -> Iterator[Line]:
+    """The whole trial in lines: turns with their tool calls, scores and checks, then what concerns all of it."""
+    for message in trial.transcript.history:
+        yield 0, cut(f"before: {compact(message)}", TEXT_LIMIT)
+    for turn in trial.transcript.turns:
+        yield from _converse_turn(turn)
+        yield from _findings(trial, turn.index, depth=1)
+    yield from _findings(trial, None, depth=0)
+    yield from _judged(trial)
+    if trial.error is not None and trial.error.traceback:
+        yield 0, cut(trial.error.traceback.rstrip(), TEXT_LIMIT)
+
+
+def compact(value: Any) -> str:
+    """The value as JSON on one line, with its letters as they are."""
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def describe_call(call: ToolCall) -> str:
+    """`create_booking({"time": "10am"}) -> {"id": 1}`, or the error after `!!`."""
+    arguments = "?" if call.arguments is None else compact(call.arguments)
+    took = f"  ({duration(call.duration_ms)})" if call.duration_ms is not None else ""
+    if call.error is not None:
+        return f"{call.name}({arguments}) !! {call.error}{took}"
+    return f"{call.name}({arguments}) -> {compact(call.result)}{took}"
+
+
+def _converse_turn(turn: PlayedTurn) -> Iterator[Line]:
+    retries = f", {turn.retries} retries" if turn.retries else ""
+    yield 0, f"turn {turn.index + 1} ({duration(turn.latency_ms)}{retries})"
+    yield 1, cut(f"user: {turn.user}", TEXT_LIMIT)
+    if turn.tool_calls is None:
+        yield 1, "tool calls: not recorded"
+    for call in turn.tool_calls or ():
+        yield 1, cut(f"tool: {describe_call(call)}", TEXT_LIMIT)
+    yield 1, "agent: (no reply)" if turn.reply is None else cut(f"agent: {turn.reply}", TEXT_LIMIT)
+    if turn.error is not None:
+        yield 1, _describe_error(turn.error)
+
+
+def _findings(trial: Trial, turn: int | None, *, depth: int) -> Iterator[Line]:
+    for result in trial.results:
+        if result.turn == turn:
+            yield from ((depth + further, text) for further, text in _describe_result(result))
+    for score in trial.judgement.scores if trial.judgement else ():
+        if score.turn == turn:
+            yield depth, _describe_score(score)
+
+
+def _judged(trial: Trial) -> Iterator[Line]:
+    if trial.judgement is None:
+        return
+    for outcome in trial.judgement.outcomes:
+        yield 0, f"{'✓' if outcome.passed else '✗'} {outcome.statement}: {outcome.justification}"
+    for failure in trial.judgement.failures:
+        where = "" if failure.turn is None else f" in turn {failure.turn + 1}"
+        yield 0, f"[{failure.severity}] {failure.label}{where}: {failure.explanation}"
+    if trial.judgement.summary:
+        yield 0, f"judge: {trial.judgement.summary}"
+    if trial.judgement.error is not None:
+        yield 0, _describe_error(trial.judgement.error)
+
+
+def _describe_result(result: EvalResult) -> Iterator[Line]:
+    if result.error is not None:
+        yield 0, f"✗ {result.evaluator}: {_describe_error(result.error)}"
+        if result.error.traceback:
+            yield 1, cut(result.error.traceback.rstrip(), TEXT_LIMIT)
+        return
+    score = "" if result.score in (0.0, 1.0, None) else f" (score {number(result.score or 0.0)})"
+    yield 0, f"{'✓' if result.passed else '✗'} {result.evaluator}{score}: {result.reasoning}"
+    for check in result.checks:
+        yield 1, f"{'✓' if check.passed else '✗'} {check.name}: {check.detail}"
+    for line in result.trajectory.diff if result.trajectory else ():
+        yield 1, line
+
+
+def _describe_score(score: MetricScore) -> str:
+    label = f" ({score.label})" if score.label else ""
+    return f"{score.metric}: {number(score.value)}{label}" + (f" {score.reason}" if score.reason else "")
+
+
+def _describe_error(error: ErrorInfo) -> str:
+    hint = f"\n{error.hint}" if error.hint else ""
+    return f"ERROR {error.kind}: {error.message}{hint}"

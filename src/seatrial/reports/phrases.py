@@ -1,0 +1,143 @@
+"""The words and numbers that every report uses, so that all of them say the same thing in the same way."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from seatrial.vocabulary.run import Run, RunOutcome, ScenarioOutcome, Status, Totals
+
+VERDICT_WORDS = {
+    Status.PASSED: "PASS",
+    Status.FAILED: "FAIL",
+    Status.ERRORED: "ERROR",
+    Status.INCONCLUSIVE: "INCONCLUSIVE",
+    Status.NOT_RUN: "NOT RUN",
+}
+_WORST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number that may have a threshold, and whether it was reached."""
+
+    name: str
+    value: str
+    threshold: str | None = None
+    held: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """`helpfulness: 3.2 (threshold: 3.5 ✗)`."""
+        text = f"{self.name}: {self.value}"
+        if self.threshold is None:
+            return text
+        return f"{text} (threshold: {self.threshold} {'✓' if self.held else '✗'})"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 trial`, `2 trials`, `9,970 trials`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def number(value: float) -> str:
+    """At most two decimals, none that are zero: 3.2, 0.67, 4."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def money(cost_usd: float | None) -> str | None:
+    """Dollars with four decimals; None when the cost is not known."""
+    return None if cost_usd is None else f"${cost_usd:,.4f}"
+
+
+def duration(milliseconds: float | None) -> str | None:
+    """`830 ms`, `12.3 s` or `4 min 05 s`."""
+    if milliseconds is None:
+        return None
+    if milliseconds < 999.5:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 99_950:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes:,} min {seconds:02d} s"
+
+
+def interval(outcome: ScenarioOutcome) -> str | None:
+    """`[0.21, 0.94]`; None for a single trial, whose interval says nothing."""
+    if outcome.interval is None or trials_of(outcome) < 2:
+        return None
+    return f"[{outcome.interval.low:.2f}, {outcome.interval.high:.2f}]"
+
+
+def trials_of(outcome: ScenarioOutcome) -> int:
+    """How many trials there should be: those played and those still missing."""
+    return outcome.played + outcome.not_run
+
+
+def share(outcome: ScenarioOutcome) -> str:
+    """`2/3 trials passed [0.21, 0.94]`, and how many were not run."""
+    text = f"{outcome.passed}/{counted(trials_of(outcome), 'trial')} passed"
+    if outcome.not_run:
+        text += f" ({outcome.not_run:,} not run)"
+    found = interval(outcome)
+    return f"{text} {found}" if found else text
+
+
+def aside(outcome: ScenarioOutcome) -> str | None:
+    """Why a scenario's verdict does not count against the run; None when it counts."""
+    if outcome.skipped:
+        return f"skipped: {outcome.entry.skip}"
+    return f"xfail: {outcome.entry.xfail}" if outcome.xfailed else None
+
+
+def failing(outcome: RunOutcome) -> list[ScenarioOutcome]:
+    """The scenarios that speak against the run, worst first."""
+    found = [one for one in outcome.scenarios if not one.verdict.passed and aside(one) is None]
+    return sorted(found, key=_how_bad)
+
+
+def _how_bad(outcome: ScenarioOutcome) -> tuple[bool, int, float, int]:
+    return (
+        not outcome.entry.gates.must_pass,
+        _WORST.index(outcome.verdict.status),
+        outcome.passed / max(trials_of(outcome), 1),
+        outcome.entry.position,
+    )
+
+
+def tally_line(outcome: RunOutcome) -> str:
+    """`2/3 scenarios passed, 1 skipped`."""
+    counting = [one for one in outcome.scenarios if aside(one) is None]
+    passed = sum(one.verdict.passed for one in counting)
+    text = f"{passed:,}/{counted(len(counting), 'scenario')} passed"
+    skipped = sum(one.skipped for one in outcome.scenarios)
+    foretold = sum(one.xfailed for one in outcome.scenarios)
+    return text + (f", {skipped:,} skipped" if skipped else "") + (f", {foretold:,} xfailed" if foretold else "")
+
+
+def verdict_line(outcome: RunOutcome) -> str:
+    """`PASS`, or `FAIL: ` with the reasons."""
+    word = VERDICT_WORDS[outcome.verdict.status]
+    return ": ".join(filter(None, (word, "; ".join(outcome.verdict.failure_reasons))))
+
+
+def run_facts(run: Run, totals: Totals) -> str:
+    """What the run took: trials, time, money, model calls, and its name."""
+    took = (run.finished_at - run.started_at).total_seconds() * 1000 if run.finished_at else None
+    calls = counted(totals.model_calls, "model call") if totals.model_calls else None
+    if calls and totals.cache_hits:
+        calls += f" ({totals.cache_hits:,} cached)"
+    facts = (counted(totals.total_executions, "trial"), duration(took), money(totals.cost_usd), calls, f"run {run.id}")
+    return ", ".join(filter(None, facts))
+
+
+def gates_of(totals: Totals) -> Iterator[Measure]:
+    """The run's own gates where they were set, and whether they held."""
+    if totals.cases_passed is not None:
+        yield _gate("cases pass rate", totals.cases_pass_rate_pct, totals.cases_pass_threshold, totals.cases_passed)
+    if totals.metrics_passed is not None:
+        score, threshold = totals.weighted_metrics_score_pct, totals.metrics_pass_threshold
+        yield _gate("weighted metrics score", score, threshold, totals.metrics_passed)
+
+
+def _gate(name: str, value: float | None, threshold: float | None, held: bool) -> Measure:
+    shown = "unknown" if value is None else f"{number(value)} %"
+    return Measure(name=name, value=shown, threshold=None if threshold is None else number(threshold), held=held)
