@@ -1,10 +1,11 @@
 """What evaluators and judges say about a trial."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .conversation import ErrorInfo, Usage
+from .conversation import ErrorInfo, Usage, sum_usage
 
 
 class Severity(StrEnum):
@@ -140,6 +141,19 @@ class ModelUse:
     usage: Usage | None = None
     cost_usd: float | None = None
     """None when the price of some call is not known."""
+
+
+def sum_model_use(uses: Iterable[ModelUse | None]) -> ModelUse:
+    """What several took together; the cost is None as soon as one call's is not known."""
+    known = [use for use in uses if use is not None]
+    spent = [use.cost_usd for use in known if use.calls or use.cached]
+    priced = [cost for cost in spent if cost is not None]
+    return ModelUse(
+        calls=sum(use.calls for use in known),
+        cached=sum(use.cached for use in known),
+        usage=sum_usage(use.usage for use in known),
+        cost_usd=sum(priced) if spent and len(priced) == len(spent) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,193 @@
+"""The one object of a run that asks models: retries, back-off, concurrency, cache and the bill are kept here."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+
+from seatrial.vocabulary.findings import ModelUse, sum_model_use
+
+from .cache import AnswerCache, cache_key
+from .exchange import Reply, RequestFailed, open_client, open_model, send
+from .model import ModelSpec
+from .question import Answer, ModelFailure, Question, Said
+from .structured import Malformed, instructions, parse_answer, repair_request
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from httpx2 import AsyncClient
+    from pydantic_ai.models import Model
+
+T = TypeVar("T")
+
+_LONGEST_WAIT = 60.0
+"""Seconds; a provider that wants more time is not waited for."""
+
+
+class _Ledger:
+    """What one question took so far."""
+
+    def __init__(self) -> None:
+        self.use = ModelUse()
+        self.failures = 0
+
+    def add(self, use: ModelUse) -> None:
+        self.use = sum_model_use((self.use, use))
+
+
+class LLM:
+    """Asks models on behalf of simulated users and judges. One per run; close it when the run ends."""
+
+    def __init__(
+        self,
+        *,
+        cache: Path | None = None,
+        concurrency: int = 20,
+        backoff: float = 0.5,
+        before_request: Callable[[ModelUse], None] | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency!r}")
+        self._cache = AnswerCache(cache) if cache is not None else None
+        self._concurrency = concurrency
+        """Requests in flight, per provider and address."""
+        self._backoff = backoff
+        """Seconds before the first retry; doubled each time."""
+        self._before_request = before_request
+        """Sees the totals before each request and may raise to refuse it, e.g. when a budget is spent."""
+        self._total = ModelUse()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: AsyncClient | None = None
+        self._models: dict[tuple[str, str | None], Model] = {}
+        self._slots: dict[tuple[str, str | None], asyncio.Semaphore] = {}
+
+    async def ask(self, question: Question[T]) -> Answer[T]:
+        """The model's answer, validated. Raises ModelFailure when there is none."""
+        system = f"{question.system}\n\n{instructions(question.schema)}"
+        key = cache_key(question, system=system)
+        known = self._recall(question, key)
+        if known is not None:
+            return known
+        ledger = _Ledger()
+        reply = await self._request(question, system, question.messages, ledger)
+        try:
+            value = parse_answer(reply.text, question.schema)
+        except Malformed as problem:
+            reply = await self._request(question, system, _with_repair(question, reply, problem), ledger)
+            try:
+                value = parse_answer(reply.text, question.schema)
+            except Malformed as still:
+                _give_up(question, f"answered with something unreadable, twice: {still}", ledger)
+        if self._cache is not None:
+            self._cache.put(key, raw=reply.text, model=reply.model)
+        return Answer(value=value, use=ledger.use, raw=reply.text, model=reply.model)
+
+    def totals(self) -> ModelUse:
+        """What all questions took so far."""
+        return self._total
+
+    async def close(self) -> None:
+        """End the connections."""
+        client, self._client = self._client, None
+        self._models.clear()
+        if client is not None:
+            await client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _recall(self, question: Question[T], key: str) -> Answer[T] | None:
+        entry = self._cache.get(key) if self._cache is not None else None
+        if entry is None:
+            return None
+        raw, model = entry
+        try:
+            value = parse_answer(raw, question.schema)
+        except Malformed:
+            return None
+        use = ModelUse(cached=1, cost_usd=0.0)
+        self._total = sum_model_use((self._total, use))
+        return Answer(value=value, use=use, raw=raw, model=model)
+
+    async def _request(
+        self, question: Question[Any], system: str, messages: tuple[Said, ...], ledger: _Ledger
+    ) -> Reply:
+        """A reply, after as many failed requests as the question still allows."""
+        import asyncio
+
+        while True:
+            try:
+                reply = await self._send(question, system, messages)
+            except RequestFailed as failed:
+                self._count(failed.use, ledger)
+                ledger.failures += 1
+                if failed.final or ledger.failures >= question.attempts:
+                    _give_up(question, str(failed), ledger, cause=failed)
+                wait = self._wait(failed, ledger.failures)
+                if wait > _LONGEST_WAIT:
+                    _give_up(question, f"{failed}; it asks to wait {wait:g} s", ledger, cause=failed)
+            else:
+                self._count(reply.use, ledger)
+                return reply
+            await asyncio.sleep(wait)
+
+    async def _send(self, question: Question[Any], system: str, messages: tuple[Said, ...]) -> Reply:
+        model, slot = self._open(question.model)
+        async with slot:
+            if self._before_request is not None:
+                self._before_request(self._total)
+            return await send(
+                model,
+                question.model,
+                system=system,
+                messages=messages,
+                schema=question.schema,
+                timeout=question.timeout,
+            )
+
+    def _open(self, spec: ModelSpec) -> "tuple[Model, asyncio.Semaphore]":
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # connections and semaphores belong to the loop that made them
+            self._loop, self._client = loop, None
+            self._models.clear()
+            self._slots.clear()
+        if self._client is None:
+            self._client = open_client()
+        who = (spec.identity, spec.api_key)
+        if who not in self._models:
+            self._models[who] = open_model(spec, self._client)
+        where = (spec.provider, spec.base_url)
+        if where not in self._slots:
+            self._slots[where] = asyncio.Semaphore(self._concurrency)
+        return self._models[who], self._slots[where]
+
+    def _count(self, use: ModelUse, ledger: _Ledger) -> None:
+        ledger.add(use)
+        self._total = sum_model_use((self._total, use))
+
+    def _wait(self, failed: RequestFailed, failures: int) -> float:
+        if failed.wait is not None:
+            return failed.wait
+        import random
+
+        # Jitter keeps trials that failed together from coming back together.
+        return min(self._backoff * 2.0 ** (failures - 1), 30.0) * random.uniform(0.5, 1.0)
+
+
+def _with_repair(question: Question[Any], reply: Reply, problem: Malformed) -> tuple[Said, ...]:
+    # Providers refuse an empty message, so an empty answer is not shown back.
+    said: tuple[Said, ...] = (("assistant", reply.text),) if reply.text.strip() else ()
+    return (*question.messages, *said, ("user", repair_request(problem)))
+
+
+def _give_up(question: Question[Any], reason: str, ledger: _Ledger, *, cause: Exception | None = None) -> NoReturn:
+    message = f"{question.model.label}: {reason}"
+    raise ModelFailure(message, attempts=ledger.use.calls, use=ledger.use) from cause

@@ -1,0 +1,144 @@
+"""Which model is meant: provider, name, where it is served and how it is set."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from seatrial.errors import UsageError
+
+from .providers import ALIASES, NAME_PREFIXES, PROVIDERS
+
+_KEYS = ("model", "base_url", "api_key", "settings", "output")
+_SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "thinking", "extra_headers", "extra_body")
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model to ask, as written in a file or on the command line; see `parse_model`."""
+
+    provider: str
+    name: str
+    base_url: str | None = None
+    """None: the provider's own address."""
+    api_key: str | None = field(default=None, repr=False)
+    """None: the provider's environment variable, which is never sent to a base_url of the user's own."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """temperature, top_p, max_tokens, seed, thinking, extra_headers, extra_body."""
+    output: Literal["prompt", "native"] = "prompt"
+    """native: the server is also made to hold to the JSON Schema, where it can."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.provider}:{self.name}"
+
+    @property
+    def identity(self) -> str:
+        """Everything about the model that decides an answer, as text; without the key."""
+        parts = [self.provider, self.name, self.base_url, dict(self.settings), self.output]
+        return json.dumps(parts, sort_keys=True, ensure_ascii=False)
+
+
+def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[str, str] = os.environ) -> ModelSpec:
+    """The model that a string or mapping names.
+
+    A string is `provider:name`, with `@` and an address for a server of one's own: `openai:gpt-5-mini`,
+    `openai:qwen3@http://127.0.0.1:8000/v1`. A mapping has `model` (such a string) and may have `base_url`, `api_key`,
+    `settings` and `output`; `${VARIABLE}` and `${VARIABLE:-default}` are filled in base_url and api_key.
+    """
+    if isinstance(spec, ModelSpec):
+        return spec
+    given = {"model": spec} if isinstance(spec, str) else spec
+    _refuse_unknown(given, where="model")
+    provider, name, base_url = _split(given.get("model"))
+    if given.get("base_url") is not None:
+        if base_url is not None:
+            raise UsageError(f"model {given['model']!r}: the address is given twice; drop the '@…' or the base_url")
+        base_url = _fill(given["base_url"], key="base_url", environ=environ)
+    _check_address(provider, base_url)
+    known = PROVIDERS[provider]
+    api_key = given.get("api_key")
+    return ModelSpec(
+        provider=provider,
+        name=name,
+        base_url=base_url or environ.get(known.base_url_variable) or known.base_url,
+        api_key=None if api_key is None else _fill(api_key, key="api_key", environ=environ),
+        settings=_settings(given.get("settings")),
+        output=_output(given.get("output")),
+    )
+
+
+def _split(text: Any) -> tuple[str, str, str | None]:
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"model: expected a string like 'openai:gpt-5-mini', got {text!r}")
+    model, at, address = text.strip().partition("@http")
+    provider, colon, name = model.partition(":")
+    if not colon or not name:
+        guess = next((known for prefix, known in NAME_PREFIXES.items() if text.startswith(prefix)), "openai")
+        raise UsageError(f"model {text!r}: no provider is named. Write it as 'provider:model', e.g. '{guess}:{text}'.")
+    if provider not in PROVIDERS:
+        raise UsageError(f"model {text!r}: unknown provider {provider!r}.{_did_you_mean(provider)}")
+    return provider, name, f"http{address}" if at else None
+
+
+def _did_you_mean(provider: str) -> str:
+    close = ALIASES.get(provider) or next(iter(get_close_matches(provider, PROVIDERS, n=1)), None)
+    guess = f" Did you mean {close!r}?" if close else ""
+    return (
+        f"{guess} Known: {', '.join(PROVIDERS)}. "
+        "Any other OpenAI-compatible server: 'openai:<model>@http://host:port/v1'."
+    )
+
+
+def _check_address(provider: str, base_url: str | None) -> None:
+    if base_url is None:
+        return
+    if not PROVIDERS[provider].takes_base_url:
+        takers = ", ".join(name for name, known in PROVIDERS.items() if known.takes_base_url)
+        raise UsageError(
+            f"model: {provider!r} takes no base_url; these do: {takers}. Use 'openai' for your own server."
+        )
+    if not base_url.startswith(("http://", "https://")):
+        raise UsageError(f"model: base_url must begin with http:// or https://, got {base_url!r}")
+
+
+def _fill(text: Any, *, key: str, environ: Mapping[str, str]) -> str:
+    if not isinstance(text, str) or not text:
+        raise UsageError(f"model: {key} must be a text, got {text!r}")
+
+    def value(match: re.Match[str]) -> str:
+        found = environ.get(match["name"], match["default"])
+        if found is None:
+            raise UsageError(f"model: {key}: the environment variable {match['name']} is not set")
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def _settings(settings: Any) -> Mapping[str, Any]:
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise UsageError(f"model: settings must be a mapping, e.g. {{temperature: 0}}, got {settings!r}")
+    _refuse_unknown(settings, where="model: settings", known=_SETTINGS)
+    return dict(settings)
+
+
+def _output(output: Any) -> Literal["prompt", "native"]:
+    if output is None or output == "prompt":
+        return "prompt"
+    if output == "native":
+        return "native"
+    raise UsageError(f"model: output must be 'prompt' or 'native', got {output!r}")
+
+
+def _refuse_unknown(given: Mapping[str, Any], *, where: str, known: tuple[str, ...] = _KEYS) -> None:
+    for key in given:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            guess = f" Did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"{where}: unknown key {key!r}.{guess} Known: {', '.join(known)}.")

@@ -1,0 +1,104 @@
+"""The providers that can be named in a model string, and what each needs before it can be asked."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from seatrial.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from .model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """What a provider needs."""
+
+    keys: tuple[str, ...] = ()
+    """Environment variables, any of which may hold the key; none: it needs no key."""
+    package: str = "openai"
+    """The SDK that must be importable."""
+    extra: str | None = None
+    """The extra of pydantic-ai-slim that brings the SDK, where ours does not."""
+    takes_base_url: bool = False
+    base_url_variable: str = ""
+    base_url: str | None = None
+    """The address when none is given and the SDK knows none."""
+    also: tuple[str, ...] = ()
+    """Further environment variables that must be set."""
+
+
+# Only providers whose SDK lets us switch its own retries off: retries would multiply otherwise.
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": Provider(keys=("OPENAI_API_KEY",), takes_base_url=True, base_url_variable="OPENAI_BASE_URL"),
+    "openai-responses": Provider(keys=("OPENAI_API_KEY",), takes_base_url=True, base_url_variable="OPENAI_BASE_URL"),
+    "anthropic": Provider(
+        keys=("ANTHROPIC_API_KEY",),
+        package="anthropic",
+        takes_base_url=True,
+        base_url_variable="ANTHROPIC_BASE_URL",
+    ),
+    "google": Provider(
+        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        package="google.genai",
+        takes_base_url=True,
+        base_url_variable="GOOGLE_GEMINI_BASE_URL",
+    ),
+    "ollama": Provider(takes_base_url=True, base_url_variable="OLLAMA_BASE_URL", base_url="http://localhost:11434/v1"),
+    "azure": Provider(keys=("AZURE_OPENAI_API_KEY",), also=("AZURE_OPENAI_ENDPOINT",)),
+    "cerebras": Provider(keys=("CEREBRAS_API_KEY",)),
+    "cohere": Provider(keys=("CO_API_KEY",), package="cohere", extra="cohere"),
+    "deepseek": Provider(keys=("DEEPSEEK_API_KEY",)),
+    "fireworks": Provider(keys=("FIREWORKS_API_KEY",)),
+    "groq": Provider(keys=("GROQ_API_KEY",), package="groq", extra="groq"),
+    "mistral": Provider(keys=("MISTRAL_API_KEY",), package="mistralai", extra="mistral"),
+    "moonshotai": Provider(keys=("MOONSHOTAI_API_KEY",)),
+    "openrouter": Provider(keys=("OPENROUTER_API_KEY",)),
+    "together": Provider(keys=("TOGETHER_API_KEY",)),
+}
+
+ALIASES = {"claude": "anthropic", "gemini": "google", "google-gla": "google", "gpt": "openai", "local": "ollama"}
+NAME_PREFIXES = {"claude": "anthropic", "gemini": "google", "llama": "ollama", "qwen": "ollama"}
+
+
+def key_of(spec: "ModelSpec", *, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The key to send: the one given, else the provider's from the environment, but never to a foreign address."""
+    known = PROVIDERS[spec.provider]
+    own_address = spec.base_url in (None, known.base_url, environ.get(known.base_url_variable))
+    if spec.api_key is not None or not own_address:
+        return spec.api_key
+    return next((environ[name] for name in known.keys if environ.get(name)), None)
+
+
+def check_model(spec: "ModelSpec", *, environ: Mapping[str, str] = os.environ) -> None:
+    """Nothing when the model can be asked; else a UsageError that says what is missing. Makes no network call."""
+    known = PROVIDERS[spec.provider]
+    if find_spec("pydantic_ai") is None:
+        raise MissingExtra("llm", needed_for=f"The model {spec.label!r}")
+    if not _importable(known.package):
+        if known.extra is None:
+            raise MissingExtra("llm", needed_for=f"The model {spec.label!r}")
+        raise UsageError(
+            f"model {spec.label!r}: its SDK is not installed. Install it: pip install 'pydantic-ai-slim[{known.extra}]'"
+        )
+    if spec.base_url is None and known.keys and key_of(spec, environ=environ) is None:
+        name = known.keys[0]
+        others = f" (or {', '.join(known.keys[1:])})" if known.keys[1:] else ""
+        raise UsageError(
+            f"model {spec.label!r}: no API key, the environment variable {name}{others} is not set. "
+            f"Set it: export {name}=…"
+        )
+    for name in known.also:
+        if not environ.get(name):
+            raise UsageError(
+                f"model {spec.label!r}: the environment variable {name} is not set. Set it: export {name}=…"
+            )
+
+
+def _importable(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # the parent of a dotted name is absent
+        return False

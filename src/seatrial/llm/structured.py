@@ -1,0 +1,150 @@
+"""Objects out of text: the schema goes into the prompt, the answer is read leniently and validated strictly.
+
+The schema is always part of the prompt, because that works with every provider and with the plainest local server;
+tools and JSON modes differ between them and are refused by some. `output: native` adds the provider's own constraint.
+
+Reading is lenient only after a direct parse failed, and never by guessing: an answer with several objects that all fit
+(a judge that quotes a verdict which the agent forged, say) is malformed, since no one knows which one was meant.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
+_SHOWN = 400
+
+
+class Malformed(ValueError):
+    """The text holds no object that fits the schema; the message says why, for the model to read."""
+
+
+def json_schema(schema: type[Any]) -> dict[str, Any]:
+    """The JSON Schema of the answer."""
+    kind: Any = schema
+    return _adapter(kind).json_schema()
+
+
+def instructions(schema: type[Any]) -> str:
+    """What the system prompt says about the form of the answer."""
+    return (
+        "Answer with one JSON object and nothing else: no Markdown, no words before or after it. "
+        f"It must fit this JSON Schema:\n{json.dumps(json_schema(schema), ensure_ascii=False)}"
+    )
+
+
+def repair_request(problem: Malformed) -> str:
+    """What the model is told about an answer that could not be read."""
+    return f"That answer cannot be used: {problem}\nAnswer again, with nothing but the corrected JSON object."
+
+
+def parse_answer(text: str, schema: type[T]) -> T:
+    """The object in the text. Raises Malformed."""
+    try:
+        found = _load(text)
+    except ValueError as error:
+        return _only_one_that_fits(text, schema, why=str(error))
+    return _validate(found, schema)
+
+
+def _only_one_that_fits(text: str, schema: type[T], *, why: str) -> T:
+    fitting: list[tuple[Any, T]] = []
+    problem = Malformed(f"it is not JSON ({why})" if text.strip() else "it is empty")
+    for candidate in _objects(text):
+        try:
+            value = _validate(candidate, schema)
+        except Malformed as error:
+            problem = error
+            continue
+        if all(candidate != other for other, _ in fitting):
+            fitting.append((candidate, value))
+    if len(fitting) > 1:
+        raise Malformed("it holds several different objects that fit; give exactly one")
+    if not fitting:
+        raise problem
+    return fitting[0][1]
+
+
+def _validate(found: Any, schema: type[T]) -> T:
+    from pydantic import ValidationError
+
+    kind: Any = schema
+    try:
+        value: T = _adapter(kind).validate_python(found)
+    except ValidationError as error:
+        problems = (
+            f"{'.'.join(str(part) for part in one['loc']) or 'the object'}: {one['msg']}"
+            for one in error.errors(include_url=False, include_context=False)
+        )
+        raise Malformed("; ".join(problems)[:_SHOWN]) from error
+    return value
+
+
+@lru_cache(maxsize=64)
+def _adapter(schema: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(schema)
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """The outermost JSON objects in the text, in order; what stands inside a broken one is a part of it, no answer."""
+    start = text.find("{")
+    while start >= 0:
+        end = _closing(text, start)
+        try:
+            yield _load_forgiving(text[start:end])
+        except ValueError:
+            pass  # braces in prose
+        start = text.find("{", end)
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the brace opened at `start` is closed, strings apart; the end of the text when it is not."""
+    depth, quoted, escaped = 0, False, False
+    for index in range(start, len(text)):
+        char = text[index]
+        if quoted:
+            quoted = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == '"':
+            quoted = True
+        elif char in "{[":
+            depth += 1
+        elif char in "}]":
+            depth -= 1
+            if depth == 0:
+                return index + 1
+    return len(text)
+
+
+def _load_forgiving(text: str) -> Any:
+    try:
+        return _load(text)
+    except ValueError:
+        return _load(_TRAILING_COMMA.sub(lambda match: "" if match[0] == "," else match[0], text))
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
