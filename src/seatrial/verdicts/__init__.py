@@ -1,1 +1,20 @@
-"""The verdicts room."""
+"""From results to verdicts: pure functions, the only place where anything can pass.
+
+It is a room of its own so that the command line, pytest, the server and a regrade all decide by the same rules,
+from the same rows.
+"""
+
+from .rates import answer_of, reaches, read_sequential_test
+from .run import decide_run
+from .scenario import decide_scenario
+from .trial import decide_trial, find_error
+
+__all__ = [
+    "answer_of",
+    "decide_run",
+    "decide_scenario",
+    "decide_trial",
+    "find_error",
+    "reaches",
+    "read_sequential_test",
+]

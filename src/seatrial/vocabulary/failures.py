@@ -1,4 +1,4 @@
-"""The two ways in which a trial ends early, raised by whoever notices and caught where the trial is run."""
+"""The ways in which a trial ends early, raised by whoever notices and caught where the trial is run."""
 
 from seatrial.errors import SeatrialError
 
@@ -30,3 +30,7 @@ class AgentFailure(TrialError):
         """Seconds the agent asked us to wait."""
         self.final = final
         """Asking again would not help."""
+
+
+class PlayAgain(SeatrialError):
+    """The trial was disturbed by another and must be played anew; nothing can be said of its own agent."""

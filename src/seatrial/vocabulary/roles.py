@@ -189,12 +189,14 @@ class PreparedScenario:
     make_tools: Callable[[str, int], ToolBox]
     """(trial id, seed) -> the tools of that trial."""
     turn_evaluators: tuple[tuple[Evaluator, ...], ...] = ()
-    """By turn; turns beyond have none."""
+    """By scripted turn; turns beyond have none."""
+    every_turn_evaluators: tuple[Evaluator, ...] = ()
+    """For each turn, however many there come to be."""
     trial_evaluators: tuple[Evaluator, ...] = ()
     judge: TrialJudge | None = None
     history: tuple[Message, ...] = ()
-    reply_required: tuple[bool, ...] | None = None
-    """By scripted turn; None (a simulated user): every turn needs a reply."""
+    scripted: bool = True
+    """The user's side is a script; else a simulated or programmed user decides when to stop."""
     max_turns: int = 8
     timeout_seconds: float = 30.0
     trial_timeout_seconds: float = 600.0

@@ -166,6 +166,8 @@ class ScenarioOutcome:
     notes: tuple[str, ...] = ()
     """What a reader must know although it does not change the verdict, such as errors that were tolerated."""
     skipped: bool = False
+    xfailed: bool = False
+    """It failed, as its `xfail` says it would; it does not fail the run."""
 
     @property
     def played(self) -> int:

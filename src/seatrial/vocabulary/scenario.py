@@ -105,10 +105,10 @@ class LimitSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSpec:
-    """The pass rate that must be shown, and how sure one must be."""
+    """The pass rate that must be shown, and how sure one must be. After merging both are set (confidence: 0.95)."""
 
-    pass_rate: float
-    confidence: float = 0.95
+    pass_rate: float | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +124,11 @@ class MetricChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """Which model plays which role."""
+    """Which model plays which role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
 
-    judge: str | None = None
-    user: str | None = None
-    dedup: str | None = None
+    judge: str | Mapping[str, Any] | None = None
+    user: str | Mapping[str, Any] | None = None
+    dedup: str | Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

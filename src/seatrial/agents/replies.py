@@ -1,0 +1,197 @@
+"""What agents return, made into one form."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from seatrial.vocabulary.conversation import AgentResult, Message, ToolCall, Usage
+from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.roles import AgentReply
+
+_FORMS = (
+    "return a str, an AgentResult(output, tool_calls=[...]), a tuple (reply, [tool calls]), "
+    "a chat message dict, or a list of messages"
+)
+
+
+def read_reply(value: Any) -> AgentReply:
+    """The reply in whatever form the agent gave it. Raises AgentFailure for what cannot be one."""
+    if value is None:
+        return AgentReply()
+    if isinstance(value, str):
+        return AgentReply(reply=value)
+    if isinstance(value, AgentResult):
+        return _from_result(value)
+    if isinstance(value, tuple):
+        return _from_tuple(value)
+    if isinstance(value, Mapping):
+        return _from_mapping(value)
+    if isinstance(value, list):
+        return _from_messages(value)
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return read_reply(dump())
+    raise AgentFailure(f"the agent returned {_brief(value)}; {_FORMS}", final=True)
+
+
+def _from_result(result: AgentResult) -> AgentReply:
+    return AgentReply(
+        reply=_text(result.output, "AgentResult.output"),
+        tool_calls=None if result.tool_calls is None else read_calls(result.tool_calls),
+        usage=_read_usage(result.usage),
+        cost_usd=result.cost_usd,
+    )
+
+
+def _from_tuple(value: tuple[Any, ...]) -> AgentReply:
+    if len(value) != 2:
+        raise AgentFailure(f"the agent returned a tuple of {len(value)}; {_FORMS}", final=True)
+    reply, calls = value
+    return AgentReply(
+        reply=_text(reply, "the first of the tuple"), tool_calls=None if calls is None else read_calls(calls)
+    )
+
+
+def _from_mapping(value: Mapping[str, Any]) -> AgentReply:
+    if "choices" in value:
+        message = _first_choice(value)
+        return _from_message(message, usage=_read_usage(value.get("usage")))
+    if "role" in value or "content" in value:
+        return _from_message(value)
+    if "output" in value:
+        unknown = set(value) - {"output", "tool_calls", "usage", "cost_usd"}
+        if not unknown:
+            return _from_result(AgentResult(**value))
+    raise AgentFailure(f"the agent returned a dict with the keys {sorted(map(str, value))}; {_FORMS}", final=True)
+
+
+def _first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = value["choices"]
+    if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+        message = choices[0].get("message")
+        if isinstance(message, Mapping):
+            return message
+    raise AgentFailure("the agent returned a completion without choices[0].message", final=True)
+
+
+def _from_message(message: Mapping[str, Any], *, usage: Usage | None = None) -> AgentReply:
+    requested = read_calls(message.get("tool_calls") or ())
+    return AgentReply(
+        reply=read_content(message.get("content")),
+        tool_calls=(),
+        requested=requested,
+        messages=(_with_ids(message, requested),) if requested else (dict(message),),
+        usage=usage,
+    )
+
+
+def _from_messages(messages: Sequence[Any]) -> AgentReply:
+    """The new messages of a turn: calls with their results, and the last assistant text as the reply."""
+    if not messages:
+        return AgentReply(tool_calls=())
+    if not all(isinstance(message, Mapping) for message in messages):
+        raise AgentFailure(f"the agent returned a list that is not one of messages; {_FORMS}", final=True)
+    results = {message.get("tool_call_id"): message for message in messages if message.get("role") == "tool"}
+    calls: list[ToolCall] = []
+    for message in messages:
+        calls += read_calls(message.get("tool_calls") or ())
+    answered = tuple(_answered(call, results) for call in calls if call.id in results)
+    open_calls = tuple(call for call in calls if call.id not in results)
+    last = messages[-1]
+    reply = read_content(last.get("content")) if last.get("role") == "assistant" else None
+    return AgentReply(
+        reply=reply,
+        tool_calls=answered,
+        requested=open_calls,
+        messages=tuple(dict(message) for message in messages),
+    )
+
+
+def _answered(call: ToolCall, results: Mapping[Any, Mapping[str, Any]]) -> ToolCall:
+    content = results[call.id].get("content")
+    return ToolCall(
+        call.name, call.arguments, parse_json(content) if isinstance(content, str) else content, None, call.id
+    )
+
+
+def read_calls(calls: Any) -> tuple[ToolCall, ...]:
+    """Tool calls from names, ToolCalls, mappings with a name, or chat-completions calls."""
+    if isinstance(calls, str) or not isinstance(calls, Iterable):
+        raise AgentFailure(f"tool calls must be a list of names or ToolCalls, got {_brief(calls)}", final=True)
+    return tuple(_read_call(call, index) for index, call in enumerate(calls))
+
+
+def _read_call(call: Any, index: int) -> ToolCall:
+    if isinstance(call, ToolCall):
+        return call
+    if isinstance(call, str):
+        return ToolCall(call)
+    if isinstance(call, Mapping):
+        function = call.get("function")
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+            return ToolCall(
+                function["name"], parse_arguments(function.get("arguments")), id=call.get("id") or f"call_{index + 1}"
+            )
+        if isinstance(call.get("name"), str):
+            arguments = call.get("arguments", call.get("args"))
+            error = call.get("error")
+            return ToolCall(
+                call["name"], arguments, call.get("result"), None if error is None else str(error), call.get("id")
+            )
+    raise AgentFailure(f"a tool call must be a name, a ToolCall or a dict with a name, got {_brief(call)}", final=True)
+
+
+def parse_arguments(arguments: Any) -> Any:
+    """A mapping where the text is a JSON object; else the text as it came, which marks the call as malformed."""
+    if arguments is None or arguments == "":
+        return {}
+    if not isinstance(arguments, str):
+        return arguments
+    parsed = parse_json(arguments)
+    return parsed if isinstance(parsed, dict) else arguments
+
+
+def parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def read_content(content: Any) -> str | None:
+    """The text of a message's content, which may be a list of parts."""
+    if isinstance(content, list):
+        parts = [part.get("text", "") if isinstance(part, Mapping) else part for part in content]
+        return "".join(part for part in parts if isinstance(part, str))
+    return _text(content, "content")
+
+
+def _with_ids(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> Message:
+    """The message with an id on every call, so that the results can name them."""
+    given = [dict(call) if isinstance(call, Mapping) else call for call in message["tool_calls"]]
+    for raw, call in zip(given, calls, strict=True):
+        if isinstance(raw, dict) and not raw.get("id"):
+            raw["id"] = call.id
+    return {**message, "tool_calls": given}
+
+
+def _text(value: Any, where: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise AgentFailure(f"{where} must be a str, got {_brief(value)}", final=True)
+
+
+def _read_usage(usage: Any) -> Usage | None:
+    if usage is None or isinstance(usage, Usage):
+        return usage
+    if isinstance(usage, Mapping):
+        return Usage(
+            input_tokens=usage.get("input_tokens", usage.get("prompt_tokens")),
+            output_tokens=usage.get("output_tokens", usage.get("completion_tokens")),
+        )
+    raise AgentFailure(f"usage must be a Usage or a dict, got {_brief(usage)}", final=True)
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"

@@ -1,0 +1,140 @@
+"""From what a user wrote for `agent` to an agent that can be run."""
+
+import importlib
+import traceback
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.roles import Agent
+
+
+def resolve_agent(spec: Any, *, name: str = "agent") -> Agent:
+    """The agent for a spec as in files (`pkg.mod:attr`, a mapping with a type) or for a Python object."""
+    if isinstance(spec, str):
+        return _python(import_attribute(spec, what="agent"), name=spec)
+    if isinstance(spec, Mapping):
+        return _from_mapping(spec, name)
+    if _is_agent(spec):
+        return spec  # type: ignore[no-any-return]
+    return _python(spec, name=getattr(spec, "__name__", name))
+
+
+def _is_agent(spec: Any) -> bool:
+    return all(hasattr(spec, part) for part in ("open", "close", "answers_own_tools", "keeps_conversation"))
+
+
+def _python(target: Any, *, name: str, scope: Any = "trial") -> Agent:
+    from .callables import CallableAgent
+
+    return CallableAgent(target, name=name, scope=scope)
+
+
+def _python_mapping(spec: Mapping[str, Any], name: str) -> Agent:
+    target = spec["target"]
+    scope = spec.get("scope", "trial")
+    if scope not in ("trial", "run"):
+        raise UsageError(f"agent {name!r}: scope must be 'trial' or 'run', got {scope!r}")
+    loaded = import_attribute(target, what="agent") if isinstance(target, str) else target
+    return _python(loaded, name=target if isinstance(target, str) else name, scope=scope)
+
+
+def _openai(spec: Mapping[str, Any], name: str) -> Agent:
+    from .openai_chat import OpenAIChatAgent
+
+    return OpenAIChatAgent(name=name, **spec)
+
+
+def _http(spec: Mapping[str, Any], name: str) -> Agent:
+    from .http_json import HttpAgent
+
+    return HttpAgent(name=name, **spec)
+
+
+def _command(spec: Mapping[str, Any], name: str) -> Agent:
+    from .command import CommandAgent
+
+    return CommandAgent(name=name, **spec)
+
+
+KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any], str], Agent], tuple[str, ...], tuple[str, ...]]] = {
+    "python": (_python_mapping, ("target",), ("scope",)),
+    "openai": (_openai, ("base_url",), ("model", "headers", "body", "stream", "tools", "api_key")),
+    "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls")),
+    "command": (_command, ("argv",), ("env", "cwd")),
+}
+"""Type -> (how to make it, required keys, optional keys)."""
+
+
+def _from_mapping(spec: Mapping[str, Any], name: str) -> Agent:
+    settings = dict(spec)
+    kind = settings.pop("type", "python" if "target" in settings else None)
+    problems = check_agent_spec(spec)
+    if problems:
+        raise UsageError("\n".join(f"agent {name!r}: {problem}" for problem in problems))
+    make, _, _ = KINDS[kind]
+    return make(settings, name)
+
+
+def check_agent_spec(spec: Any) -> list[str]:
+    """What is wrong with an agent's settings, found without importing or calling anything."""
+    if isinstance(spec, str):
+        return [] if _looks_importable(spec) else [f"{spec!r} is not of the form 'package.module:attribute'"]
+    if not isinstance(spec, Mapping):
+        return []
+    kind = spec.get("type", "python" if "target" in spec else None)
+    if kind is None:
+        return [f"needs a type: {', '.join(KINDS)}"]
+    if kind not in KINDS:
+        close = get_close_matches(str(kind), KINDS, n=1)
+        return [
+            f"unknown type {kind!r}." + (f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(KINDS)}.")
+        ]
+    _, required, optional = KINDS[kind]
+    problems = [f"type {kind!r} needs {key!r}" for key in required if key not in spec]
+    for key in spec:
+        if key not in ("type", *required, *optional):
+            close = get_close_matches(str(key), (*required, *optional), n=1)
+            problems.append(f"unknown key {key!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+    return problems
+
+
+def _looks_importable(path: str) -> bool:
+    module, colon, attribute = path.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
+
+
+def import_attribute(path: str, *, what: str) -> Any:
+    """The object at `package.module:attribute`. Raises UsageError that names the module and the real cause."""
+    if not _looks_importable(path):
+        raise UsageError(f"{what} {path!r} is not of the form 'package.module:attribute'")
+    module_name, _, attribute = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as missing:
+        raise UsageError(_not_found(what, path, module_name, missing)) from None
+    except (Exception, SystemExit) as cause:
+        place = traceback.extract_tb(cause.__traceback__)[-1]
+        raise UsageError(
+            f"{what} {path!r}: importing {module_name!r} failed at {place.filename}:{place.lineno}: "
+            f"{type(cause).__name__}: {cause}"
+        ) from None
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            close = get_close_matches(part, [name for name in dir(found) if not name.startswith("_")], n=1)
+            raise UsageError(
+                f"{what} {path!r}: {module_name!r} has no attribute {part!r}."
+                + (f" Did you mean {close[0]!r}?" if close else "")
+            )
+        found = getattr(found, part)
+    return found
+
+
+def _not_found(what: str, path: str, module_name: str, missing: ModuleNotFoundError) -> str:
+    if missing.name and (module_name == missing.name or module_name.startswith(missing.name + ".")):
+        return (
+            f"{what} {path!r}: there is no module {missing.name!r}; it is looked for in the current folder and on "
+            "the Python path"
+        )
+    return f"{what} {path!r}: importing {module_name!r} failed, because it needs the module {missing.name!r}"

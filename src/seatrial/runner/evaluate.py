@@ -1,0 +1,76 @@
+"""From a transcript to results: every evaluator is asked, and one that breaks is errored, not failed."""
+
+import inspect
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Transcript
+from seatrial.vocabulary.findings import EvalResult
+from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
+
+
+async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index: int) -> tuple[EvalResult, ...]:
+    """All results of a trial: turn by turn, then of the whole. Of a trial that errored only the trajectories."""
+    results: list[EvalResult] = []
+    errored = transcript.error is not None
+    history: list[Message] = list(transcript.history)
+    if prepared.turn_evaluators or prepared.every_turn_evaluators:
+        for turn in transcript.turns:
+            evaluators = _for_turn(prepared, turn.index)
+            ctx = TurnContext(
+                user=turn.user,
+                reply=turn.reply or "",
+                tool_calls=turn.tool_calls,
+                history=tuple(history),
+                scenario=prepared.scenario,
+                trial=index,
+                turn=turn.index,
+            )
+            results += await _ask_all(_for_the_record(evaluators, errored), ctx, turn=turn.index)
+            history += [
+                {"role": "user", "content": turn.user},
+                {"role": "assistant", "content": turn.reply or ""},
+            ]
+    if prepared.trial_evaluators:
+        whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
+        results += await _ask_all(_for_the_record(prepared.trial_evaluators, errored), whole, turn=None)
+    return tuple(results)
+
+
+def _for_turn(prepared: PreparedScenario, turn: int) -> Sequence[Evaluator]:
+    own = prepared.turn_evaluators[turn] if turn < len(prepared.turn_evaluators) else ()
+    return (*prepared.every_turn_evaluators, *own)
+
+
+def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[Evaluator]:
+    return [e for e in evaluators if evaluator_name(e) == "trajectory"] if errored else evaluators
+
+
+async def _ask_all(evaluators: Iterable[Evaluator], ctx: Any, *, turn: int | None) -> list[EvalResult]:
+    return [await _ask(evaluator, ctx, turn) for evaluator in evaluators]
+
+
+async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
+    name = evaluator_name(evaluator)
+    try:
+        said: Any = evaluator.evaluate(ctx)
+        if inspect.isawaitable(said):
+            said = await said
+    except Exception as raised:
+        return _broken(name, turn, f"{type(raised).__name__}: {raised}", traceback.format_exc())
+    if not isinstance(said, EvalResult):
+        return _broken(name, turn, f"returned {said!r} instead of an EvalResult", None)
+    return replace(said, evaluator=name, turn=turn)
+
+
+def _broken(name: str, turn: int | None, message: str, foreign: str | None) -> EvalResult:
+    error = ErrorInfo(kind=ErrorKind.EVALUATOR, message=f"evaluator {name!r}: {message}", turn=turn, traceback=foreign)
+    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
+
+
+def evaluator_name(evaluator: Any) -> str:
+    """Its `name` where it has one, else its class."""
+    name = getattr(evaluator, "name", None)
+    return name if isinstance(name, str) and name else type(evaluator).__name__

@@ -1,0 +1,147 @@
+"""Which trial comes next: fixed numbers in order, sequential tests as their results come in."""
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from seatrial.statistics import SequentialTest, decide_sequentially
+from seatrial.verdicts import answer_of, reaches, read_sequential_test
+from seatrial.vocabulary.roles import PreparedScenario
+from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+
+Job = tuple[PreparedScenario, int]
+Answers = Mapping[ScenarioKey, Mapping[int, bool | None]]
+"""What earlier trials of a resumed run said, by scenario and index."""
+
+SHUFFLE_WINDOW: Final = 10_000
+"""How many scenarios are shuffled at a time, so that a streamed suite need not be held whole."""
+
+
+class Plan:
+    """Hands out the trials of a run."""
+
+    def __init__(
+        self,
+        scenarios: Iterable[PreparedScenario],
+        *,
+        known: Answers | None = None,
+        shuffle_seed: int | None = None,
+        fail_fast: bool = False,
+    ) -> None:
+        self._known = known or {}
+        self._scenarios = iter(scenarios) if shuffle_seed is None else _shuffled(scenarios, shuffle_seed)
+        self._fixed: Iterator[Job] = iter(())
+        self._sequential: dict[ScenarioKey, _SequentialPlan] = {}
+        self._ready: deque[_SequentialPlan] = deque()
+        self._misses: dict[ScenarioKey, int] = {}
+        self._fail_fast = fail_fast
+        self.stopped = False
+        """Set when nothing more shall be started."""
+
+    def next(self) -> Job | None:
+        """The next trial to start; None when there is none now (a sequential test may want one later)."""
+        while not self.stopped:
+            if self._ready:
+                plan = self._ready[0]
+                job = plan.take()
+                if not plan.wants_more():
+                    self._ready.popleft()
+                return job
+            for job in self._fixed:
+                return job
+            prepared = next(self._scenarios, None)
+            if prepared is None:
+                return None
+            self._begin(prepared)
+        return None
+
+    def _begin(self, prepared: PreparedScenario) -> None:
+        entry = prepared.entry
+        if entry.skip is not None:
+            return
+        answers = self._known.get(entry.key, {})
+        if entry.sequential is None:
+            self._fixed = ((prepared, index) for index in range(entry.trials) if index not in answers)
+            return
+        plan = self._sequential[entry.key] = _SequentialPlan(
+            prepared, read_sequential_test(entry.sequential), dict(answers)
+        )
+        if plan.wants_more():
+            self._ready.append(plan)
+
+    def note(self, prepared: PreparedScenario, trial: Trial) -> None:
+        """Take a finished trial into account."""
+        plan = self._sequential.get(trial.key)
+        if plan is not None:
+            wanted_before = plan.wants_more()
+            plan.note(trial)
+            if plan.wants_more() and not wanted_before:
+                self._ready.append(plan)
+        if self._fail_fast and prepared.entry.xfail is None and self._is_lost(prepared, trial, plan):
+            self.stopped = True
+
+    def _is_lost(self, prepared: PreparedScenario, trial: Trial, plan: "_SequentialPlan | None") -> bool:
+        """Whether the scenario can no longer pass, whatever its other trials do."""
+        if plan is not None:
+            return plan.failed
+        if trial.status is Status.PASSED:
+            return False
+        misses = self._misses[trial.key] = self._misses.get(trial.key, 0) + 1
+        entry = prepared.entry
+        return not reaches(entry.trials - misses, entry.trials, entry.gates.threshold)
+
+
+class _SequentialPlan:
+    """One scenario's sequential test: only as many trials in flight as any verdict still needs."""
+
+    def __init__(self, prepared: PreparedScenario, test: SequentialTest, answers: dict[int, bool | None]) -> None:
+        self._prepared = prepared
+        self._test = test
+        self._answers = answers
+        self._in_flight: set[int] = set()
+        self._next_index = 0
+        self._decide()
+
+    def wants_more(self) -> bool:
+        return self._next() < self._prepared.entry.trials and len(self._in_flight) < self._needed
+
+    def _next(self) -> int:
+        while self._next_index in self._answers or self._next_index in self._in_flight:
+            self._next_index += 1
+        return self._next_index
+
+    def take(self) -> Job:
+        index = self._next()
+        self._in_flight.add(index)
+        return self._prepared, index
+
+    def note(self, trial: Trial) -> None:
+        self._in_flight.discard(trial.index)
+        self._answers[trial.index] = answer_of(trial.status, trial.error.kind if trial.error else None)
+        self._decide()
+
+    def _decide(self) -> None:
+        """Trials count in index order: the quick ones must not speak before the slow ones."""
+        in_order: list[bool | None] = []
+        while len(in_order) in self._answers:
+            in_order.append(self._answers[len(in_order)])
+        decision = decide_sequentially(in_order, self._test)
+        self.failed = decision.verdict == "fail"
+        undecided = decision.verdict == "continue"
+        waiting = sum(index >= len(in_order) for index in self._answers)
+        fewest = min(decision.more_clean_to_pass, decision.more_failed_to_fail)
+        self._needed = max(1, fewest - waiting) if undecided else 0
+
+
+def _shuffled(scenarios: Iterable[PreparedScenario], seed: int) -> Iterator[PreparedScenario]:
+    order = random.Random(seed)
+    window: list[PreparedScenario] = []
+    for prepared in scenarios:
+        window.append(prepared)
+        if len(window) == SHUFFLE_WINDOW:
+            order.shuffle(window)
+            yield from window
+            window.clear()
+    order.shuffle(window)
+    yield from window

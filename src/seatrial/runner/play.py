@@ -1,0 +1,303 @@
+"""The turn loop: one function for every kind of agent.
+
+User message -> agent -> while it asks for tools: answer from the mocks, ask again -> reply -> next user message.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from seatrial.clock import milliseconds
+from seatrial.vocabulary.conversation import (
+    ErrorInfo,
+    ErrorKind,
+    Message,
+    PlayedTurn,
+    StopReason,
+    ToolCall,
+    Transcript,
+    Usage,
+    sum_usage,
+)
+from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.findings import ModelUse
+from seatrial.vocabulary.roles import (
+    AgentSession,
+    PreparedScenario,
+    ToolBox,
+    TrialStart,
+    UserMove,
+    UserPart,
+)
+
+from .model_use import add_use
+from .pace import Pace
+
+MAX_TOOL_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A conversation, and what the simulated user took."""
+
+    transcript: Transcript
+    use: ModelUse | None = None
+
+
+async def play(
+    prepared: PreparedScenario, *, index: int, trial_id: str, seed: int, tools: ToolBox, pace: Pace | None = None
+) -> Played:
+    """Play one conversation to its end. What goes wrong on the way is in the transcript, not raised."""
+    return await _Conversation(prepared, index=index, trial_id=trial_id, seed=seed, tools=tools, pace=pace).play()
+
+
+class _Conversation:
+    """What is under way: the messages so far, the turns played, the calls seen."""
+
+    def __init__(
+        self,
+        prepared: PreparedScenario,
+        *,
+        index: int,
+        trial_id: str,
+        seed: int,
+        tools: ToolBox,
+        pace: Pace | None,
+    ) -> None:
+        self._prepared = prepared
+        self._index = index
+        self._seed = seed
+        self._tools = tools
+        self._pace = pace
+        self._started = milliseconds()
+        self._messages: list[Message] = list(prepared.history)
+        self._turns: list[PlayedTurn] = []
+        self._calls: list[ToolCall] = []
+        self._calls_seen = False
+        self._use: ModelUse | None = None
+        self._start = TrialStart(
+            trial_id=trial_id,
+            scenario=prepared.entry.key.name,
+            index=index,
+            seed=seed,
+            tools=tools,
+            record=self._record,
+            turn=lambda: len(self._turns),
+            elapsed_ms=self._elapsed,
+            tool_schemas=prepared.tool_schemas,
+            timeout_seconds=prepared.timeout_seconds,
+        )
+
+    def _elapsed(self) -> float:
+        return milliseconds() - self._started
+
+    def _record(self, call: ToolCall) -> None:
+        self._calls_seen = True
+        self._calls.append(call)
+
+    async def play(self) -> Played:
+        user = self._prepared.make_user(self._index, self._seed)
+        session = self._prepared.agent.open(self._start)
+        try:
+            stop_reason, error = await self._converse(user, session)
+        finally:
+            close_error = await _close(session)
+        if error is None and close_error is not None:
+            stop_reason, error = StopReason.ERROR, close_error
+        transcript = Transcript(
+            turns=self._with_evidence(),
+            stop_reason=stop_reason,
+            history=self._prepared.history,
+            state=self._tools.state or None,
+            error=error,
+            duration_ms=self._elapsed(),
+        )
+        return Played(transcript=transcript, use=self._use)
+
+    def _with_evidence(self) -> tuple[PlayedTurn, ...]:
+        """An agent that used ctx.call_tool or a wrapped tool records its calls, also where it made none."""
+        if not self._calls_seen:
+            return tuple(self._turns)
+        return tuple(replace(turn, tool_calls=()) if turn.tool_calls is None else turn for turn in self._turns)
+
+    async def _converse(self, user: UserPart, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
+        while True:
+            if len(self._turns) >= self._prepared.max_turns:
+                return StopReason.MAX_TURNS, None
+            try:
+                move = await self._next_move(user)
+            except TrialError as failure:
+                return _stopped_by(replace(failure.info, turn=len(self._turns)))
+            if move.goal_met:
+                return StopReason.GOAL_MET, None
+            if move.stop or move.message is None:
+                return (StopReason.SCRIPT_ENDED if self._prepared.scripted else StopReason.USER_STOPPED), None
+            turn = await self._play_turn(session, move.message)
+            self._turns.append(turn)
+            if turn.error is not None:
+                return _stopped_by(turn.error)
+
+    async def _next_move(self, user: UserPart) -> UserMove:
+        visible = [(turn.user, turn.reply or "") for turn in self._turns]
+        if self._prepared.scripted:
+            return await user.next(visible)
+        try:
+            async with asyncio.timeout(self._trial_seconds_left()):
+                move = await user.next(visible)
+        except TimeoutError:
+            raise self._trial_overran() from None
+        self._use = add_use(self._use, move.use)
+        return move
+
+    async def _play_turn(self, session: AgentSession, message: str) -> PlayedTurn:
+        self._calls = []
+        started = self._elapsed()
+        self._messages.append({"role": "user", "content": message})
+        exchange = _Exchange(recorded=self._calls)
+        error: ErrorInfo | None = None
+        try:
+            await self._ask(session, exchange)
+        except TrialError as failure:
+            error = replace(failure.info, turn=len(self._turns))
+        return PlayedTurn(
+            index=len(self._turns),
+            user=message,
+            reply=exchange.reply,
+            tool_calls=exchange.evidence(),
+            started_ms=started,
+            latency_ms=self._elapsed() - started,
+            usage=sum_usage(exchange.usages),
+            cost_usd=exchange.cost_usd,
+            retries=exchange.retries,
+            error=error,
+        )
+
+    async def _ask(self, session: AgentSession, exchange: "_Exchange") -> None:
+        """Get a reply, asking again after errors of the agent's own as often as the scenario allows."""
+        said_before = len(self._messages)
+        while True:
+            try:
+                await self._exchange(session, exchange)
+            except AgentFailure as failure:
+                if failure.final or exchange.retries >= self._prepared.retries:
+                    raise
+                exchange.retries += 1
+                del self._messages[said_before:]
+                await asyncio.sleep(min(failure.retry_after or 0.0, self._trial_seconds_left()))
+            else:
+                return
+
+    async def _exchange(self, session: AgentSession, exchange: "_Exchange") -> None:
+        deadline = self._elapsed() + self._prepared.timeout_seconds * 1000
+        for _ in range(MAX_TOOL_ROUNDS + 1):
+            if self._pace is not None:
+                await self._pace.wait()
+            reply = await session.respond(self._messages, timeout=self._seconds_until(deadline))
+            exchange.usages.append(reply.usage)
+            exchange.add_cost(reply.cost_usd)
+            if reply.tool_calls is not None:
+                exchange.listed = [*(exchange.listed or ()), *reply.tool_calls]
+            self._messages.extend(reply.messages or ({"role": "assistant", "content": reply.reply or ""},))
+            if not reply.requested:
+                exchange.reply = reply.reply
+                return
+            for call in reply.requested:
+                await self._answer(call, deadline)
+        raise TrialError(
+            ErrorKind.LIMIT,
+            f"the agent asked for tools {MAX_TOOL_ROUNDS} times in one turn without replying",
+            hint="look at its last calls: it may be in a loop",
+        )
+
+    async def _answer(self, call: ToolCall, deadline: float) -> None:
+        """Answer a requested call from the mocks, keep it, and tell the agent."""
+        started = self._elapsed()
+        try:
+            async with asyncio.timeout(self._seconds_until(deadline)):
+                answer = await self._tools.call(call.name, call.arguments, turn=len(self._turns))
+        except TimeoutError:
+            self._keep(call, started, error="no answer in time")
+            raise TrialError(ErrorKind.LIMIT, f"the mock of {call.name!r} did not answer in time") from None
+        except TrialError as failure:
+            self._keep(call, started, error=str(failure))
+            raise
+        self._keep(call, started, result=answer.result, error=answer.error)
+        content = {"error": answer.error} if answer.error is not None else answer.result
+        self._messages.append({"role": "tool", "tool_call_id": call.id, "content": _as_text(content)})
+
+    def _keep(self, call: ToolCall, started: float, *, result: Any = None, error: str | None = None) -> None:
+        self._record(ToolCall(call.name, call.arguments, result, error, call.id, started, self._elapsed() - started))
+
+    def _seconds_until(self, deadline: float) -> float:
+        """What is left for the agent's turn; the trial's own end may come first."""
+        left = (deadline - self._elapsed()) / 1000
+        trial_left = self._trial_seconds_left()
+        if left <= 0:
+            raise TrialError(
+                ErrorKind.LIMIT,
+                f"the agent did not answer within {self._prepared.timeout_seconds:g} s, its tool rounds included",
+                hint="raise timeout_seconds (default_timeout in suite.config) if it needs longer",
+            )
+        return min(left, trial_left)
+
+    def _trial_seconds_left(self) -> float:
+        left = self._prepared.trial_timeout_seconds - self._elapsed() / 1000
+        if left <= 0:
+            raise self._trial_overran()
+        return left
+
+    def _trial_overran(self) -> TrialError:
+        return TrialError(
+            ErrorKind.LIMIT,
+            f"the trial took longer than {self._prepared.trial_timeout_seconds:g} s",
+            hint="raise trial_timeout_seconds, or lower max_turns",
+        )
+
+
+class _Exchange:
+    """What one turn brings in, retries included."""
+
+    __slots__ = ("cost_usd", "listed", "recorded", "reply", "retries", "usages")
+
+    def __init__(self, *, recorded: list[ToolCall]) -> None:
+        self.recorded = recorded
+        self.reply: str | None = None
+        self.listed: list[ToolCall] | None = None
+        self.usages: list[Usage | None] = []
+        self.cost_usd: float | None = None
+        self.retries = 0
+
+    def add_cost(self, cost_usd: float | None) -> None:
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+
+    def evidence(self) -> tuple[ToolCall, ...] | None:
+        """The calls we saw, then those that the agent lists beside; None when there is neither sight nor list."""
+        if not self.recorded:
+            return None if self.listed is None else tuple(self.listed)
+        seen = list(self.recorded)
+        beside = []
+        for call in self.listed or ():
+            match = next((s for s in seen if s.name == call.name and s.arguments == call.arguments), None)
+            if match is None:
+                beside.append(call)
+            else:
+                seen.remove(match)
+        return (*self.recorded, *beside)
+
+
+def _stopped_by(error: ErrorInfo) -> tuple[StopReason, ErrorInfo]:
+    return (StopReason.LIMIT if error.kind is ErrorKind.LIMIT else StopReason.ERROR), error
+
+
+async def _close(session: AgentSession) -> ErrorInfo | None:
+    try:
+        await session.close()
+    except TrialError as failure:
+        return replace(failure.info, message=f"closing the agent failed: {failure.info.message}")
+    return None
+
+
+def _as_text(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(content, default=str)

@@ -1,0 +1,107 @@
+"""All trials of a run, so many at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+
+from seatrial.vocabulary.failures import PlayAgain
+from seatrial.vocabulary.roles import PreparedScenario
+from seatrial.vocabulary.run import ScenarioKey, Trial
+
+from .plan import Answers, Job, Plan
+from .trial import TrialSettings, run_trial
+
+GRACE_SECONDS = 2.0
+"""How long trials in flight may take to end after an interrupt."""
+
+MOST_DISTURBANCES = 20
+"""How often a trial is played anew because others disturbed it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run goes about its trials."""
+
+    concurrency: int = 20
+    fail_fast: bool = False
+    budget_usd: float | None = None
+    shuffle_seed: int | None = None
+    settings: TrialSettings = field(default_factory=TrialSettings)
+    known: Answers | None = None
+    """What earlier trials of a resumed run said; they are not played again."""
+    on_start: Callable[[ScenarioKey, int], None] | None = None
+
+
+async def run_trials(scenarios: Iterable[PreparedScenario], options: RunOptions) -> AsyncIterator[Trial]:
+    """Play the trials and yield each as it is finished. Closing the iterator cancels those in flight."""
+    plan = Plan(scenarios, known=options.known, shuffle_seed=options.shuffle_seed, fail_fast=options.fail_fast)
+    hands = _Hands(plan, options)
+    workers = [asyncio.create_task(hands.work()) for _ in range(options.concurrency)]
+    try:
+        while (trial := await hands.finished.get()) is not None:
+            yield trial
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.wait(workers, timeout=GRACE_SECONDS)
+    for worker in workers:
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            raise error
+
+
+class _Hands:
+    """The workers that play trials, and what they have in common."""
+
+    def __init__(self, plan: Plan, options: RunOptions) -> None:
+        self._plan = plan
+        self._options = options
+        self._idle = 0
+        self._spent = 0.0
+        self._changed = asyncio.Event()
+        self.finished: asyncio.Queue[Trial | None] = asyncio.Queue()
+
+    async def work(self) -> None:
+        try:
+            while (job := await self._next_job()) is not None:
+                trial = await self._run(job)
+                self._plan.note(job[0], trial)
+                self._spend(trial)
+                self._changed.set()
+                self.finished.put_nowait(trial)
+        except Exception:
+            self.finished.put_nowait(None)
+            raise
+
+    async def _next_job(self) -> Job | None:
+        """The next job; None when there will be none. The last worker to find nothing ends the run."""
+        while True:
+            job = self._plan.next()
+            if job is not None:
+                return job
+            self._idle += 1
+            if self._idle == self._options.concurrency:
+                self.finished.put_nowait(None)
+                self._changed.set()
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+            if self._idle == self._options.concurrency:
+                return None
+            self._idle -= 1
+
+    async def _run(self, job: Job) -> Trial:
+        prepared, index = job
+        if self._options.on_start is not None:
+            self._options.on_start(prepared.entry.key, index)
+        for _ in range(MOST_DISTURBANCES):
+            try:
+                return await run_trial(prepared, index, self._options.settings)
+            except PlayAgain:
+                continue
+        return await run_trial(prepared, index, self._options.settings)
+
+    def _spend(self, trial: Trial) -> None:
+        instruments = trial.instruments.cost_usd if trial.instruments else None
+        self._spent += (trial.transcript.cost_usd or 0.0) + (instruments or 0.0)
+        if self._options.budget_usd is not None and self._spent >= self._options.budget_usd:
+            self._plan.stopped = True

@@ -1,0 +1,132 @@
+"""Every sentence in which a verdict gives its reason: one template each, so that all reports say the same."""
+
+from seatrial.vocabulary.run import Status
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def number(value: float) -> str:
+    """At most two decimals, none that are zero: 3.2, 0.67, 4."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def nothing_checked() -> str:
+    return "nothing was checked; add an expectation"
+
+
+def trials_passed(passed: int, total: int, threshold: float) -> str:
+    return f"{passed} of {counted(total, 'trial')} passed (threshold: {threshold})"
+
+
+def trials_errored(count: int) -> str:
+    return f"{counted(count, 'trial')} errored"
+
+
+def errors_tolerated(count: int, threshold: float) -> str:
+    return f"{counted(count, 'errored trial')} tolerated (threshold: {threshold})"
+
+
+def trials_not_run(count: int) -> str:
+    return f"{counted(count, 'trial')} not run"
+
+
+def trajectory_failed(count: int) -> str:
+    return f"Trajectory assertion failed in {counted(count, 'trial')}"
+
+
+def metric_below(metric: str, average: float, threshold: float) -> str:
+    return f"{metric}: {number(average)} (threshold: {number(threshold)})"
+
+
+def metric_missing(metric: str) -> str:
+    return f"{metric}: no trial has a score"
+
+
+def errors_at_or_above(count: int, severity: str) -> str:
+    return f"{counted(count, 'error')} at or above {severity}"
+
+
+def outcome_false(statement: str, justification: str) -> str:
+    return f"Outcome not met: {statement}" + (f" ({justification})" if justification else "")
+
+
+def overall_below(score: float, threshold: float) -> str:
+    return f"overall score {number(score)} (threshold: {number(threshold)})"
+
+
+def unexpected_pass(reason: str) -> str:
+    return f"passed although xfail says {reason!r}; remove the xfail"
+
+
+def rate_not_shown(pass_rate: float, confidence: float, needed: int | None, ran: int) -> str:
+    """For a gate that cannot be decided yet."""
+    text = f"pass rate {number(pass_rate)} is not shown at {number(100 * confidence)} % confidence"
+    if needed is None:
+        return text
+    return f"{text}: {counted(needed, 'clean trial')} are needed, you ran {ran}"
+
+
+def rate_below(passed: int, total: int, pass_rate: float, confidence: float) -> str:
+    shown = f"{passed} of {counted(total, 'trial')} passed"
+    return f"{shown}: below {number(pass_rate)} at {number(100 * confidence)} % confidence"
+
+
+def sequential_failed(passed: int, total: int, bad_rate: float) -> str:
+    return f"{passed} of {counted(total, 'trial')} passed: the sequential test decides for {number(bad_rate)} or less"
+
+
+def sequential_undecided(passed: int, total: int) -> str:
+    return f"{passed} of {counted(total, 'trial')} passed: undecided when the last trial was reached"
+
+
+def sequential_unfinished(passed: int, total: int, planned: int) -> str:
+    return (
+        f"{passed} of {counted(total, 'trial')} passed: undecided so far, at most {planned - total} more would decide"
+    )
+
+
+_RUN_WORDS = {
+    Status.FAILED: "failed",
+    Status.ERRORED: "errored",
+    Status.INCONCLUSIVE: "inconclusive",
+    Status.NOT_RUN: "not run",
+}
+
+
+def scenarios_with(count: int, status: Status) -> str:
+    return f"{counted(count, 'scenario')} {_RUN_WORDS[status]}"
+
+
+def nothing_run() -> str:
+    return "nothing was run"
+
+
+def cases_below(rate_pct: float, threshold: float) -> str:
+    return f"cases pass rate {number(rate_pct)} % (threshold: {number(threshold)})"
+
+
+def metrics_below(score_pct: float, threshold: float) -> str:
+    return f"weighted metrics score {number(score_pct)} % (threshold: {number(threshold)})"
+
+
+def must_pass_missed(label: str) -> str:
+    return f"must pass, did not: {label}"
+
+
+def must_pass_unknown(name: str) -> str:
+    return f"must pass, but no such scenario ran: {name}"
+
+
+def group_below(passed: int, total: int, threshold: float) -> str:
+    return f"{passed} of {counted(total, 'scenario')} passed (threshold: {threshold})"
+
+
+def group_empty() -> str:
+    return "no scenario of the group ran"
+
+
+def in_group(name: str, reason: str) -> str:
+    return f"group {name}: {reason}"

@@ -1,0 +1,146 @@
+"""From scenarios to the verdict of a run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from seatrial.vocabulary.run import (
+    RunGates,
+    RunOutcome,
+    ScenarioEntry,
+    ScenarioKey,
+    ScenarioOutcome,
+    Status,
+    Totals,
+    TrialSummary,
+    Verdict,
+)
+
+from . import reasons
+from .averages import mean, quantile
+from .rates import reaches
+from .scenario import decide_scenario
+
+_WORST_FIRST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN)
+
+
+def decide_run(
+    entries: Iterable[ScenarioEntry], trials: Iterable[TrialSummary], gates: RunGates | None = None
+) -> RunOutcome:
+    """Everything that follows from the rows: totals, the verdict of each scenario and group, and of the run."""
+    gates = gates or RunGates()
+    by_scenario: dict[ScenarioKey, list[TrialSummary]] = {}
+    for trial in trials:
+        by_scenario.setdefault(trial.key, []).append(trial)
+    outcomes = tuple(
+        decide_scenario(entry, by_scenario.get(entry.key, ()))
+        for entry in sorted(entries, key=lambda entry: entry.position)
+    )
+    played = [trial for group in by_scenario.values() for trial in group]
+    totals = total(played, gates, planned=sum(o.not_run for o in outcomes) + len(played))
+    groups = tuple((str(group["name"]), decide_group(group, outcomes)) for group in gates.groups)
+    return RunOutcome(
+        verdict=_decide(outcomes, totals, gates, groups), scenarios=outcomes, totals=totals, groups=groups
+    )
+
+
+def _decide(
+    outcomes: Sequence[ScenarioOutcome],
+    totals: Totals,
+    gates: RunGates,
+    groups: Sequence[tuple[str, Verdict]],
+) -> Verdict:
+    counted = [outcome for outcome in outcomes if not outcome.skipped and not outcome.xfailed]
+    if totals.total_executions == 0 or not any(outcome.played for outcome in outcomes):
+        return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),))
+    problems: list[tuple[Status, str]] = []
+    if gates.cases_pass_threshold is None:
+        problems += _problem_scenarios(counted)
+    else:
+        if not totals.cases_passed:
+            assert totals.cases_pass_rate_pct is not None
+            problems.append(
+                (Status.FAILED, reasons.cases_below(totals.cases_pass_rate_pct, gates.cases_pass_threshold))
+            )
+        problems += [
+            (o.verdict.status, reasons.must_pass_missed(o.entry.key.label))
+            for o in counted
+            if o.entry.gates.must_pass and not o.verdict.passed
+        ]
+    if totals.metrics_passed is False:
+        assert totals.weighted_metrics_score_pct is not None
+        why = reasons.metrics_below(totals.weighted_metrics_score_pct, gates.metrics_pass_threshold)
+        problems.append((Status.FAILED, why))
+    for name, verdict in groups:
+        if not verdict.passed:
+            problems += [(verdict.status, reasons.in_group(name, why)) for why in verdict.failure_reasons]
+    if not problems:
+        return Verdict(status=Status.PASSED)
+    status = min((status for status, _ in problems), key=_WORST_FIRST.index)
+    return Verdict(status=status, failure_reasons=tuple(why for _, why in problems))
+
+
+def _problem_scenarios(outcomes: Sequence[ScenarioOutcome]) -> list[tuple[Status, str]]:
+    counts = {status: sum(o.verdict.status is status for o in outcomes) for status in _WORST_FIRST}
+    return [(status, reasons.scenarios_with(count, status)) for status, count in counts.items() if count]
+
+
+def decide_group(group: Mapping[str, Any], outcomes: Sequence[ScenarioOutcome]) -> Verdict:
+    """A group's verdict: the share of its scenarios that passed, and those that must."""
+    tags = set(group.get("tags") or ())
+    members = [o for o in outcomes if not o.skipped and not o.xfailed and tags & set(o.entry.tags)]
+    problems: list[str] = []
+    threshold = float(group.get("threshold", 1.0))
+    passed = sum(o.verdict.passed for o in members)
+    if not members:
+        problems.append(reasons.group_empty())
+    elif not reaches(passed, len(members), threshold):
+        problems.append(reasons.group_below(passed, len(members), threshold))
+    for name in group.get("must_pass") or ():
+        named = [o for o in outcomes if o.entry.key.name == name]
+        if not named:
+            problems.append(reasons.must_pass_unknown(name))
+        problems += [reasons.must_pass_missed(o.entry.key.label) for o in named if not o.verdict.passed]
+    return Verdict(status=Status.FAILED if problems else Status.PASSED, failure_reasons=tuple(problems))
+
+
+def total(trials: Sequence[TrialSummary], gates: RunGates, *, planned: int) -> Totals:
+    """The aggregates of a run. Percentages and gates are None where there is nothing to take them from."""
+    counts = {status: sum(trial.status is status for trial in trials) for status in Status}
+    scores = [trial.overall_score for trial in trials if trial.overall_score is not None]
+    metrics_pct = mean(scores)
+    cases_pct = 100.0 * counts[Status.PASSED] / planned if planned else None
+    cases_threshold = 100.0 if gates.cases_pass_threshold is None else gates.cases_pass_threshold
+    return Totals(
+        total_executions=planned,
+        passed_count=counts[Status.PASSED],
+        failed_count=counts[Status.FAILED],
+        error_count=counts[Status.ERRORED],
+        not_run_count=planned - len(trials),
+        cases_pass_rate_pct=cases_pct,
+        cases_pass_threshold=cases_threshold,
+        cases_passed=None if cases_pct is None else round(cases_pct, 2) >= cases_threshold,
+        weighted_metrics_score_pct=metrics_pct,
+        metrics_pass_threshold=gates.metrics_pass_threshold,
+        metrics_passed=None if metrics_pct is None else round(metrics_pct, 2) >= gates.metrics_pass_threshold,
+        tokens=_known_sum([trial.tokens for trial in trials]),
+        cost_usd=_known_sum([trial.cost_usd for trial in trials]),
+        model_calls=sum(trial.instruments.calls for trial in trials if trial.instruments),
+        cache_hits=sum(trial.instruments.cached for trial in trials if trial.instruments),
+        **_latencies(trials),
+    )
+
+
+def _latencies(trials: Sequence[TrialSummary]) -> dict[str, float | None]:
+    middles = [trial.median_latency_ms for trial in trials if trial.median_latency_ms is not None]
+    slowest = [trial.latency_ms for trial in trials if trial.latency_ms is not None]
+    return {
+        "latency_avg_ms": mean(middles),
+        "latency_p50_ms": quantile(middles, 0.5),
+        "latency_p95_ms": quantile(middles, 0.95) if len(middles) >= 20 else None,
+        "latency_max_ms": max(slowest, default=None),
+    }
+
+
+def _known_sum(values: Sequence[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

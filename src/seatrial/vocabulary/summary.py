@@ -1,0 +1,44 @@
+"""A trial without its bodies, as verdicts and lists need it."""
+
+from dataclasses import replace
+
+from .run import Trial, TrialSummary
+
+
+def summarise(trial: Trial) -> TrialSummary:
+    """The trial's summary; nothing in it but what the trial says."""
+    transcript = trial.transcript
+    judgement = trial.judgement
+    matches = [result.trajectory.matched for result in trial.results if result.trajectory is not None]
+    usage = transcript.usage
+    latencies = sorted(turn.latency_ms for turn in transcript.turns)
+    return TrialSummary(
+        key=trial.key,
+        index=trial.index,
+        status=trial.status,
+        failure_reasons=trial.failure_reasons,
+        error_kind=trial.error.kind if trial.error else None,
+        error_message=trial.error.message if trial.error else None,
+        stop_reason=transcript.stop_reason.value,
+        turns=len(transcript.turns),
+        trajectory_matched=all(matches) if matches else None,
+        scores=tuple(replace(score, reason="") for score in judgement.scores) if judgement else (),
+        overall_score=judgement.overall_score if judgement else None,
+        failures=tuple((f.severity.value, f.label, f.explanation, f.turn) for f in judgement.failures)
+        if judgement
+        else (),
+        latency_ms=latencies[-1] if latencies else None,
+        median_latency_ms=_median(latencies),
+        tokens=usage.total_tokens if usage else None,
+        cost_usd=transcript.cost_usd,
+        instruments=trial.instruments,
+        started_at=trial.started_at,
+        duration_ms=trial.duration_ms,
+    )
+
+
+def _median(ordered: list[float]) -> float | None:
+    if not ordered:
+        return None
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
