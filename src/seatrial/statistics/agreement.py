@@ -1,0 +1,212 @@
+"""How far a judge can be trusted, by human labels, and the pass rate it would report without its errors.
+
+Accuracy hides a judge that never catches a failure, so the two rates come first: how often it sees a pass, how often a
+failure.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .arguments import ROUNDING, require_counts, require_open_rate
+from .distributions import two_sided_z
+from .intervals import Interval, wilson_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfusionTable:
+    """What the judge said of what the human said; the human is right."""
+
+    seen_passes: int
+    """Human passed, judge passed (true positives)."""
+    missed_passes: int
+    """Human passed, judge failed (false negatives)."""
+    missed_failures: int
+    """Human failed, judge passed (false positives): what a gate exists to catch."""
+    seen_failures: int
+    """Human failed, judge failed (true negatives)."""
+
+    def __post_init__(self) -> None:
+        require_counts(self.seen_passes, self.passes)
+        require_counts(self.seen_failures, self.failures)
+
+    @property
+    def passes(self) -> int:
+        """Trials that the human passed."""
+        return self.seen_passes + self.missed_passes
+
+    @property
+    def failures(self) -> int:
+        """Trials that the human failed."""
+        return self.seen_failures + self.missed_failures
+
+    @property
+    def total(self) -> int:
+        """All labelled trials."""
+        return self.passes + self.failures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAgreement:
+    """How a judge compares with human labels; a number that the labels do not determine is None."""
+
+    total: int
+    accuracy: float | None
+    true_pass_rate: float | None
+    """TPR: how often the judge passes what the human passed."""
+    true_pass_interval: Interval
+    true_fail_rate: float | None
+    """TNR: how often the judge fails what the human failed."""
+    true_fail_interval: Interval
+    balanced_accuracy: float | None
+    kappa: float | None
+    """Agreement beyond chance (Cohen)."""
+    kappa_standard_error: float | None
+    kappa_interval: Interval | None
+    gwet_ac1: float | None
+    """Agreement beyond chance that does not collapse when nearly all labels are the same (Gwet)."""
+    correlation: float | None
+    """The Matthews correlation coefficient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedRate:
+    """The pass rate behind a judge's pass rate (Rogan and Gladen), given what calibration says of the judge."""
+
+    usable: bool
+    """False when the judge is no better than a coin, or calibration lacks passes or failures."""
+    raw: float | None
+    """The judge's own pass rate; None when it judged nothing."""
+    estimate: float | None
+    unclipped: float | None
+    """The estimate before it was brought into 0..1; far outside means that calibration does not fit these trials."""
+    youden: float | None
+    """TPR + TNR - 1: a judge shrinks every difference by this factor."""
+    interval: Interval | None
+    """Bounds by Lang and Reiczigel (2014), which take the uncertainty of the calibration into account."""
+
+
+def confusion_table(human: Sequence[bool], judge: Sequence[bool]) -> ConfusionTable:
+    """Count how two lists of labels of the same trials agree."""
+    if len(human) != len(judge):
+        raise ValueError(f"{len(human)} human labels but {len(judge)} of the judge. Give both for the same trials.")
+    seen = Counter(zip(map(bool, human), map(bool, judge), strict=True))
+    return ConfusionTable(
+        seen_passes=seen[True, True],
+        missed_passes=seen[True, False],
+        missed_failures=seen[False, True],
+        seen_failures=seen[False, False],
+    )
+
+
+def judge_agreement(table: ConfusionTable, *, confidence: float = 0.95) -> JudgeAgreement:
+    """Every usual number of agreement between a judge and a human, with intervals where they matter."""
+    require_open_rate("confidence", confidence)
+    pass_rate = _share(table.seen_passes, table.passes)
+    fail_rate = _share(table.seen_failures, table.failures)
+    kappa = _kappa(table)
+    error = None if kappa is None else _kappa_error(table, kappa)
+    reach = two_sided_z(confidence)
+    bounds = None if kappa is None or error is None else (kappa - reach * error, kappa + reach * error)
+    return JudgeAgreement(
+        total=table.total,
+        accuracy=_share(table.seen_passes + table.seen_failures, table.total),
+        true_pass_rate=pass_rate,
+        true_pass_interval=wilson_interval(table.seen_passes, table.passes, confidence=confidence),
+        true_fail_rate=fail_rate,
+        true_fail_interval=wilson_interval(table.seen_failures, table.failures, confidence=confidence),
+        balanced_accuracy=None if pass_rate is None or fail_rate is None else (pass_rate + fail_rate) / 2.0,
+        kappa=kappa,
+        kappa_standard_error=error,
+        kappa_interval=None if bounds is None else (max(-1.0, bounds[0]), min(1.0, bounds[1])),
+        gwet_ac1=_gwet_ac1(table),
+        correlation=_correlation(table),
+    )
+
+
+def corrected_rate(passed: int, total: int, *, calibration: ConfusionTable, confidence: float = 0.95) -> CorrectedRate:
+    """The pass rate that a judge's count implies, with the judge's own errors taken out."""
+    require_counts(passed, total)
+    require_open_rate("confidence", confidence)
+    raw = _share(passed, total)
+    sees_pass = _share(calibration.seen_passes, calibration.passes)
+    sees_failure = _share(calibration.seen_failures, calibration.failures)
+    youden = None if sees_pass is None or sees_failure is None else sees_pass + sees_failure - 1.0
+    interval = _lang_reiczigel(passed, total, calibration, two_sided_z(confidence))
+    if raw is None or sees_failure is None or youden is None or youden <= ROUNDING or interval is None:
+        return CorrectedRate(usable=False, raw=raw, estimate=None, unclipped=None, youden=youden, interval=None)
+    unclipped = (raw + sees_failure - 1.0) / youden
+    return CorrectedRate(
+        usable=True,
+        raw=raw,
+        estimate=_clip(unclipped),
+        unclipped=unclipped,
+        youden=youden,
+        interval=interval,
+    )
+
+
+def _lang_reiczigel(passed: int, total: int, calibration: ConfusionTable, z: float) -> Interval | None:
+    """Wilson-like shrinking of the three shares, then the delta method; None when the shrunken judge is a coin."""
+    square = z * z
+    trials, passes, failures = total + square, calibration.passes + 2, calibration.failures + 2
+    rate = (passed + square / 2.0) / trials
+    sees_pass, sees_failure = (calibration.seen_passes + 1) / passes, (calibration.seen_failures + 1) / failures
+    youden = sees_pass + sees_failure - 1.0
+    if youden <= ROUNDING:
+        return None
+    middle = (rate + sees_failure - 1.0) / youden
+    pass_noise = sees_pass * (1.0 - sees_pass) / passes
+    fail_noise = sees_failure * (1.0 - sees_failure) / failures
+    shift = 2.0 * square * (middle * pass_noise - (1.0 - middle) * fail_noise)
+    noise = rate * (1.0 - rate) / trials + middle**2 * pass_noise + (1.0 - middle) ** 2 * fail_noise
+    half = z * math.sqrt(noise) / youden
+    return _clip(middle + shift - half), _clip(middle + shift + half)
+
+
+def _kappa(table: ConfusionTable) -> float | None:
+    """Computed in whole numbers until the last division, so that perfect agreement is exactly 1."""
+    judged = table.seen_passes + table.missed_failures
+    by_chance = table.passes * judged + table.failures * (table.total - judged)
+    agreed = (table.seen_passes + table.seen_failures) * table.total
+    return _share(agreed - by_chance, table.total**2 - by_chance)
+
+
+def _kappa_error(table: ConfusionTable, kappa: float) -> float:
+    """The large-sample standard error (Fleiss, Cohen and Everitt 1969)."""
+    total = table.total
+    cells = (
+        (table.seen_passes / total, table.missed_passes / total),
+        (table.missed_failures / total, table.seen_failures / total),
+    )
+    human = [sum(row) for row in cells]
+    judge = [sum(column) for column in zip(*cells, strict=True)]
+    by_chance = human[0] * judge[0] + human[1] * judge[1]
+    agreed = sum(cells[i][i] * (1.0 - (human[i] + judge[i]) * (1.0 - kappa)) ** 2 for i in (0, 1))
+    differed = sum(cells[i][1 - i] * (judge[i] + human[1 - i]) ** 2 for i in (0, 1)) * (1.0 - kappa) ** 2
+    squares = agreed + differed - (kappa - by_chance * (1.0 - kappa)) ** 2
+    return math.sqrt(max(0.0, squares) / total) / (1.0 - by_chance)
+
+
+def _gwet_ac1(table: ConfusionTable) -> float | None:
+    if not table.total:
+        return None
+    share = (table.passes + table.seen_passes + table.missed_failures) / (2 * table.total)
+    by_chance = 2.0 * share * (1.0 - share)
+    return ((table.seen_passes + table.seen_failures) / table.total - by_chance) / (1.0 - by_chance)
+
+
+def _correlation(table: ConfusionTable) -> float | None:
+    judged = table.seen_passes + table.missed_failures
+    scale = judged * (table.total - judged) * table.passes * table.failures
+    right = table.seen_passes * table.seen_failures - table.missed_passes * table.missed_failures
+    return right / math.sqrt(scale) if scale else None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _clip(value: float) -> float:
+    return min(1.0, max(0.0, value))

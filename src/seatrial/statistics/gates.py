@@ -1,0 +1,128 @@
+"""The gate on a pass rate: pass, fail, or inconclusive with the number of trials that would decide it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .arguments import ROUNDING, reaches, require_counts, require_open_rate, require_rate
+from .distributions import binomial_at_least, binomial_at_most
+from .intervals import exact_lower_bound, exact_upper_bound
+
+GateDecision: TypeAlias = Literal["pass", "fail", "inconclusive"]
+
+_FOREVER = 2**40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateVerdict:
+    """What the trials so far say about a rate that must reach a threshold."""
+
+    decision: GateDecision
+    passed: int
+    total: int
+    threshold: float
+    confidence: float
+    lower: float
+    """The one-sided exact lower bound: the gate passes when it reaches the threshold."""
+    upper: float
+    """The one-sided exact upper bound: the gate fails when it is below the threshold."""
+    clean_trials_needed: int | None
+    """Trials without a single failure that would pass this gate from nothing; None when no number can."""
+    more_clean_to_pass: int | None
+    """Further trials, all passing, that would pass it from here; 0 when passed, None when no number can."""
+    more_failed_to_fail: int | None
+    """Further trials, all failing, that would fail it from here; 0 when failed, None when no number can."""
+
+
+def gate_verdict(passed: int, total: int, *, threshold: float, confidence: float = 0.95) -> GateVerdict:
+    """Pass or fail only with proof: each is wrong at most once in 1 / (1 - confidence) gates."""
+    require_counts(passed, total)
+    return GateVerdict(
+        decision=gate_decision(passed, total, threshold=threshold, confidence=confidence),
+        passed=passed,
+        total=total,
+        threshold=threshold,
+        confidence=confidence,
+        lower=exact_lower_bound(passed, total, confidence=confidence),
+        upper=exact_upper_bound(passed, total, confidence=confidence),
+        clean_trials_needed=clean_trials_needed(threshold, confidence=confidence),
+        more_clean_to_pass=_more_clean_to_pass(total - passed, total, threshold, 1.0 - confidence),
+        more_failed_to_fail=_more_failed_to_fail(passed, total, threshold, 1.0 - confidence),
+    )
+
+
+def gate_decision(passed: int, total: int, *, threshold: float, confidence: float = 0.95) -> GateDecision:
+    """Pass when the exact lower bound reaches the threshold, fail when the upper one is below it."""
+    require_counts(passed, total)
+    _require(threshold, confidence)
+    if _certifies(total - passed, total, threshold, 1.0 - confidence):
+        return "pass"
+    if _refutes(passed, total, threshold, 1.0 - confidence):
+        return "fail"
+    return "inconclusive"
+
+
+def clean_trials_needed(threshold: float, *, confidence: float = 0.95) -> int | None:
+    """Fewest trials that, all passing, certify the threshold: 29 for 0.9. None for 1.0, which no number can."""
+    _require(threshold, confidence)
+    if threshold <= 0.0:
+        return 1
+    if threshold >= 1.0:
+        return None
+    return max(1, math.ceil(math.log(1.0 - confidence) / math.log(threshold) - ROUNDING))
+
+
+def failures_allowed(total: int, *, threshold: float, confidence: float = 0.95) -> int | None:
+    """Most failures in this many trials that still certify the threshold; None when even no failure does."""
+    require_counts(0, total)
+    _require(threshold, confidence)
+    alpha = 1.0 - confidence
+    if not _certifies(0, total, threshold, alpha):
+        return None
+    too_many = _first(lambda failed: failed > total or not _certifies(failed, total, threshold, alpha), start=1)
+    return None if too_many is None else too_many - 1
+
+
+# The bounds are compared through the tail chances they invert: the same answer, without searching for the bound.
+def _certifies(failed: int, total: int, threshold: float, alpha: float) -> bool:
+    if total == 0 or threshold <= 0.0:
+        return total > 0
+    return reaches(binomial_at_least(total - failed, total, threshold), alpha)
+
+
+def _refutes(passed: int, total: int, threshold: float, alpha: float) -> bool:
+    return total > 0 and binomial_at_most(passed, total, threshold) < alpha * (1.0 - ROUNDING)
+
+
+def _more_clean_to_pass(failed: int, total: int, threshold: float, alpha: float) -> int | None:
+    if threshold >= 1.0:
+        return None
+    return _first(lambda more: _certifies(failed, total + more, threshold, alpha), start=0)
+
+
+def _more_failed_to_fail(passed: int, total: int, threshold: float, alpha: float) -> int | None:
+    if threshold <= 0.0:
+        return None
+    return _first(lambda more: _refutes(passed, total + more, threshold, alpha), start=0)
+
+
+def _first(true_from_some_point: Callable[[int], bool], *, start: int) -> int | None:
+    """The first number for which a condition holds that stays true once it is; None when it never comes."""
+    if true_from_some_point(start):
+        return start
+    reach = 1
+    while not true_from_some_point(start + reach):
+        reach *= 2
+        if reach > _FOREVER:
+            return None
+    low, high = start + reach // 2, start + reach
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if true_from_some_point(middle) else (middle, high)
+    return high
+
+
+def _require(threshold: float, confidence: float) -> None:
+    require_rate("threshold", threshold)
+    require_open_rate("confidence", confidence)

@@ -1,0 +1,121 @@
+"""Intervals of one pass rate. Show Wilson; decide with the one-sided exact bound; look daily at the always-valid one.
+
+Nothing ran means nothing is known: every interval of 0 trials is (0, 1).
+"""
+
+import math
+from typing import TypeAlias
+
+from .arguments import require_counts, require_open_rate
+from .distributions import (
+    beta_quantile,
+    binomial_at_least,
+    find_root,
+    log_beta,
+    normal_quantile,
+    two_sided_z,
+)
+
+Interval: TypeAlias = tuple[float, float]
+
+
+def wilson_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
+    """Lower and upper bound of the pass rate, right on average; (0, 1) when nothing ran."""
+    _require(passed, total, confidence)
+    return _wilson(passed, total, two_sided_z(confidence))
+
+
+def wilson_lower_bound(passed: int, total: int, *, confidence: float = 0.95) -> float:
+    """One-sided lower bound of the pass rate by Wilson's score; 0 when nothing ran."""
+    _require(passed, total, confidence)
+    return _wilson(passed, total, normal_quantile(confidence))[0]
+
+
+def _wilson(passed: int, total: int, z: float) -> Interval:
+    if total == 0:
+        return 0.0, 1.0
+    rate = passed / total
+    weight = z * z / total
+    middle = (rate + weight / 2.0) / (1.0 + weight)
+    half = abs(z) * math.sqrt(rate * (1.0 - rate) / total + weight / (4.0 * total)) / (1.0 + weight)
+    low = 0.0 if passed == 0 else max(0.0, middle - half)
+    high = 1.0 if passed == total else min(1.0, middle + half)
+    return low, high
+
+
+def clopper_pearson_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
+    """Exact bounds: they miss the true rate at most as often as promised, whatever it is."""
+    _require(passed, total, confidence)
+    one_side = (1.0 + confidence) / 2.0
+    low = exact_lower_bound(passed, total, confidence=one_side)
+    return low, exact_upper_bound(passed, total, confidence=one_side)
+
+
+def exact_lower_bound(passed: int, total: int, *, confidence: float = 0.95) -> float:
+    """The lowest pass rate that these trials do not refute, one-sided; 0 when nothing ran."""
+    _require(passed, total, confidence)
+    if passed == 0:
+        return 0.0
+    return beta_quantile(1.0 - confidence, passed, total - passed + 1)
+
+
+def exact_upper_bound(passed: int, total: int, *, confidence: float = 0.95) -> float:
+    """The highest pass rate that these trials do not refute, one-sided; 1 when nothing ran."""
+    require_counts(passed, total)
+    return 1.0 - exact_lower_bound(total - passed, total, confidence=confidence)
+
+
+def mid_p_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
+    """Exact bounds that count the observed result half: shorter, and right on average."""
+    _require(passed, total, confidence)
+    share = (1.0 - confidence) / 2.0
+    return _mid_p_bound(passed, total, share), 1.0 - _mid_p_bound(total - passed, total, share)
+
+
+def _mid_p_bound(passed: int, total: int, share: float) -> float:
+    if passed == 0:
+        return 0.0
+
+    def excess(rate: float) -> float:
+        tails = binomial_at_least(passed, total, rate) + binomial_at_least(passed + 1, total, rate)
+        return tails / 2.0 - share
+
+    return find_root(excess, 0.0, 1.0)
+
+
+def jeffreys_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
+    """Equal-tailed Bayesian bounds from Jeffreys' prior; at 0 or all passed they leave the observed rate out."""
+    _require(passed, total, confidence)
+    if total == 0:
+        return 0.0, 1.0
+    share = (1.0 - confidence) / 2.0
+    low = beta_quantile(share, passed + 0.5, total - passed + 0.5)
+    return low, 1.0 - beta_quantile(share, total - passed + 0.5, passed + 0.5)
+
+
+def always_valid_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
+    """Bounds that hold at every number of trials at once, so you may look after each and stop when you like.
+
+    All rates that a beta mixture does not beat 1 / (1 - confidence) to 1 (Robbins; Ville). The price is width.
+    """
+    _require(passed, total, confidence)
+    return _always_valid_bound(passed, total, confidence), 1.0 - _always_valid_bound(total - passed, total, confidence)
+
+
+def _always_valid_bound(passed: int, total: int, confidence: float) -> float:
+    if passed == 0:
+        return 0.0
+    failed = total - passed
+    mixture = log_beta(passed + 0.5, failed + 0.5) - log_beta(0.5, 0.5)
+    limit = -math.log(1.0 - confidence)
+
+    def excess(rate: float) -> float:
+        missed = failed * math.log1p(-rate) if failed else 0.0
+        return mixture - passed * math.log(rate) - missed - limit
+
+    return find_root(excess, 1e-300, passed / total)
+
+
+def _require(passed: int, total: int, confidence: float) -> None:
+    require_counts(passed, total)
+    require_open_rate("confidence", confidence)
