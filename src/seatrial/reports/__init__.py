@@ -7,6 +7,7 @@ without an agent, a judge or a database.
 """
 
 from .console import print_run
+from .progress import Progress
 from .write import KINDS, ReportKind, parse_report_option, write_report
 
-__all__ = ["KINDS", "ReportKind", "parse_report_option", "print_run", "write_report"]
+__all__ = ["KINDS", "Progress", "ReportKind", "parse_report_option", "print_run", "write_report"]

@@ -37,7 +37,7 @@ class _Console:
             reasons = "; ".join(verdict.failure_reasons)
             text = f"group {one_line(name)}: {VERDICT_WORDS[verdict.status]}"
             self._paper.line(f"{text}  {reasons}" if reasons else text, mark=verdict.status)
-        for gate in gates_of(outcome.totals):
+        for gate in gates_of(self._record.run, outcome.totals):
             self._paper.line(gate.text)
         self._print_verdict(outcome)
         self._print_failures(failing(outcome))

@@ -8,8 +8,8 @@ from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall
 from seatrial.vocabulary.findings import EvalResult, MetricScore
 from seatrial.vocabulary.run import Trial
 
-from .json_form import plain
 from .phrases import duration, number
+from .plain import plain
 from .visible import cut
 
 Line = tuple[int, str]

@@ -125,13 +125,16 @@ def run_facts(run: Run, totals: Totals) -> str:
     calls = counted(totals.model_calls, "model call") if totals.model_calls else None
     if calls and totals.cache_hits:
         calls += f" ({totals.cache_hits:,} cached)"
-    facts = (counted(totals.total_executions, "trial"), duration(took), money(totals.cost_usd), calls, f"run {run.id}")
+    trials = counted(totals.total_executions, "trial")
+    if totals.not_run_count:
+        trials += f" ({totals.not_run_count:,} not run)"
+    facts = (trials, duration(took), money(totals.cost_usd), calls, f"run {run.id}")
     return ", ".join(filter(None, facts))
 
 
-def gates_of(totals: Totals) -> Iterator[Measure]:
+def gates_of(run: Run, totals: Totals) -> Iterator[Measure]:
     """The run's own gates where they were set, and whether they held."""
-    if totals.cases_passed is not None:
+    if run.gates.cases_pass_threshold is not None and totals.cases_passed is not None:
         yield _gate("cases pass rate", totals.cases_pass_rate_pct, totals.cases_pass_threshold, totals.cases_passed)
     if totals.metrics_passed is not None:
         score, threshold = totals.weighted_metrics_score_pct, totals.metrics_pass_threshold

@@ -6,7 +6,8 @@ from typing import Any, TextIO
 from seatrial.vocabulary.roles import RunRecord
 from seatrial.vocabulary.run import ScenarioOutcome
 
-from .json_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form, trial_form
+from .run_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form
+from .trial_form import trial_form
 
 
 def write_json(record: RunRecord, stream: TextIO) -> None:

@@ -22,7 +22,7 @@ _WRITERS: dict[ReportKind, tuple[str, str]] = {
     "html": ("html", "write_html"),
     "junit": ("junit", "write_junit"),
     "markdown": ("markdown", "write_markdown"),
-    "github": ("github", "write_summary"),
+    "github": ("github", "write_github"),
 }
 _DEFAULT_PATHS: dict[ReportKind, str] = {
     "json": "results.json",

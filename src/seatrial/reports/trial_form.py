@@ -1,119 +1,13 @@
-"""Trials, scenarios and runs as plain JSON values: the one form behind results.json and results.jsonl.
+"""A trial as a JSON value: the one form behind results.json and results.jsonl."""
 
-Any value an agent produced ends as something every JSON parser accepts: a number that is not finite becomes the string
-"NaN", "Infinity" or "-Infinity", an object that JSON does not know becomes its repr, what is nested deeper than 100
-levels is replaced by a note.
-"""
-
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from math import isfinite, isnan
+from collections.abc import Sequence
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
-from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore, ModelUse, TrajectoryMatch, UniqueError
-from seatrial.vocabulary.run import Gates, Run, RunOutcome, ScenarioOutcome, Trial
+from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore, ModelUse, TrajectoryMatch
+from seatrial.vocabulary.run import Trial
 
-SCHEMA_VERSION = 1
-DEEPEST = 100
-_LARGEST_BITS = 4_096
-"""Python refuses to print integers of more than 4,300 digits, and parsers to read them."""
-
-
-def plain(value: Any, depth: int = 0) -> Any:
-    """The value in terms of JSON, whatever it was."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, int):
-        return int(value) if value.bit_length() <= _LARGEST_BITS else hex(value)
-    if isinstance(value, float):
-        return float(value) if isfinite(value) else _not_finite(value)
-    if depth >= DEEPEST:
-        return f"(nested deeper than {DEEPEST} levels)"
-    if isinstance(value, Mapping):
-        return {str(key): plain(one, depth + 1) for key, one in value.items()}
-    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray):
-        return [plain(one, depth + 1) for one in value]
-    return repr(value)
-
-
-def _not_finite(value: float) -> str:
-    if isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
-def run_form(run: Run) -> dict[str, Any]:
-    """The run itself, without scenarios."""
-    return {
-        "id": run.id,
-        "name": run.name,
-        "state": run.state.value,
-        "started_at": _when(run.started_at),
-        "finished_at": _when(run.finished_at),
-        "seed": run.seed,
-        "git_commit": run.git_commit,
-        "git_dirty": run.git_dirty,
-        "versions": plain(run.versions),
-        "parent": run.parent,
-        "replayed": run.replayed,
-        "config": plain(run.config),
-    }
-
-
-def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
-    """The run's verdict, its aggregates and its groups."""
-    totals = outcome.totals
-    return {
-        "status": outcome.verdict.status.value,
-        "passed": outcome.verdict.passed,
-        "failure_reasons": list(outcome.verdict.failure_reasons),
-        "totals": {name: plain(getattr(totals, name)) for name in type(totals).__slots__},
-        "groups": [
-            {
-                "name": name,
-                "status": verdict.status.value,
-                "passed": verdict.passed,
-                "failure_reasons": list(verdict.failure_reasons),
-            }
-            for name, verdict in outcome.groups
-        ],
-    }
-
-
-def scenario_form(outcome: ScenarioOutcome) -> dict[str, Any]:
-    """A scenario's verdict and numbers, without its trials."""
-    entry = outcome.entry
-    return {
-        "name": entry.key.name,
-        "suite": entry.key.suite,
-        "agent": entry.key.agent or None,
-        "status": outcome.verdict.status.value,
-        "passed": outcome.verdict.passed,
-        "failure_reasons": list(outcome.verdict.failure_reasons),
-        "notes": list(outcome.notes),
-        "skipped": outcome.skipped,
-        "skip": entry.skip,
-        "xfailed": outcome.xfailed,
-        "xfail": entry.xfail,
-        "tags": list(entry.tags),
-        "source": entry.source,
-        "fingerprint": entry.fingerprint,
-        "planned_trials": entry.trials,
-        "trial_counts": {
-            "passed": outcome.passed,
-            "failed": outcome.failed,
-            "errored": outcome.errored,
-            "not_run": outcome.not_run,
-        },
-        "interval": None if outcome.interval is None else [outcome.interval.low, outcome.interval.high],
-        "gates": _gates(entry.gates),
-        "metric_averages": plain(outcome.metric_averages or {}),
-        "unique_errors": [_unique_error(error) for error in outcome.unique_errors],
-        "overall_score": plain(outcome.overall_score),
-    }
+from .plain import moment, plain
 
 
 def trial_form(trial: Trial) -> dict[str, Any]:
@@ -159,7 +53,7 @@ def trial_form(trial: Trial) -> dict[str, Any]:
         "cost_usd": plain(transcript.cost_usd),
         "instruments": _model_use(trial.instruments),
         "seed": trial.seed,
-        "started_at": _when(trial.started_at),
+        "started_at": moment(trial.started_at),
     }
 
 
@@ -233,20 +127,6 @@ def _evaluation(scores: Sequence[MetricScore]) -> dict[str, Any]:
     }
 
 
-def _gates(gates: Gates) -> dict[str, Any]:
-    return {name: plain(getattr(gates, name)) for name in type(gates).__slots__}
-
-
-def _unique_error(error: UniqueError) -> dict[str, Any]:
-    return {
-        "severity": error.severity.value,
-        "label": error.label,
-        "explanation": error.explanation,
-        "occurrences": error.occurrences,
-        "examples": [{"trial": f"trial-{trial + 1}", "turn": turn} for trial, turn in error.examples],
-    }
-
-
 def _error(error: ErrorInfo | None) -> dict[str, Any] | None:
     if error is None:
         return None
@@ -273,7 +153,3 @@ def _model_use(use: ModelUse | None) -> dict[str, Any] | None:
     if use is None:
         return None
     return {"calls": use.calls, "cached": use.cached, "usage": _usage(use.usage), "cost_usd": plain(use.cost_usd)}
-
-
-def _when(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

@@ -1,0 +1,130 @@
+"""JUnit XML for CI systems: one testcase for each scenario, failures and errors apart.
+
+The form is the one Jenkins' schema (junit-10.xsd) and its ancestors accept. They know properties of a suite only, so
+those of a scenario stand there under its name, and once more in the testcase's system-out.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TextIO
+
+from seatrial.vocabulary.roles import RunRecord
+from seatrial.vocabulary.run import RunOutcome, ScenarioOutcome, Status
+
+from .phrases import aside, interval, trials_of, verdict_line
+from .tally import Tally, tally
+from .visible import cut, one_line, visible
+
+TEXT_LIMIT = 20_000
+RUN_SUITE = "seatrial"
+
+
+def write_junit(record: RunRecord, stream: TextIO) -> None:
+    """The whole document, suite by suite."""
+    outcome = record.outcome
+    suites: dict[str, list[ScenarioOutcome]] = {}
+    for one in outcome.scenarios:
+        suites.setdefault(one.entry.key.suite, []).append(one)
+    hidden = _is_hidden(outcome)
+    failures, errors, _ = _counts(outcome.scenarios)
+    errors += hidden
+    stream.write('<?xml version="1.0" encoding="utf-8"?>\n')
+    names = {"name": record.run.name, "tests": len(outcome.scenarios) + hidden, "failures": failures, "errors": errors}
+    stream.write(f"<testsuites{_attributes(names)}>\n")
+    for name, outcomes in suites.items():
+        _write_suite(record, name, outcomes, stream)
+    if hidden:
+        _write_run_verdict(record, stream)
+    stream.write("</testsuites>\n")
+
+
+def _is_hidden(outcome: RunOutcome) -> bool:
+    """Whether the run did not pass although no testcase would say so: a gate over all was missed, or nothing ran."""
+    failures, errors, _ = _counts(outcome.scenarios)
+    return not outcome.verdict.passed and failures + errors == 0
+
+
+def _write_run_verdict(record: RunRecord, stream: TextIO) -> None:
+    stream.write(
+        f"<testsuite{_attributes({'name': RUN_SUITE, 'tests': 1, 'failures': 0, 'errors': 1, 'skipped': 0})}>\n"
+    )
+    stream.write(f"<testcase{_attributes({'name': 'run verdict', 'classname': RUN_SUITE, 'time': '0.000'})}>")
+    reason = {"message": verdict_line(record.outcome), "type": record.outcome.verdict.status.value}
+    stream.write(f"<error{_attributes(reason)}/></testcase>\n</testsuite>\n")
+
+
+def _write_suite(record: RunRecord, name: str, outcomes: list[ScenarioOutcome], stream: TextIO) -> None:
+    failures, errors, skipped = _counts(outcomes)
+    attributes = {"name": name, "tests": len(outcomes), "failures": failures, "errors": errors, "skipped": skipped}
+    attributes["timestamp"] = record.run.started_at.strftime("%Y-%m-%dT%H:%M:%S")
+    stream.write(f"<testsuite{_attributes(attributes)}>\n<properties>\n")
+    _write_properties({"run": record.run.id, "run_name": record.run.name, "seed": str(record.run.seed)}, stream)
+    for outcome in outcomes:
+        # Read twice, here for the sums and below for the texts, so that no more than one scenario is in memory.
+        label = outcome.entry.key.label
+        known = _numbers(outcome, tally(record, outcome))
+        _write_properties({f"{label}.{key}": value for key, value in known.items()}, stream)
+    stream.write("</properties>\n")
+    for outcome in outcomes:
+        _write_testcase(outcome, tally(record, outcome), stream)
+    stream.write("</testsuite>\n")
+
+
+def _write_testcase(outcome: ScenarioOutcome, sums: Tally, stream: TextIO) -> None:
+    key = outcome.entry.key
+    names = {"name": key.label, "classname": key.suite, "time": f"{sums.duration_ms / 1000:.3f}"}
+    stream.write(f"<testcase{_attributes(names)}>")
+    kind = _element(outcome)
+    reasons = "; ".join(outcome.verdict.failure_reasons)
+    if kind == "skipped":
+        stream.write(f"<skipped{_attributes({'message': aside(outcome) or reasons})}/>")
+    elif kind is not None:
+        attributes = {"message": cut(reasons, 1_000), "type": outcome.verdict.status.value}
+        stream.write(f"<{kind}{_attributes(attributes)}>{_text(_body(outcome, sums))}</{kind}>")
+    known = "\n".join(f"{name}={value}" for name, value in _numbers(outcome, sums).items())
+    stream.write(f"<system-out>{_text(known)}</system-out></testcase>\n")
+
+
+def _element(outcome: ScenarioOutcome) -> str | None:
+    """Failed is the agent's fault; all else that is no pass has no answer, and JUnit calls that an error."""
+    if aside(outcome) is not None:
+        return "skipped"
+    if outcome.verdict.passed:
+        return None
+    return "failure" if outcome.verdict.status is Status.FAILED else "error"
+
+
+def _counts(outcomes: Iterable[ScenarioOutcome]) -> tuple[int, int, int]:
+    kinds = [_element(outcome) for outcome in outcomes]
+    return kinds.count("failure"), kinds.count("error"), kinds.count("skipped")
+
+
+def _body(outcome: ScenarioOutcome, sums: Tally) -> str:
+    lines = [*outcome.verdict.failure_reasons, *(reasons.text for reasons in sums.reasons)]
+    if sums.untold:
+        lines.append(f"… {sums.untold:,} more trials did not pass")
+    return cut("\n".join(lines), TEXT_LIMIT)
+
+
+def _numbers(outcome: ScenarioOutcome, sums: Tally) -> dict[str, str]:
+    known = {"trials": str(trials_of(outcome)), "passes": str(outcome.passed), "interval": interval(outcome)}
+    known["cost_usd"] = None if sums.cost_usd is None else f"{sums.cost_usd:.6f}"
+    known["source"] = outcome.entry.source
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _write_properties(known: dict[str, str], stream: TextIO) -> None:
+    for name, value in known.items():
+        stream.write(f"<property{_attributes({'name': name, 'value': value})}/>\n")
+
+
+def _attributes(values: Mapping[str, object]) -> str:
+    return "".join(f' {name}="{_escaped(one_line(str(value)))}"' for name, value in values.items())
+
+
+def _text(text: str) -> str:
+    return _escaped(visible(text))
+
+
+def _escaped(text: str) -> str:
+    """Text without markup; `>` too, since `]]>` may not stand in text."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

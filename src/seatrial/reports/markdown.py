@@ -1,0 +1,141 @@
+"""Markdown for pull requests and wikis. Everything an agent said is escaped: as text in tables, as HTML in <pre>."""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import TextIO
+
+from seatrial.vocabulary.roles import RunRecord
+from seatrial.vocabulary.run import ScenarioOutcome, Status
+
+from .conversation import converse
+from .explain import explain_error, measures_of
+from .phrases import (
+    VERDICT_WORDS,
+    aside,
+    duration,
+    failing,
+    gates_of,
+    interval,
+    money,
+    run_facts,
+    tally_line,
+    trials_of,
+    verdict_line,
+)
+from .tally import Tally, tally
+from .visible import cut, one_line, visible
+
+ROWS_SHOWN = 1_000
+FAILING_SHOWN = 50
+CELL_LIMIT = 300
+TEXT_LIMIT = 8_000
+
+_MARKS = {
+    Status.PASSED: "✅",
+    Status.FAILED: "❌",
+    Status.ERRORED: "💥",
+    Status.INCONCLUSIVE: "❔",
+    Status.NOT_RUN: "➖",
+}
+# What means something inside a line of GitHub's Markdown: emphasis, code, links, tables, mentions, issues, maths; a
+# colon only where a scheme or an emoji would go on, and the dot of a bare www address.
+_SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
+
+
+def write_markdown(record: RunRecord, stream: TextIO) -> None:
+    """The whole report."""
+    for block in blocks(record):
+        stream.write(block)
+
+
+def blocks(record: RunRecord) -> Iterator[str]:
+    """The report in pieces, each of them whole Markdown, so that it can end after any."""
+    outcome = record.outcome
+    yield f"## {_MARKS[outcome.verdict.status]} {escaped(verdict_line(outcome))}\n\n"
+    facts = f"{record.run.name}: {tally_line(outcome)}; {run_facts(record.run, outcome.totals)}"
+    yield f"{escaped(facts)}\n\n"
+    for gate in gates_of(record.run, outcome.totals):
+        yield f"- {escaped(gate.text)}\n"
+    for name, verdict in outcome.groups:
+        reasons = "; ".join(verdict.failure_reasons)
+        yield f"- group {escaped(name)}: {VERDICT_WORDS[verdict.status]} {escaped(reasons)}\n"
+    yield from _table(record)
+    yield from _failures(record)
+
+
+def escaped(text: str) -> str:
+    """The text on one line, meaning nothing but itself in Markdown and HTML."""
+    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(lambda found: f"\\{found.group()}", text)
+
+
+def quoted(text: str) -> str:
+    """The text as it is, line by line, in a block of its own."""
+    text = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"<pre>\n{text}\n</pre>\n\n"
+
+
+def _table(record: RunRecord) -> Iterator[str]:
+    bad = failing(record.outcome)
+    worst = {id(one) for one in bad}
+    ordered = [*bad, *(one for one in record.outcome.scenarios if id(one) not in worst)]
+    if not ordered:
+        return
+    yield "\n| | Scenario | Passed | Interval | Slowest turn | Cost | Why |\n|---|---|---|---|---|---|---|\n"
+    for outcome in islice(ordered, ROWS_SHOWN):
+        yield _row(outcome, tally(record, outcome))
+    if len(ordered) > ROWS_SHOWN:
+        yield f"\n… {len(ordered) - ROWS_SHOWN:,} more scenarios\n"
+    yield "\n"
+
+
+def _row(outcome: ScenarioOutcome, sums: Tally) -> str:
+    reason = aside(outcome)
+    why = reason or "; ".join([*outcome.verdict.failure_reasons, *outcome.notes])
+    cells = (
+        "➖" if reason is not None else _MARKS[outcome.verdict.status],
+        escaped(cut(outcome.entry.key.label, CELL_LIMIT)),
+        f"{outcome.passed}/{trials_of(outcome)}",
+        interval(outcome) or "",
+        duration(sums.latency_ms) or "",
+        money(sums.cost_usd) or "",
+        escaped(cut(why, CELL_LIMIT)),
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _failures(record: RunRecord) -> Iterator[str]:
+    found = failing(record.outcome)
+    if found:
+        yield "### What did not pass, worst first\n\n"
+    for outcome in found[:FAILING_SHOWN]:
+        yield _failure(record, outcome)
+    if len(found) > FAILING_SHOWN:
+        yield f"… {len(found) - FAILING_SHOWN:,} more scenarios did not pass\n"
+
+
+def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:
+    sums = tally(record, outcome)
+    mark = _MARKS[outcome.verdict.status]
+    text = f"#### {mark} {escaped(cut(outcome.entry.key.label, CELL_LIMIT))}\n\n"
+    text += "".join(f"- {escaped(cut(reason, CELL_LIMIT))}\n" for reason in outcome.verdict.failure_reasons)
+    text += "".join(f"- {escaped(one.text)}\n" for one in measures_of(outcome) if one.held is not False)
+    text += "\n"
+    lines = [line for error in outcome.unique_errors for line in explain_error(error)]
+    lines += [reasons.text for reasons in sums.reasons]
+    if sums.untold:
+        lines.append(f"… {sums.untold:,} more trials did not pass")
+    if lines:
+        text += quoted(cut("\n".join(lines), TEXT_LIMIT))
+    return text + _conversation(record, outcome)
+
+
+def _conversation(record: RunRecord, outcome: ScenarioOutcome) -> str:
+    """What was said in the first trial that did not pass, folded away."""
+    for trial in record.trials(outcome.entry.key):
+        if trial.status is not Status.PASSED:
+            said = "\n".join("  " * depth + text for depth, text in converse(trial))
+            body = quoted(cut(said, TEXT_LIMIT))
+            return f"<details><summary>Conversation of {trial.id}</summary>\n\n{body}</details>\n\n"
+    return ""

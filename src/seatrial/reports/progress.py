@@ -1,0 +1,115 @@
+"""How far a run has come, while it runs: one line that renews itself on a terminal, plain lines elsewhere."""
+
+import shutil
+from collections.abc import Callable
+from typing import TextIO
+
+from seatrial.clock import milliseconds
+from seatrial.vocabulary.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
+from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+
+from .paper import Paper
+from .visible import cut, one_line
+
+LIVE_EVERY_MS = 100.0
+PLAIN_EVERY_MS = 1_000.0
+SCENARIO_LINES = 100
+"""Runs of more scenarios get no line for each, only the one a second."""
+
+
+class Progress:
+    """A listener for a run's events. Drawn by hand: importing rich takes 60 ms, as long as a small run."""
+
+    def __init__(self, stream: TextIO, *, live: bool | None = None, clock: Callable[[], float] = milliseconds) -> None:
+        self._stream = stream
+        self._live = stream.isatty() if live is None else live
+        self._paper = Paper(stream, colour=False)
+        self._clock = clock
+        self._began = self._last = clock()
+        self._drawn = False
+        self._scenarios = self._trials = 0
+        self._missing: dict[ScenarioKey, int] = {}
+        self._passed: dict[ScenarioKey, int] = {}
+        self._played: dict[ScenarioKey, int] = {}
+        self._cost: float | None = None
+        self._cost_is_whole = True
+
+    def __call__(self, event: Event) -> None:
+        """Take note of what happened, and show it where it is time to."""
+        match event:
+            case RunStarted():
+                self._began = self._last = self._clock()
+                self._scenarios, self._trials = event.scenarios, event.trials
+                self._show(force=self._live)
+            case ScenarioPlanned() if event.entry.skip is None:
+                self._missing.setdefault(event.entry.key, event.entry.trials)
+            case TrialFinished():
+                self._count(event.trial)
+            case RunFinished():
+                self.close()
+
+    def close(self) -> None:
+        """Leave the line free for what comes next; may be called twice."""
+        if self._drawn:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._drawn = False
+
+    def _count(self, trial: Trial) -> None:
+        key = trial.key
+        self._played[key] = self._played.get(key, 0) + 1
+        self._passed[key] = self._passed.get(key, 0) + (trial.status is Status.PASSED)
+        self._spend(trial.transcript.cost_usd)
+        if trial.instruments is not None and trial.instruments.calls:
+            self._spend(trial.instruments.cost_usd)
+        done = self._missing.get(key) == self._played[key]
+        if done and not self._live and self._scenarios <= SCENARIO_LINES:
+            share = f"{self._passed[key]}/{self._played[key]}"
+            self._say(f"{one_line(key.label)}: {share} trials passed  [{self._done()}/{self._scenarios}]")
+        else:
+            self._show()
+
+    def _spend(self, cost_usd: float | None) -> None:
+        if cost_usd is None:
+            self._cost_is_whole = False
+        else:
+            self._cost = (self._cost or 0.0) + cost_usd
+
+    def _show(self, *, force: bool = False) -> None:
+        every = LIVE_EVERY_MS if self._live else PLAIN_EVERY_MS
+        if not force and self._clock() - self._last < every:
+            return
+        if self._live:
+            self._last = self._clock()
+            width = max(shutil.get_terminal_size().columns - 1, 20)
+            self._stream.write(f"\r\x1b[K{self._text()[:width]}")
+            self._stream.flush()
+            self._drawn = True
+        else:
+            self._say(self._text())
+
+    def _say(self, text: str) -> None:
+        self._last = self._clock()
+        self._paper.line(cut(text, 500))
+        self._stream.flush()
+
+    def _done(self) -> int:
+        return sum(self._missing.get(key) == played for key, played in self._played.items())
+
+    def _text(self) -> str:
+        played, passed = sum(self._played.values()), sum(self._passed.values())
+        parts = [f"{self._done():,}/{self._scenarios:,} scenarios", f"{played:,}/{self._trials:,} trials"]
+        if played:
+            parts.append(f"{100 * passed // played} % passed")
+        if self._cost is not None:
+            parts.append(f"${self._cost:,.4f}" + ("" if self._cost_is_whole else " or more"))
+        if 0 < played < self._trials:
+            left = (self._clock() - self._began) / played * (self._trials - played)
+            parts.append(f"{_minutes(left)} left")
+        return "  ".join(parts)
+
+
+def _minutes(duration_ms: float) -> str:
+    minutes, seconds = divmod(round(duration_ms / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
