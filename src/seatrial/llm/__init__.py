@@ -8,6 +8,6 @@ is loaded with the first request, and a run that asks no model never loads it.
 from .client import LLM
 from .model import ModelSpec, parse_model
 from .providers import check_model
-from .question import Answer, ModelFailure, Question, Role
+from .question import Answer, ModelFailure, Question, Role, Said
 
-__all__ = ["LLM", "Answer", "ModelFailure", "ModelSpec", "Question", "Role", "check_model", "parse_model"]
+__all__ = ["LLM", "Answer", "ModelFailure", "ModelSpec", "Question", "Role", "Said", "check_model", "parse_model"]
