@@ -1,0 +1,102 @@
+"""The evaluators that scenario files can name, and how what stands beside a name becomes their arguments."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.roles import Evaluator
+from seatrial.vocabulary.scenario import Scenario
+
+from .construction import did_you_mean
+from .json_schema import JsonSchema
+from .limits import Limits
+from .matchers import shown
+from .passfail import PassFail
+from .text import ContainsEvaluator, Exact, Regex
+from .tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
+from .trajectory import Trajectory
+
+EVALUATORS: Mapping[str, type[Evaluator]] = {
+    "passfail": PassFail,
+    "exact": Exact,
+    "regex": Regex,
+    "contains": ContainsEvaluator,
+    "tool_calls": ToolCallEvaluator,
+    "tool_calls_args": ToolCallArgsEvaluator,
+    "trajectory": Trajectory,
+    "json_schema": JsonSchema,
+    "limits": Limits,
+}
+
+_MAIN_PARAMETER = {"exact": "expected", "regex": "pattern", "tool_calls": "must_include", "trajectory": "expected"}
+"""Where a value goes that is no mapping: `{regex: "ORD-\\\\d+"}`."""
+
+_FROM_METADATA = {"exact": ("exact_normalize", "normalize"), "regex": ("regex_pattern", "pattern")}
+"""Keys of a scenario's metadata that AgenticAssure's files use for parameters."""
+
+_SILENT_WHEN_EMPTY = {
+    "contains": ("any_of", "all_of", "matches_any", "matches_all", "none_of"),
+    "tool_calls": ("must_include", "must_exclude"),
+    "limits": ("latency_ms", "cost_usd", "tokens", "tool_calls", "turns"),
+}
+"""Evaluators that assert nothing unless one of these is given: allowed in Python, refused in files."""
+
+
+def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | None = None) -> Evaluator:
+    """The evaluator that a file names, with the parameters that stand beside the name.
+
+    Given the scenario, parameters may also come from its metadata, and what must come from it is checked.
+    """
+    kind = EVALUATORS.get(name)
+    if kind is None:
+        raise UsageError(f"unknown evaluator {name!r}.{did_you_mean(name, EVALUATORS)}")
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    given = _by_name(name, parameters)
+    for key in given:
+        if key not in known:
+            raise UsageError(f"{name}: unknown parameter {key!r}.{did_you_mean(key, known)}")
+    if scenario is not None:
+        given = {**_metadata_parameters(name, scenario), **given}
+    needed = [
+        field.name
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.default is MISSING and field.name not in given
+    ]
+    if needed:
+        raise UsageError(f"{name}: needs {' and '.join(map(repr, needed))}. Write {{{name}: {{{needed[0]}: …}}}}.")
+    _refuse_silence(name, given, scenario)
+    return kind(**given)
+
+
+def _by_name(name: str, parameters: Any) -> dict[str, Any]:
+    if parameters is None:
+        return {}
+    if isinstance(parameters, Mapping):
+        return dict(parameters)
+    main = _MAIN_PARAMETER.get(name)
+    if main is None:
+        raise UsageError(f"{name}: expected parameters by name, got {shown(parameters)}.")
+    return {main: parameters}
+
+
+def _metadata_parameters(name: str, scenario: Scenario) -> dict[str, Any]:
+    key, parameter = _FROM_METADATA.get(name, ("", ""))
+    metadata = scenario.metadata or {}
+    return {parameter: metadata[key]} if key in metadata else {}
+
+
+def _refuse_silence(name: str, given: Mapping[str, Any], scenario: Scenario | None) -> None:
+    """Refuse what would pass whatever the agent does, or could never have an answer."""
+    one_of = _SILENT_WHEN_EMPTY.get(name, ())
+    if one_of and not any(given.get(key) not in (None, [], ()) for key in one_of):
+        raise UsageError(f"{name}: nothing is asserted. Give at least one of: {', '.join(one_of)}.")
+    if one_of:
+        for key in given:
+            if given[key] in ([], ()):
+                raise UsageError(f"{name}.{key}: the list is empty, so nothing is asserted. Fill it or leave it out.")
+    allows_all = name == "trajectory" and given.get("mode", "in_order") in ("contains", "in_order")
+    if allows_all and not given.get("expected") and not given.get("forbidden"):
+        raise UsageError("trajectory: nothing is asserted. Give expected calls, forbidden ones, or both.")
+    if name == "exact" and scenario is not None and given.get("expected") is None and scenario.expected_output is None:
+        raise UsageError("exact: there is no text to compare with. Give the scenario an expected_output.")

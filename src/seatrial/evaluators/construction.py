@@ -1,0 +1,137 @@
+"""What evaluators refuse when they are built, so that a mistake is found before any agent is called."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from seatrial.errors import UsageError
+
+from .matchers import OPERATORS, TYPES, operator_of, shown
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """The rest of an error text: the closest known word, if there is one, and all of them."""
+    from difflib import get_close_matches
+
+    words = list(known)
+    close = get_close_matches(str(word), words, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{hint} Known: {', '.join(words)}."
+
+
+def texts(where: str, value: Any) -> tuple[str, ...]:
+    """The value as a tuple of strings; a lone string is refused, because it would be taken letter by letter."""
+    if isinstance(value, str):
+        raise UsageError(f"{where}: expected a list of strings, got the string {value!r}. Write [{value!r}].")
+    if not isinstance(value, (list, tuple)):
+        raise UsageError(f"{where}: expected a list of strings, got {shown(value)}.")
+    for index, item in enumerate(value):
+        if not isinstance(item, str):
+            raise UsageError(f"{where}[{index}]: expected a string, got {shown(item)}.")
+    return tuple(value)
+
+
+def text(where: str, value: Any) -> str:
+    """The value, which must be a string."""
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: expected a string, got {shown(value)}.")
+    return value
+
+
+def flag(where: str, value: Any) -> bool:
+    """The value, which must be true or false."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{where}: expected true or false, got {shown(value)}.")
+    return value
+
+
+def choice(where: str, value: Any, known: tuple[str, ...]) -> str:
+    """The value, which must be one of the known words."""
+    if not isinstance(value, str) or value not in known:
+        raise UsageError(f"{where}: unknown value {shown(value)}.{did_you_mean(value, known)}")
+    return value
+
+
+def pattern(where: str, value: Any) -> str:
+    """The value, which must be a regular expression."""
+    problem = _pattern_problem(text(where, value))
+    if problem:
+        raise UsageError(f"{where}: {problem}")
+    return str(value)
+
+
+def arguments(where: str, value: Any) -> Mapping[str, Any]:
+    """The value, which must be a mapping of expected arguments."""
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{where}: expected a mapping of arguments, got {shown(value)}.")
+    problems = check_arguments(value)
+    if problems:
+        raise UsageError("\n".join(f"{where}.{problem}" for problem in problems))
+    return value
+
+
+def check_arguments(value: Mapping[str, Any]) -> list[str]:
+    """What is wrong with expected arguments, each text with its path; empty when nothing is.
+
+    The mapping itself is never a matcher: an argument may well be called `$filter`.
+    """
+    problems = []
+    for key, expected in value.items():
+        if key in OPERATORS and len(value) == 1:
+            problems.append(f"{key}: a matcher stands for one argument; write {{argument: {{{key}: …}}}}.")
+        problems.extend(check_expected(expected, path=str(key)))
+    return problems
+
+
+def check_expected(value: Any, *, path: str = "") -> list[str]:
+    """What is wrong with an expected value, each text with its path; empty when nothing is."""
+    if isinstance(value, Mapping):
+        operator = operator_of(value)
+        if operator is not None:
+            return _check_matcher(operator, value[operator], f"{path}.{operator}" if path else operator)
+        return [
+            problem
+            for key, item in value.items()
+            for problem in check_expected(item, path=f"{path}.{key}" if path else str(key))
+        ]
+    if isinstance(value, (list, tuple)):
+        return [
+            problem for index, item in enumerate(value) for problem in check_expected(item, path=f"{path}[{index}]")
+        ]
+    return []
+
+
+def _check_matcher(operator: str, operand: Any, path: str) -> list[str]:
+    if operator not in OPERATORS:
+        return [f"{path}: unknown matcher {operator!r}.{did_you_mean(operator, OPERATORS)}"]
+    problem = _operand_problem(operator, operand)
+    if problem:
+        return [f"{path}: {problem}"]
+    return check_expected(operand, path=path) if operator in ("$contains", "$one_of", "$subset", "$not") else []
+
+
+def _operand_problem(operator: str, operand: Any) -> str | None:
+    problem = None
+    if operator == "$regex":
+        problem = _pattern_problem(operand) if isinstance(operand, str) else f"expected a string, got {shown(operand)}."
+    elif operator == "$type" and not (isinstance(operand, str) and operand in TYPES):
+        problem = f"unknown type {shown(operand)}.{did_you_mean(operand, TYPES)}"
+    elif operator == "$one_of" and not (isinstance(operand, (list, tuple)) and operand):
+        problem = f"expected a list of values, got {shown(operand)}."
+    elif operator == "$any" and operand is not True:
+        problem = f"expected true, got {shown(operand)}."
+    elif operator == "$subset" and not isinstance(operand, Mapping):
+        problem = f"expected a mapping, got {shown(operand)}."
+    elif operator in ("$gt", "$gte", "$lt", "$lte") and (
+        isinstance(operand, bool) or not isinstance(operand, (int, float, str))
+    ):
+        problem = f"expected a number or a string, got {shown(operand)}."
+    return problem
+
+
+def _pattern_problem(value: str) -> str | None:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"{value!r} is not a regular expression: {error}."
+    return None

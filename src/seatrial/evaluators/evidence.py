@@ -1,0 +1,29 @@
+"""The answer of an evaluator that was not shown what it must judge: an error in the set-up, never a verdict."""
+
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
+from seatrial.vocabulary.findings import Check, EvalResult
+
+RECORD_CALLS = (
+    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, or call tools through ctx.call_tool."
+)
+RECORD_ARGUMENTS = (
+    "Record them: return AgentResult(output, tool_calls=[ToolCall(name, arguments), ...]) with the arguments as a "
+    "mapping, or call tools through ctx.call_tool."
+)
+
+
+def no_answer(message: str, *, hint: str, checks: tuple[Check, ...] = ()) -> EvalResult:
+    """A result that says why there is no answer, and what to change."""
+    error = ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint=hint)
+    return EvalResult(passed=False, reasoning=f"{message}. {hint}", checks=checks, error=error)
+
+
+def calls_not_recorded(what: str, *, checks: tuple[Check, ...] = ()) -> EvalResult:
+    """The result where an expectation about tools meets an agent whose calls were not recorded."""
+    return no_answer(f"{what}: the agent's tool calls were not recorded", hint=RECORD_CALLS, checks=checks)
+
+
+def arguments_not_recorded(what: str, *, tool: str, checks: tuple[Check, ...] = ()) -> EvalResult:
+    """The result where an expectation about arguments meets a call whose arguments were not recorded."""
+    message = f"{what}: the arguments of {tool!r} were not recorded"
+    return no_answer(message, hint=RECORD_ARGUMENTS, checks=checks)

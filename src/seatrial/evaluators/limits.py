@@ -1,0 +1,102 @@
+"""The evaluator of what a trial may take: time, money, tokens, calls, turns."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import Transcript
+from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.roles import Context, TrialContext
+
+from .evidence import RECORD_CALLS, no_answer
+from .matchers import shown
+
+_Taken = tuple[float, bool]
+"""What is known to have been taken, and whether that is all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Passes when a whole trial stays within every limit; a limit on something unknown has no answer."""
+
+    latency_ms: float | None = None
+    """Of the slowest turn."""
+    cost_usd: float | None = None
+    tokens: int | None = None
+    tool_calls: int | None = None
+    turns: int | None = None
+
+    name: ClassVar[str] = "limits"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            limit = getattr(self, field.name)
+            if limit is None:
+                continue
+            if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit >= 0:
+                raise UsageError(f"limits.{field.name}: expected a number that is not negative, got {shown(limit)}.")
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        if not isinstance(ctx, TrialContext) or not ctx.transcript.turns:
+            return no_answer("limits: there is no finished trial to measure", hint="Use limits on a whole trial.")
+        checks: list[Check] = []
+        unknown: list[str] = []
+        for field, measure in _MEASURES.items():
+            limit = getattr(self, field)
+            if limit is None:
+                continue
+            taken, complete = measure(ctx.transcript)
+            # Written so that a NaN is over the limit.
+            within = taken <= limit
+            detail = f"{field}: {_number(taken)} (limit: {_number(limit)})"
+            if within and not complete:
+                unknown.append(field)
+            else:
+                checks.append(Check(name=field, passed=within, detail=detail))
+        return _result(tuple(checks), unknown)
+
+
+def _result(checks: tuple[Check, ...], unknown: list[str]) -> EvalResult:
+    over = [check.detail for check in checks if not check.passed]
+    if over:
+        return EvalResult(passed=False, reasoning="Over the limit: " + "; ".join(over), checks=checks)
+    if unknown:
+        message = f"limits: {', '.join(unknown)} of the trial is not known"
+        return no_answer(message, hint=" ".join(_REMEDIES[field] for field in unknown), checks=checks)
+    return EvalResult(passed=True, reasoning="Within the limits: " + "; ".join(c.detail for c in checks), checks=checks)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _sum_known(parts: Iterable[float | None]) -> _Taken:
+    all_parts = list(parts)
+    known = [part for part in all_parts if part is not None]
+    return sum(known), len(known) == len(all_parts)
+
+
+def _tokens(transcript: Transcript) -> _Taken:
+    counts: list[int | None] = []
+    for turn in transcript.turns:
+        counts += [turn.usage.input_tokens, turn.usage.output_tokens] if turn.usage is not None else [None]
+    return _sum_known(counts)
+
+
+_MEASURES: dict[str, Callable[[Transcript], _Taken]] = {
+    "latency_ms": lambda transcript: (max(turn.latency_ms for turn in transcript.turns), True),
+    "cost_usd": lambda transcript: _sum_known(turn.cost_usd for turn in transcript.turns),
+    "tokens": _tokens,
+    "tool_calls": lambda transcript: _sum_known(
+        None if turn.tool_calls is None else len(turn.tool_calls) for turn in transcript.turns
+    ),
+    "turns": lambda transcript: (len(transcript.turns), True),
+}
+
+_REMEDIES = {
+    "cost_usd": "Return AgentResult(output, cost_usd=...) from the agent.",
+    "tokens": "Return AgentResult(output, usage=Usage(input_tokens=..., output_tokens=...)) from the agent.",
+    "tool_calls": RECORD_CALLS,
+}
+"""What to do where a measure can be unknown."""

@@ -1,0 +1,126 @@
+"""The default evaluator: output, tools, their arguments, a text in the output."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import ToolCall
+from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.roles import Context
+
+from .construction import arguments, text, texts
+from .evidence import arguments_not_recorded, calls_not_recorded
+from .matchers import argument_differences, shown
+from .text import NO_OUTPUT, OUTPUT_PRODUCED
+
+# Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
+_TOOLS_CALLED = Check(name="expected_tools", passed=True)
+_ARGUMENTS_MATCH = Check(name="tool_args", passed=True)
+_OUTPUT_FOUND = Check(name="expected_output", passed=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassFail:
+    """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
+
+    Output produced; expected tools called; their arguments (first call of that name, top-level keys); expected
+    output found (case-insensitive).
+    """
+
+    expected_tools: Sequence[str] | None = None
+    expected_tool_args: Mapping[str, Mapping[str, Any]] | None = None
+    expected_output: str | None = None
+
+    name: ClassVar[str] = "passfail"
+
+    def __post_init__(self) -> None:
+        if self.expected_tools is not None:
+            object.__setattr__(self, "expected_tools", texts("passfail.expected_tools", self.expected_tools))
+        if self.expected_tool_args is not None:
+            _check_tools("passfail.expected_tool_args", self.expected_tool_args)
+        if self.expected_output is not None:
+            text("passfail.expected_output", self.expected_output)
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        reply = ctx.reply or ""
+        if not reply.strip():
+            return EvalResult(passed=False, reasoning="Output produced: FAIL (empty output).", checks=(NO_OUTPUT,))
+        said = "Output produced: PASS."
+        checks: tuple[Check, ...] = (OUTPUT_PRODUCED,)
+        tools, tool_args, output = self._expectations(ctx)
+        if tools or tool_args:
+            calls = ctx.tool_calls
+            if calls is None:
+                what = "expected_tools" if tools else "expected_tool_args"
+                return calls_not_recorded(what, checks=checks)
+            if tools:
+                called = {call.name for call in calls}
+                missing = [tool for tool in tools if tool not in called]
+                if missing:
+                    detail = f"missing: {', '.join(dict.fromkeys(missing))}"
+                    return _failed(said, checks, name="expected_tools", title="Expected tools called", detail=detail)
+                said += f" Expected tools called: PASS ({', '.join(tools)})."
+                checks += (_TOOLS_CALLED,)
+            if tool_args:
+                problem = _argument_problem(tool_args, calls)
+                if isinstance(problem, _Unrecorded):
+                    return arguments_not_recorded("expected_tool_args", tool=problem.tool, checks=checks)
+                if problem:
+                    return _failed(said, checks, name="tool_args", title="Tool arguments match", detail=problem)
+                said += " Tool arguments match: PASS."
+                checks += (_ARGUMENTS_MATCH,)
+        if output is not None:
+            if output.lower() not in reply.lower():
+                detail = f'"{output}" not found in output'
+                return _failed(said, checks, name="expected_output", title="Expected output found", detail=detail)
+            said += f' Expected output found: PASS ("{output}" found in output).'
+            checks += (_OUTPUT_FOUND,)
+        return EvalResult(passed=True, reasoning=said, checks=checks)
+
+    def _expectations(
+        self, ctx: Context
+    ) -> tuple[Sequence[str] | None, Mapping[str, Mapping[str, Any]] | None, str | None]:
+        tools, tool_args, output = self.expected_tools, self.expected_tool_args, self.expected_output
+        scenario = ctx.scenario
+        if scenario is not None:
+            tools = scenario.expected_tools if tools is None else tools
+            tool_args = scenario.expected_tool_args if tool_args is None else tool_args
+            output = scenario.expected_output if output is None else output
+        return tools, tool_args, output
+
+
+def _check_tools(where: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{where}: expected a mapping of tools, got {shown(value)}.")
+    for tool, expected in value.items():
+        arguments(f"{where}.{tool}", expected)
+
+
+def _failed(said: str, checks: tuple[Check, ...], *, name: str, title: str, detail: str) -> EvalResult:
+    check = Check(name=name, passed=False, detail=detail)
+    return EvalResult(passed=False, reasoning=f"{said} {title}: FAIL ({detail}).", checks=(*checks, check))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unrecorded:
+    tool: str
+
+
+def _argument_problem(expected: Mapping[str, Mapping[str, Any]], calls: Sequence[ToolCall]) -> str | _Unrecorded | None:
+    """What is wrong with the first calls; None when nothing is. A call without recorded arguments has no answer."""
+    problems: list[str] = []
+    unrecorded = None
+    for tool, wanted in expected.items():
+        call = next((call for call in calls if call.name == tool), None)
+        if call is None:
+            problems.append(f"{tool}: not called")
+        elif not wanted:
+            continue
+        elif call.args is not None:
+            problems.extend(f"{tool}.{text}" for text in argument_differences(wanted, call.args))
+        elif call.arguments is None:
+            unrecorded = _Unrecorded(tool)
+        else:
+            problems.append(f"{tool}: arguments are not a mapping, got {shown(call.arguments)}")
+    return "; ".join(problems) or unrecorded

@@ -1,0 +1,41 @@
+"""The evaluator of the mocks' state at the end of a trial."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.roles import Context, TrialContext
+
+from .construction import check_expected
+from .evidence import no_answer
+from .matchers import differences, shown
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Passes when the mocks' state includes what is expected: at any depth it may hold more."""
+
+    expected: Mapping[str, Any]
+
+    name: ClassVar[str] = "state"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.expected, Mapping):
+            raise UsageError(f"expected_state: expected a mapping, got {shown(self.expected)}.")
+        problems = check_expected(self.expected)
+        if problems:
+            raise UsageError("\n".join(f"expected_state.{problem}" for problem in problems))
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        state = ctx.transcript.state if isinstance(ctx, TrialContext) else None
+        if state is None:
+            hint = "Give the scenario mocks that keep their results in ctx.state, and expect it of the whole trial."
+            return no_answer("expected_state: no mock ran, so there is no state to look at", hint=hint)
+        found = list(differences(self.expected, state))
+        if not found:
+            return EvalResult(passed=True, reasoning="State includes what was expected")
+        detail = "; ".join(found)
+        check = Check(name="state", passed=False, detail=detail)
+        return EvalResult(passed=False, reasoning=f"State differs: {detail}", checks=(check,))

@@ -1,0 +1,143 @@
+"""Evaluators of the reply's text."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
+
+from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.roles import Context
+
+from .construction import flag, pattern, text, texts
+from .evidence import no_answer
+from .matchers import shown
+
+OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
+NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")
+_SAME = Check(name="exact_match", passed=True)
+_FOUND = Check(name="regex", passed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyProduced:
+    """Passes when there is a reply that is not blank. Every scripted turn gets this one."""
+
+    name: ClassVar[str] = "reply"
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        if (ctx.reply or "").strip():
+            return EvalResult(passed=True, reasoning="Output produced: PASS.", checks=(OUTPUT_PRODUCED,))
+        return EvalResult(passed=False, reasoning="Output produced: FAIL (empty output).", checks=(NO_OUTPUT,))
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Passes when the reply is the expected text; trimmed and lower-cased first, unless `normalize` is false."""
+
+    expected: str | None = None
+    """None: the scenario's `expected_output`."""
+    _: KW_ONLY
+    normalize: bool = True
+
+    name: ClassVar[str] = "exact"
+
+    def __post_init__(self) -> None:
+        if self.expected is not None:
+            text("exact.expected", self.expected)
+        flag("exact.normalize", self.normalize)
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        expected = self.expected
+        if expected is None and ctx.scenario is not None:
+            expected = ctx.scenario.expected_output
+        if expected is None:
+            return no_answer("exact: there is no text to compare with", hint="Give the scenario an expected_output.")
+        reply = ctx.reply or ""
+        same = reply.strip().lower() == expected.strip().lower() if self.normalize else reply == expected
+        if same:
+            return EvalResult(passed=True, reasoning="Exact match: PASS.", checks=(_SAME,))
+        detail = f"expected {shown(expected)}, got {shown(reply)}"
+        check = Check(name="exact_match", passed=False, detail=detail)
+        return EvalResult(passed=False, reasoning=f"Exact match: FAIL ({detail}).", checks=(check,))
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """Passes when the pattern is found anywhere in the reply. No flags; `(?i)` and its like work inside the pattern."""
+
+    pattern: str
+
+    name: ClassVar[str] = "regex"
+
+    def __post_init__(self) -> None:
+        pattern("regex.pattern", self.pattern)
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        found = re.search(self.pattern, ctx.reply or "")
+        if found is not None:
+            reasoning = f"Pattern found: PASS ({shown(found.group())} matches {self.pattern!r})."
+            return EvalResult(passed=True, reasoning=reasoning, checks=(_FOUND,))
+        detail = f"{self.pattern!r} not found in output"
+        check = Check(name="regex", passed=False, detail=detail)
+        return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainsEvaluator:
+    """Passes when the reply has the texts and patterns it must have, and none that it must not have.
+
+    Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.
+    """
+
+    any_of: Sequence[str] = ()
+    all_of: Sequence[str] = ()
+    matches_any: Sequence[str] = ()
+    matches_all: Sequence[str] = ()
+    none_of: Sequence[str] = ()
+    case_sensitive: bool = False
+
+    name: ClassVar[str] = "contains"
+
+    def __post_init__(self) -> None:
+        for group in ("any_of", "all_of", "matches_any", "matches_all", "none_of"):
+            object.__setattr__(self, group, texts(f"contains.{group}", getattr(self, group)))
+        for group in ("matches_any", "matches_all"):
+            for index, each in enumerate(getattr(self, group)):
+                pattern(f"contains.{group}[{index}]", each)
+        flag("contains.case_sensitive", self.case_sensitive)
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        failed = self._first_failure(ctx.reply or "")
+        if failed is None:
+            return EvalResult(passed=True, reasoning="All substring checks passed")
+        return EvalResult(passed=False, reasoning=failed.detail, checks=(failed,))
+
+    def _first_failure(self, reply: str) -> Check | None:
+        group, detail = "", ""
+        if self.any_of and not self._present(self.any_of, reply):
+            group, detail = "any_of", f"Reply did not contain any of {list(self.any_of)!r}"
+        elif missing := self._absent(self.all_of, reply):
+            group, detail = "all_of", f"Reply missing required strings: {missing!r}"
+        elif self.matches_any and len(self._unmatched(self.matches_any, reply)) == len(self.matches_any):
+            group, detail = "matches_any", f"Reply did not match any of {list(self.matches_any)!r}"
+        elif unmatched := self._unmatched(self.matches_all, reply):
+            group, detail = "matches_all", f"Reply missing required patterns: {unmatched!r}"
+        elif found := self._present(self.none_of, reply):
+            group, detail = "none_of", f"Reply contained forbidden strings: {found!r}"
+        return Check(name=group, passed=False, detail=detail) if group else None
+
+    def _present(self, wanted: Sequence[str], reply: str) -> list[str]:
+        if self.case_sensitive:
+            return [each for each in wanted if each in reply]
+        lowered = reply.lower()
+        return [each for each in wanted if each.lower() in lowered]
+
+    def _absent(self, wanted: Sequence[str], reply: str) -> list[str]:
+        if not wanted:
+            return []
+        present = set(self._present(wanted, reply))
+        return [each for each in wanted if each not in present]
+
+    def _unmatched(self, patterns: Sequence[str], reply: str) -> list[str]:
+        flags = 0 if self.case_sensitive else re.IGNORECASE
+        return [each for each in patterns if re.search(each, reply, flags) is None]

@@ -1,0 +1,110 @@
+"""The evaluator of a trajectory: which tools were called, with what, how often and in which order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import ToolCall
+from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.roles import Context
+from seatrial.vocabulary.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
+
+from .construction import choice
+from .evidence import arguments_not_recorded, calls_not_recorded
+from .expected_calls import entry_of, expected_call
+from .matchers import shown
+from .trajectory_match import Comparison, compare_calls
+
+_MODES = ("strict", "unordered", "contains", "in_order", "within")
+_MOST_NAMES = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """Passes when the calls follow the trajectory in its mode and break none of its rules.
+
+    strict: the same calls in the same order; unordered: the same calls; contains: at least these; in_order: at least
+    these, in this order; within: no others. Entries are ExpectedCalls, mappings as in files, or plain names.
+    """
+
+    mode: TrajectoryMode = "in_order"
+    expected: Sequence[ExpectedCall | Any] = ()
+    forbidden: Sequence[ExpectedCall | Any] = ()
+
+    name: ClassVar[str] = "trajectory"
+
+    def __post_init__(self) -> None:
+        choice("trajectory.mode", self.mode, _MODES)
+        for part, counted in (("expected", True), ("forbidden", False)):
+            entries = _checked_entries(f"trajectory.{part}", getattr(self, part), counted=counted)
+            object.__setattr__(self, part, entries)
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        if not self.expected and not self.forbidden and self.mode in ("contains", "in_order"):
+            return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode}): nothing was expected")
+        calls = ctx.tool_calls
+        if calls is None:
+            return calls_not_recorded("trajectory")
+        unknown = self._call_without_arguments(calls)
+        if unknown is not None:
+            return arguments_not_recorded("trajectory", tool=unknown)
+        spec = TrajectorySpec(mode=self.mode, expected=self.expected, forbidden=self.forbidden)
+        comparison = compare_calls(spec, calls)
+        match = comparison.match
+        if match.matched:
+            return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode})", trajectory=match)
+        checks = tuple(
+            Check(name=field, passed=False, detail=", ".join(getattr(match, field)))
+            for field in ("missing_calls", "extra_calls", "ordering_issues", "forbidden_calls")
+            if getattr(match, field)
+        )
+        return EvalResult(passed=False, reasoning=_reasons(comparison), checks=checks, trajectory=match)
+
+    def _call_without_arguments(self, calls: Sequence[ToolCall]) -> str | None:
+        """The name of a call that cannot be judged, because an entry asks for arguments that were not recorded.
+
+        A malformed call is one that an entry does not accept; but where accepting would count against the agent,
+        not accepting would be the benefit of a doubt.
+        """
+        asked: set[str] = set()
+        limited: set[str] = set()
+        for part, entries in ((asked, self.expected), (limited, self.forbidden)):
+            for entry in map(entry_of, entries):
+                names = {each.name for each in entry.alternatives if each.args is not None}
+                part |= names
+                if entry.capped:
+                    limited |= names
+        for call in calls if asked or limited else ():
+            if call.args is None and (call.name in limited or (call.arguments is None and call.name in asked)):
+                return call.name
+        return None
+
+
+def _checked_entries(where: str, entries: Any, *, counted: bool) -> tuple[ExpectedCall, ...]:
+    if not isinstance(entries, (list, tuple)):
+        raise UsageError(f"{where}: expected a list of calls, got {shown(entries)}.")
+    return tuple(expected_call(f"{where}[{index}]", entry, counted=counted) for index, entry in enumerate(entries))
+
+
+def _reasons(comparison: Comparison) -> str:
+    match = comparison.match
+    lines = []
+    if match.missing_calls:
+        lines.append(f"Missing tool calls: {_names(match.missing_calls)}")
+    if match.extra_calls:
+        lines.append(f"Extra tool calls: {_names(match.extra_calls)}")
+    if match.forbidden_calls:
+        lines.append(f"Forbidden tool calls: {_names(match.forbidden_calls)}")
+    if match.ordering_issues:
+        lines.append(f"Ordering: {'; '.join(match.ordering_issues)}")
+    if comparison.arguments:
+        lines.append(f"Arguments differ: {'; '.join(comparison.arguments[:_MOST_NAMES])}")
+    lines.append(f"Agent called: [{_names(match.actual)}]")
+    lines.append(f"Expected ({match.mode}): [{_names(match.expected)}]")
+    return "\n".join(lines)
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f", … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
