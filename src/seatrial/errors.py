@@ -3,6 +3,7 @@
 SeatrialError
 ├── UsageError        a mistake on the user's side; shown without a traceback, exit code 2
 │   └── MissingExtra  something optional is not installed; says the one `pip install` line
+├── StoreError        the store cannot keep or give back what it should: disk full, connection lost, saved twice
 └── ToolError         raised by a mocked tool; the agent sees it as the tool's error
 """
 
@@ -20,6 +21,10 @@ class MissingExtra(UsageError):
 
     def __init__(self, extra: str, *, needed_for: str) -> None:
         super().__init__(f"{needed_for} needs an optional package. Install it: pip install 'seatrial[{extra}]'")
+
+
+class StoreError(SeatrialError):
+    """The store could not keep or give back something; what was not reported as saved must count as lost."""
 
 
 class ToolError(SeatrialError):

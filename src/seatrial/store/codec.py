@@ -1,0 +1,183 @@
+"""From the vocabulary's dataclasses to ASCII JSON and back, derived from their fields: a new field is never lost.
+
+Hand-made rather than a pydantic TypeAdapter: the same speed, exact for every value an agent may hand us, and no import
+of pydantic when stored runs are shown. A field that is None is left out where None is also what its absence means.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from seatrial.errors import StoreError
+
+from .marks import Fetch, NotPlain, read, require_plain, restore, write_marked, write_plain
+
+T = TypeVar("T")
+_Convert = Callable[[Any], Any]
+_Both = tuple[_Convert | None, _Convert | None]
+"""How a value is taken apart and put together; None where it stays as it is."""
+
+_BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+
+
+def encode(kind: type[T], value: T) -> bytes:
+    """The body of a dataclass."""
+    try:
+        return write_plain(_QUICK.take_apart(kind, value)).encode("ascii")
+    except NotPlain:
+        return write_marked(_EXACT.take_apart(kind, value)).encode("ascii")
+
+
+def decode(kind: type[T], body: bytes, *, fetch: Fetch | None = None) -> T:
+    """The dataclass of a body. Raises StoreError when it is not one."""
+    try:
+        return _EXACT.put_together(kind, read(body, fetch=fetch))
+    except _BROKEN as broken:
+        raise _unreadable(kind, broken) from broken
+
+
+def decode_document(kind: type[T], document: Any) -> T:
+    """The dataclass of a body that has been parsed already."""
+    try:
+        return _EXACT.put_together(kind, restore(document))
+    except _BROKEN as broken:
+        raise _unreadable(kind, broken) from broken
+
+
+def take_apart(kind: type[T], value: T) -> dict[str, Any]:
+    """The value as nested dicts and lists of its fields; what agents supplied is left as it is."""
+    return _EXACT.take_apart(kind, value)
+
+
+def read_fields(kind: type[Any], body: bytes) -> dict[str, Any]:
+    """Some fields of a dataclass by name, from a body that has no others."""
+    try:
+        converted: dict[str, Any] = _EXACT.of(kind).convert_fields(read(body))
+    except _BROKEN as broken:
+        raise _unreadable(kind, broken) from broken
+    return converted
+
+
+def _unreadable(kind: type[Any], cause: Exception) -> StoreError:
+    return StoreError(
+        f"a stored {kind.__name__} cannot be read: {type(cause).__name__}: {cause}. "
+        "It may come from a newer Seatrial: upgrade, or delete the run."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """How one dataclass is taken apart and put together."""
+
+    take_apart: _Convert
+    put_together: _Convert
+    convert_fields: _Convert
+    """From some fields as they were read to those fields as they are."""
+
+
+class _Shapes:
+    """The converters of each dataclass, made when it is first met."""
+
+    def __init__(self, *, free: _Convert | None) -> None:
+        self._free = free
+        """What is done to values of any type on their way out."""
+        self._shapes: dict[type[Any], _Shape] = {}
+
+    def take_apart(self, kind: type[Any], value: Any) -> dict[str, Any]:
+        taken: dict[str, Any] = self.of(kind).take_apart(value)
+        return taken
+
+    def put_together(self, kind: type[T], raw: Any) -> T:
+        value: T = self.of(kind).put_together(raw)
+        return value
+
+    def of(self, kind: type[Any]) -> _Shape:
+        shape = self._shapes.get(kind)
+        if shape is None:
+            shape = self._shapes[kind] = self._make_shape(kind)
+        return shape
+
+    def _make_shape(self, kind: type[Any]) -> _Shape:
+        hints = get_type_hints(kind)
+        parts = fields(kind)
+        required = tuple(part.name for part in parts if part.default is MISSING and part.default_factory is MISSING)
+        converters = {part.name: self._both(hints[part.name]) for part in parts}
+        inward = tuple((name, back) for name, (_, back) in converters.items() if back is not None)
+
+        def convert_fields(raw: dict[str, Any]) -> dict[str, Any]:
+            for name, convert in inward:
+                part = raw.get(name)
+                if part is not None:
+                    raw[name] = convert(part)
+            return raw
+
+        def put_together(raw: dict[str, Any]) -> Any:
+            convert_fields(raw)
+            for name in required:
+                if name not in raw:
+                    raw[name] = None
+            return kind(**raw)
+
+        take = _compile_take_apart(parts, {name: out for name, (out, _) in converters.items()})
+        return _Shape(take_apart=take, put_together=put_together, convert_fields=convert_fields)
+
+    def _both(self, hint: Any) -> _Both:
+        origin = get_origin(hint)
+        if origin is Union or origin is UnionType:
+            (kind,) = (option for option in get_args(hint) if option is not NoneType)
+            return self._both(kind)
+        if hint is Any or origin is dict or origin is Mapping:
+            return self._free, None
+        if origin is tuple:
+            return self._tuple(get_args(hint))
+        if is_dataclass(hint) and isinstance(hint, type):
+            shape = self.of(hint)
+            return shape.take_apart, shape.put_together
+        if hint is datetime:
+            return datetime.isoformat, datetime.fromisoformat
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return None, hint
+        if isinstance(hint, type) and issubclass(hint, tuple):  # a named tuple
+            return list, lambda raw: hint(*raw)
+        if hint in (str, int, float, bool):
+            return None, None
+        raise TypeError(f"the codec does not know fields of type {hint!r}")
+
+    def _tuple(self, kinds: tuple[Any, ...]) -> _Both:
+        if len(kinds) != 2 or kinds[1] is not Ellipsis:
+            return _tuple_of_scalars(kinds, self._both)
+        out, back = self._both(kinds[0])
+        take = list if out is None else lambda items: [out(item) for item in items]
+        return take, tuple if back is None else lambda items: tuple(back(item) for item in items)
+
+
+def _tuple_of_scalars(kinds: tuple[Any, ...], both: Callable[[Any], _Both]) -> _Both:
+    if any(both(kind) != (None, None) for kind in kinds):
+        raise TypeError(f"the codec knows fixed tuples of scalars only, not {kinds!r}")
+    return list, tuple
+
+
+def _compile_take_apart(parts: tuple[Field[Any], ...], converters: Mapping[str, _Convert | None]) -> _Convert:
+    """A function that reads the fields one by one, written out as `dataclasses` does it.
+
+    A loop over the fields takes 3.5 times as long, which is a third of the time of saving a trial.
+    """
+    lines = ["def take_apart(value):", " raw = {}"]
+    for part in parts:
+        name = part.name
+        written = "part" if converters[name] is None else f"to_{name}(part)"
+        lines.append(f" part = value.{name}")
+        lines.append(f" if part is not None: raw[{name!r}] = {written}")
+        if part.default is not None and part.default is not MISSING:
+            lines.append(f" else: raw[{name!r}] = None")
+    scope: dict[str, Any] = {f"to_{name}": convert for name, convert in converters.items()}
+    exec("\n".join([*lines, " return raw"]), scope)
+    compiled: _Convert = scope["take_apart"]
+    return compiled
+
+
+_QUICK = _Shapes(free=require_plain)
+_EXACT = _Shapes(free=None)

@@ -1,0 +1,159 @@
+"""One way to talk to either database: connections that speak our SQL and raise our errors, and a few kept for reuse."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Protocol
+
+from seatrial.errors import StoreError
+
+Row = Sequence[Any]
+_KEPT = 4
+
+
+class Conflict(StoreError):
+    """A row breaks a rule of the schema: it is there already, or what it belongs to is not."""
+
+
+class Database(Protocol):
+    """What SQLite and PostgreSQL do differently."""
+
+    name: str
+    """Where the store is, for people; without passwords."""
+    begin: str
+    errors: tuple[type[Exception], ...]
+    conflicts: tuple[type[Exception], ...]
+
+    def connect(self) -> Any:
+        """A new connection of the driver, in autocommit mode. Raises UsageError."""
+        ...
+
+    def spell(self, statement: str) -> str:
+        """The statement with the driver's own placeholders."""
+        ...
+
+    def has_version(self, connection: "Connection") -> bool:
+        """Whether the store has been set up. Raises UsageError when the place belongs to something else."""
+        ...
+
+    def prepare(self, connection: "Connection") -> None:
+        """What must be done before the first migration, inside its transaction: above all, keep others out."""
+        ...
+
+    def share_contents(self, connection: "Connection") -> None:
+        """Keep contents from being collected until this transaction ends."""
+        ...
+
+    def own_contents(self, connection: "Connection") -> None:
+        """Wait for everyone who shares contents, and keep them out until this transaction ends."""
+        ...
+
+
+class Connection:
+    """A connection of either driver."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._raw = database.connect()
+
+    def execute(self, statement: str, parameters: Row = ()) -> Any:
+        """The driver's cursor."""
+        try:
+            return self._raw.execute(self._database.spell(statement), parameters)
+        except self._database.errors as refused:
+            raise self._ours(refused) from refused
+
+    def rows(self, statement: str, parameters: Row = ()) -> list[Row]:
+        try:
+            found: list[Row] = self._raw.execute(self._database.spell(statement), parameters).fetchall()
+        except self._database.errors as refused:
+            raise self._ours(refused) from refused
+        return found
+
+    def row(self, statement: str, parameters: Row = ()) -> Row | None:
+        found = self.rows(statement, parameters)
+        return found[0] if found else None
+
+    def execute_many(self, statement: str, parameters: Iterable[Row]) -> int:
+        """How many rows changed."""
+        try:
+            cursor = self._raw.cursor()
+            try:
+                cursor.executemany(self._database.spell(statement), parameters)
+                changed: int = cursor.rowcount
+            finally:
+                cursor.close()
+        except self._database.errors as refused:
+            raise self._ours(refused) from refused
+        return changed
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside, or nothing."""
+        self.execute(self._database.begin)
+        try:
+            yield
+        except BaseException:
+            self._roll_back()
+            raise
+        self.execute("COMMIT")
+
+    def share_contents(self) -> None:
+        self._database.share_contents(self)
+
+    def own_contents(self) -> None:
+        self._database.own_contents(self)
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def _roll_back(self) -> None:
+        try:
+            self._raw.execute("ROLLBACK")
+        except self._database.errors:
+            self._raw.close()  # nothing can be committed any more, and the error under way says why
+
+    def _ours(self, refused: Exception) -> StoreError:
+        kind = Conflict if isinstance(refused, self._database.conflicts) else StoreError
+        return kind(f"{self._database.name}: {str(refused).strip() or type(refused).__name__}")
+
+
+class Connections:
+    """Connections that are free, and new ones when there is none. Any thread may ask."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._free: list[Connection] = []
+        self._lock = Lock()
+        self._closed = False
+
+    @contextmanager
+    def one(self) -> Iterator[Connection]:
+        """A connection that nobody else uses meanwhile."""
+        with self._lock:
+            if self._closed:
+                raise StoreError(f"{self._database.name}: the store has been closed")
+            connection = self._free.pop() if self._free else None
+        connection = connection or Connection(self._database)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()  # it may be what is broken
+            raise
+        with self._lock:
+            if not self._closed and len(self._free) < _KEPT:
+                self._free.append(connection)
+                return
+        connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        with self.one() as connection, connection.transaction():
+            yield connection
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()

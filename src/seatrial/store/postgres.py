@@ -1,0 +1,63 @@
+"""The store in a PostgreSQL database, in a schema of its own."""
+
+from typing import Any
+
+from seatrial.errors import MissingExtra, UsageError
+
+from .connection import Connection
+
+_MIGRATING = 0x5345_4154_0001
+_CONTENTS = 0x5345_4154_0002
+"""Keys of advisory locks."""
+
+
+class PostgresDatabase:
+    """A PostgreSQL database that several processes may write to at once."""
+
+    begin = "BEGIN"
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError as missing:
+            raise MissingExtra("postgres", needed_for="A store in PostgreSQL") from missing
+        try:
+            parts = conninfo_to_dict(url)
+        except psycopg.Error as unreadable:
+            raise UsageError(
+                "store postgresql://…: cannot be read. Use postgresql://user@host:5432/database."
+            ) from unreadable
+        self.name = f"postgresql://{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
+        self.errors: tuple[type[Exception], ...] = (psycopg.Error,)
+        self.conflicts: tuple[type[Exception], ...] = (psycopg.IntegrityError,)
+        self._psycopg = psycopg
+        self._url = url
+        self._options = f"{parts.get('options') or ''} -c search_path=seatrial"
+        self._spelt: dict[str, str] = {}
+
+    def connect(self) -> Any:
+        try:
+            return self._psycopg.connect(self._url, autocommit=True, options=self._options)
+        except self._psycopg.Error as refused:
+            raise UsageError(f"{self.name}: cannot be reached: {str(refused).strip()}") from refused
+
+    def spell(self, statement: str) -> str:
+        spelt = self._spelt.get(statement)
+        if spelt is None:
+            spelt = self._spelt[statement] = statement.replace("?", "%s")
+        return spelt
+
+    def has_version(self, connection: Connection) -> bool:
+        row = connection.row("SELECT to_regclass('seatrial.schema_version') IS NOT NULL")
+        return row is not None and bool(row[0])
+
+    def prepare(self, connection: Connection) -> None:
+        connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+        connection.execute("CREATE SCHEMA IF NOT EXISTS seatrial")
+
+    def share_contents(self, connection: Connection) -> None:
+        connection.execute(f"SELECT pg_advisory_xact_lock_shared({_CONTENTS})")
+
+    def own_contents(self, connection: Connection) -> None:
+        connection.execute(f"SELECT pg_advisory_xact_lock({_CONTENTS})")

@@ -1,0 +1,158 @@
+"""Runs as rows: found by what people call them, counted, chosen as baseline, deleted."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from seatrial.errors import StoreError, UsageError
+from seatrial.vocabulary.run import Run, RunState, Status
+
+from . import schema
+from .codec import decode, encode
+from .connection import Conflict, Connection, Connections, Row
+from .marks import read, write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run with the numbers of its trials, for lists."""
+
+    run: Run
+    scenarios: int
+    passed: int
+    failed: int
+    errored: int
+
+    @property
+    def trials(self) -> int:
+        return self.passed + self.failed + self.errored
+
+
+def insert_run(connection: Connection, run: Run) -> None:
+    """Write a new run inside the transaction under way."""
+    if not _can_be_id(run.id):
+        raise UsageError(f"run id {run.id!r}: must be printable ASCII without spaces")
+    try:
+        connection.execute(schema.ADD_RUN, (run.id, write(run.name), _order(run), encode(Run, run)))
+    except Conflict as there:
+        raise StoreError(
+            f"run {run.id}: is stored already. To go on with it: seatrial run --resume {run.id}"
+        ) from there
+
+
+def change_state(connections: Connections, run_id: str, state: RunState, finished_at: datetime | None) -> None:
+    with connections.transaction() as connection:
+        connection.execute(schema.LOCK_RUN, (run_id,))
+        run = read_run(connection, run_id)
+        if run is None:
+            raise StoreError(f"run {run_id}: is not in the store any more")
+        rewrite_run(connection, replace(run, state=state, finished_at=finished_at))
+
+
+def rewrite_run(connection: Connection, run: Run) -> None:
+    connection.execute(schema.CHANGE_RUN, (_order(run), encode(Run, run), run.id))
+
+
+def read_run(connection: Connection, run_id: str) -> Run | None:
+    row = connection.row(schema.RUN, (run_id,)) if _can_be_id(run_id) else None
+    return decode(Run, row[0]) if row else None
+
+
+def list_runs(connection: Connection, *, limit: int | None, name: str | None) -> list[Run]:
+    """Newest first."""
+    parameters: list[str | int] = [] if name is None else [write(name)]
+    if limit is not None:
+        parameters.append(limit)
+    statement = {
+        (False, False): schema.RUNS,
+        (False, True): schema.RUNS_LIMITED,
+        (True, False): schema.RUNS_NAMED,
+        (True, True): schema.RUNS_NAMED_LIMITED,
+    }[name is not None, limit is not None]
+    return [decode(Run, body) for (body,) in connection.rows(statement, parameters)]
+
+
+def count_trials(connection: Connection, run: Run) -> RunRow:
+    counts = dict(_pairs(connection.rows(schema.COUNT_TRIALS, (run.id,))))
+    scenarios = connection.row(schema.COUNT_SCENARIOS, (run.id,))
+    return RunRow(
+        run=run,
+        scenarios=scenarios[0] if scenarios else 0,
+        passed=counts.get(Status.PASSED, 0),
+        failed=counts.get(Status.FAILED, 0),
+        errored=counts.get(Status.ERRORED, 0),
+    )
+
+
+def find_run(connection: Connection, ref: str, *, where: str, suite: str | None) -> Run:
+    """The run that a person means: `latest`, `baseline`, an id, a name (the newest), the beginning of an id."""
+    if ref == "baseline":
+        found = read_baseline(connection, suite)
+        if found is None:
+            raise UsageError(f"{where}: no baseline is set. Choose one: seatrial baseline RUN")
+        return found
+    if ref == "latest":
+        newest = list_runs(connection, limit=1, name=None)
+    else:
+        exact = read_run(connection, ref)
+        newest = [exact] if exact else list_runs(connection, limit=1, name=ref)
+    if newest:
+        return newest[0]
+    if ref != "latest" and _can_be_id(ref):
+        starting = [decode(Run, body) for (body,) in connection.rows(schema.RUNS_BY_PREFIX, (len(ref), ref))]
+        if len(starting) > 1:
+            ids = ", ".join(run.id for run in starting)
+            raise UsageError(f"{where}: several runs begin with {ref!r}: {ids}. Give more of the id.")
+        if starting:
+            return starting[0]
+    raise _unknown(connection, ref, where)
+
+
+def read_baseline(connection: Connection, suite: str | None) -> Run | None:
+    """The suite's own baseline, else the general one."""
+    for name in (suite, None):
+        row = connection.row(schema.BASELINE, (write(name),))
+        if row:
+            return decode(Run, row[0])
+    return None
+
+
+def delete_runs(connection: Connection, ids: Iterable[str], *, where: str, force: bool) -> int:
+    """How many were deleted; all of them or none."""
+    wanted = list(dict.fromkeys(ids))
+    for run_id in wanted:
+        if read_run(connection, run_id) is None:
+            raise _unknown(connection, run_id, where)
+        if not force and connection.row(schema.BASELINES_OF_RUN, (run_id,)):
+            raise UsageError(f"{where}: run {run_id} is a baseline. Choose another baseline first, or force it.")
+    connection.own_contents()
+    for run_id in wanted:
+        for statement in schema.DROP_RUN:
+            connection.execute(statement, (run_id,))
+    connection.execute(schema.DROP_UNUSED_CONTENTS)
+    return len(wanted)
+
+
+def _unknown(connection: Connection, ref: str, where: str) -> UsageError:
+    from difflib import get_close_matches  # only for an error text
+
+    known = [word for run_id, name in connection.rows(schema.RUN_NAMES) for word in (read(name), run_id)]
+    if not known:
+        return UsageError(f"{where}: no run is stored yet, so there is no {ref!r}. Start one: seatrial run")
+    close = get_close_matches(ref, dict.fromkeys(known), n=3, cutoff=0.5)
+    meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return UsageError(f"{where}: no run has the id or name {ref!r}.{meant} See: seatrial list")
+
+
+def _can_be_id(text: str) -> bool:
+    return text.isascii() and text.isprintable() and text != "" and " " not in text
+
+
+def _order(run: Run) -> str:
+    """The start in UTC and fixed width, so that text order is time order."""
+    start = run.started_at if run.started_at.tzinfo else run.started_at.replace(tzinfo=UTC)
+    return start.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _pairs(rows: list[Row]) -> list[tuple[str, int]]:
+    return [(status, count) for status, count in rows]

@@ -1,0 +1,63 @@
+"""The scenarios of a run as rows."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from seatrial.errors import StoreError, UsageError
+from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
+
+from . import schema
+from .codec import decode, encode
+from .connection import Connection, Connections
+from .marks import read, write
+from .trials import name_scenario
+
+_BATCH = 2_000
+
+
+def add_scenarios(connections: Connections, run_id: str, entries: Iterable[ScenarioEntry]) -> None:
+    """Store the entries in batches, each committed by itself; ones that are there already must be the same."""
+    remaining = iter(entries)
+    while batch := list(islice(remaining, _BATCH)):
+        with connections.transaction() as connection:
+            insert_scenarios(connection, run_id, batch)
+
+
+def insert_scenarios(connection: Connection, run_id: str, entries: list[ScenarioEntry]) -> None:
+    """Write the entries inside the transaction under way."""
+    if connection.execute(schema.LOCK_RUN, (run_id,)).rowcount != 1:
+        raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
+    rows = [
+        (run_id, name_scenario(entry.key), entry.position, write(list(entry.key)), encode(ScenarioEntry, entry))
+        for entry in entries
+    ]
+    if connection.execute_many(schema.ADD_SCENARIO, rows) == len(rows):
+        return
+    for entry, (_, scenario, _, _, body) in zip(entries, rows, strict=True):
+        stored = connection.row(schema.SCENARIO, (run_id, scenario))
+        if stored is None or stored[0] != body:
+            raise StoreError(
+                f"run {run_id}: scenario {entry.key.label!r} of suite {entry.key.suite!r} is stored already, and "
+                "differs. Start a new run for an edited scenario, or give the two different names."
+            )
+
+
+def read_entries(connections: Connections, run_id: str) -> Iterator[ScenarioEntry]:
+    """The entries in the order of reports, page by page."""
+    position, scenario = -1, ""
+    while True:
+        with connections.one() as connection:
+            page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, scenario, _BATCH))
+        for *_, entry in page:
+            yield decode(ScenarioEntry, entry)
+        if len(page) < _BATCH:
+            return
+        position, scenario, _ = page[-1]
+
+
+def read_finished(connections: Connections, run_id: str) -> set[tuple[ScenarioKey, int]]:
+    """Scenario and index of each trial that is stored."""
+    with connections.one() as connection:
+        rows = connection.rows(schema.FINISHED, (run_id,))
+    keys = {written: ScenarioKey(*read(written)) for written in {written for written, _ in rows}}
+    return {(keys[written], index) for written, index in rows}

@@ -1,0 +1,102 @@
+"""The store in a file."""
+
+import os
+import sqlite3
+from pathlib import Path
+from time import sleep
+
+from seatrial.clock import milliseconds
+from seatrial.errors import UsageError
+
+from .connection import Connection
+
+_PATIENCE_MS = 60_000
+_OURS = 0x53_45_41_54
+"""SQLite's application id of our files: SEAT."""
+
+
+class SqliteDatabase:
+    """A SQLite file that several processes may write to at once."""
+
+    begin = "BEGIN IMMEDIATE"
+    """A transaction that may write says so at its start: one that asks later cannot be made to wait for its turn."""
+    errors: tuple[type[Exception], ...] = (sqlite3.Error, OverflowError)
+    conflicts: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+        _make_folder(path.parent, self.name)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise UsageError(f"{self.name}: is read-only. Give --store a path that can be written to.")
+
+    def connect(self) -> sqlite3.Connection:
+        try:
+            raw = sqlite3.connect(
+                self._path, timeout=_PATIENCE_MS / 1000, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as refused:
+            raise _unusable(self.name, refused) from refused
+        try:
+            _use_wal(raw)
+            raw.execute("PRAGMA synchronous = NORMAL")
+            raw.execute("PRAGMA foreign_keys = ON")
+        except sqlite3.Error as refused:
+            raw.close()
+            raise _unusable(self.name, refused) from refused
+        return raw
+
+    def spell(self, statement: str) -> str:
+        return statement
+
+    def has_version(self, connection: Connection) -> bool:
+        tables = {name for (name,) in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return False
+        row = connection.row("PRAGMA application_id")
+        if row is None or row[0] != _OURS or "schema_version" not in tables:
+            raise UsageError(f"{self.name}: is a SQLite database of something else. Give --store another path.")
+        return True
+
+    def prepare(self, connection: Connection) -> None:
+        connection.execute(f"PRAGMA application_id = {_OURS}")
+
+    def share_contents(self, connection: Connection) -> None:
+        """Nothing to do: writers take turns."""
+
+    def own_contents(self, connection: Connection) -> None:
+        """Nothing to do: writers take turns."""
+
+
+def _use_wal(raw: sqlite3.Connection) -> None:
+    """Readers and the writer do not wait for each other.
+
+    Switching the mode needs the file alone, and SQLite does not wait for that as it does for other locks.
+    """
+    deadline = milliseconds() + _PATIENCE_MS
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as refused:
+            busy = refused.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or milliseconds() > deadline:
+                raise
+            sleep(0.01)
+        else:
+            return
+
+
+def _make_folder(folder: Path, name: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.name == ".seatrial" and not (folder / ".gitignore").exists():
+            (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    except OSError as refused:
+        raise _unusable(name, refused) from refused
+
+
+def _unusable(name: str, refused: Exception) -> UsageError:
+    code = getattr(refused, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF == sqlite3.SQLITE_NOTADB:
+        return UsageError(f"{name}: is not a SQLite database. Give --store another path.")
+    return UsageError(f"{name}: cannot be opened for writing: {refused}. Give --store a path that can be.")

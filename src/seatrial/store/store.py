@@ -1,0 +1,122 @@
+"""The store as the rest of the house sees it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from types import TracebackType
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
+
+from . import runs, schema
+from .connection import Connections, Database
+from .marks import write
+from .migrate import migrate
+from .runs import RunRow
+from .scenarios import add_scenarios, read_entries, read_finished
+from .trials import read_summaries, read_trial, read_trials
+from .writer import TrialWriter
+
+
+class Store:
+    """Runs with their scenarios, trials, baselines and labels. Any thread may use it; several processes may share one.
+
+    Iterators read page by page, so they hold nothing open and little in memory.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connections = Connections(database)
+        with self._connections.one() as connection:
+            migrate(database, connection)
+
+    @property
+    def name(self) -> str:
+        """Where the store is, for people."""
+        return self._database.name
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start_run(self, run: Run) -> None:
+        """Store a new run. Raises StoreError when its id is taken."""
+        with self._connections.transaction() as connection:
+            runs.insert_run(connection, run)
+
+    def resume_run(self, run_id: str) -> None:
+        """Mark a stored run as running again."""
+        runs.change_state(self._connections, run_id, RunState.RUNNING, None)
+
+    def finish_run(self, run_id: str, state: RunState, finished_at: datetime) -> None:
+        runs.change_state(self._connections, run_id, state, finished_at)
+
+    def add_scenarios(self, run_id: str, entries: Iterable[ScenarioEntry]) -> None:
+        """Store what the run plans. Entries that are stored already are skipped; one that differs is an error."""
+        add_scenarios(self._connections, run_id, entries)
+
+    def writer(self, run_id: str, *, on_committed: Callable[[list[Trial]], None]) -> TrialWriter:
+        """The one that saves the run's trials. A process should have one per run, and close it."""
+        return TrialWriter(self._database, run_id, on_committed)
+
+    def run(self, ref: str, *, suite: str | None = None) -> Run:
+        """The run with that id, name (the newest), or beginning of an id; or `latest`, or `baseline` (of the suite).
+
+        Raises UsageError when there is none, or when it is not clear which one is meant.
+        """
+        with self._connections.one() as connection:
+            return runs.find_run(connection, ref, where=self.name, suite=suite)
+
+    def runs(self, limit: int | None = None, *, name: str | None = None) -> list[Run]:
+        """Newest first."""
+        with self._connections.one() as connection:
+            return runs.list_runs(connection, limit=limit, name=name)
+
+    def run_rows(self, limit: int | None = None, *, name: str | None = None) -> list[RunRow]:
+        """Runs with the numbers of their trials, newest first."""
+        with self._connections.one() as connection:
+            found = runs.list_runs(connection, limit=limit, name=name)
+            return [runs.count_trials(connection, run) for run in found]
+
+    def entries(self, run_id: str) -> Iterator[ScenarioEntry]:
+        """What the run planned, in the order of its selection."""
+        return read_entries(self._connections, run_id)
+
+    def summaries(self, run_id: str, key: ScenarioKey | None = None) -> Iterator[TrialSummary]:
+        """The run's trials without their bodies, by scenario and index."""
+        return read_summaries(self._connections, run_id, key)
+
+    def trials(self, run_id: str, key: ScenarioKey) -> Iterator[Trial]:
+        """The scenario's trials, in index order."""
+        return read_trials(self._connections, run_id, key)
+
+    def trial(self, run_id: str, key: ScenarioKey, index: int) -> Trial:
+        """One trial. Raises UsageError when it is not stored."""
+        return read_trial(self._connections, run_id, key, index)
+
+    def finished(self, run_id: str) -> set[tuple[ScenarioKey, int]]:
+        """Scenario and index of each trial that is stored, errored ones included."""
+        return read_finished(self._connections, run_id)
+
+    def set_baseline(self, run_id: str, *, suite: str | None = None) -> None:
+        """Make others be compared with this run: everywhere, or where the suite has that name."""
+        with self._connections.transaction() as connection:
+            if runs.read_run(connection, run_id) is None:
+                raise UsageError(f"{self.name}: no run has the id {run_id!r}. See: seatrial list")
+            connection.execute(schema.SET_BASELINE, (write(suite), run_id))
+
+    def baseline(self, suite: str | None = None) -> Run | None:
+        """The suite's own baseline, else the general one; None when neither is set."""
+        with self._connections.one() as connection:
+            return runs.read_baseline(connection, suite)
+
+    def delete_runs(self, ids: Iterable[str], *, force: bool = False) -> int:
+        """Delete runs and what only they refer to. A baseline goes only by force. Gives their number."""
+        with self._connections.transaction() as connection:
+            return runs.delete_runs(connection, ids, where=self.name, force=force)

@@ -1,0 +1,211 @@
+"""Trials as rows: their columns, their bodies, and what is large apart from them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from seatrial.errors import StoreError, UsageError
+from seatrial.vocabulary.conversation import ErrorKind
+from seatrial.vocabulary.run import ScenarioKey, Status, Trial, TrialSummary
+from seatrial.vocabulary.summary import summarise
+
+from . import schema
+from .codec import decode, encode, read_fields, take_apart
+from .connection import Conflict, Connection, Connections, Row
+from .marks import Content, read, write, write_marked
+
+_LARGE = 16_384
+"""Bodies above this size, in bytes, are stored by their hash."""
+_PAGE = 5_000
+_BODY_PAGE = 50
+_KEPT_IN_DETAILS = ("failure_reasons", "error_message", "scores", "failures", "instruments")
+_NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens", "cost_usd", "duration_ms")
+
+
+def name_scenario(key: ScenarioKey) -> str:
+    """The scenario's name in rows: a hash, since what people write may be too long for an index, or hold a NUL."""
+    return blake2b(write(list(key)).encode("ascii"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRows:
+    """Everything that is written for one trial."""
+
+    row: Row
+    body: bytes
+    contents: dict[str, bytes]
+
+    @property
+    def place(self) -> Row:
+        return self.row[:3]
+
+
+def make_rows(run_id: str, trial: Trial) -> TrialRows:
+    """The rows of a trial."""
+    scenario = name_scenario(trial.key)
+    body, contents = _pack(trial)
+    return TrialRows(row=(run_id, scenario, trial.index, *_columns(summarise(trial))), body=body, contents=contents)
+
+
+def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replaced: Iterable[Row] = ()) -> None:
+    """Write a group inside the transaction under way; the rows at the places in `replaced` make way."""
+    for place in replaced:
+        connection.execute(schema.DROP_TRIAL, place)
+        connection.execute(schema.DROP_BODY, place)
+    connection.execute_many(schema.ADD_TRIAL, [rows.row for rows in group])
+    connection.execute_many(schema.ADD_BODY, [(*rows.place, rows.body) for rows in group])
+    contents = {name: body for rows in group for name, body in rows.contents.items()}
+    if not contents:
+        return
+    connection.share_contents()
+    # In order of their hashes: processes that insert the same contents would otherwise wait for each other in a circle.
+    connection.execute_many(schema.ADD_CONTENT, sorted(contents.items()))
+    uses = {(rows.row[0], name) for rows in group for name in rows.contents}
+    connection.execute_many(schema.ADD_CONTENT_USE, sorted(uses))
+
+
+def explain_conflict(connection: Connection, run_id: str, trials: Iterable[Trial], conflict: Conflict) -> StoreError:
+    """Which trial of a refused group was at fault, and why."""
+    for trial in trials:
+        scenario = name_scenario(trial.key)
+        where = f"run {run_id}: {trial.id} of {trial.key.label!r}"
+        if connection.row(schema.BODY, (run_id, scenario, trial.index)):
+            return StoreError(f"{where}: is stored already. To play errored trials again: --resume RUN --retry-errors")
+        if not connection.row(schema.SCENARIO, (run_id, scenario)):
+            return StoreError(f"{where}: the scenario is not among those of the run, or the run was deleted")
+    return StoreError(f"run {run_id}: the same trial was handed in twice: {conflict}")
+
+
+def read_summaries(connections: Connections, run_id: str, key: ScenarioKey | None) -> Iterator[TrialSummary]:
+    """The summaries in the order of scenarios and trials, page by page."""
+    keys: dict[str, ScenarioKey] = {}
+    position, scenario, trial = -1, "", -1
+    while True:
+        with connections.one() as connection:
+            page = (
+                connection.rows(schema.SUMMARY_PAGE, (run_id, position, position, scenario, trial, _PAGE))
+                if key is None
+                else connection.rows(schema.SUMMARY_PAGE_OF_SCENARIO, (run_id, name_scenario(key), trial, _PAGE))
+            )
+        for _, written_key, _, index, *columns in page:
+            if written_key not in keys:
+                keys = {written_key: ScenarioKey(*read(written_key))}
+            yield _summary(keys[written_key], index, columns)
+        if len(page) < _PAGE:
+            return
+        position, _, scenario, trial, *_ = page[-1]
+
+
+def read_trials(connections: Connections, run_id: str, key: ScenarioKey) -> Iterator[Trial]:
+    """The trials of a scenario in index order, page by page."""
+    scenario, last = name_scenario(key), -1
+    while True:
+        with connections.one() as connection:
+            page = connection.rows(schema.BODY_PAGE, (run_id, scenario, last, _BODY_PAGE))
+        for _, body in page:
+            yield _unpack(connections, body)
+        if len(page) < _BODY_PAGE:
+            return
+        last = page[-1][0]
+
+
+def read_trial(connections: Connections, run_id: str, key: ScenarioKey, index: int) -> Trial:
+    """One trial. Raises UsageError when there is none."""
+    with connections.one() as connection:
+        row = connection.row(schema.BODY, (run_id, name_scenario(key), index))
+    if row is None:
+        raise UsageError(f"run {run_id}: has no trial-{index + 1} of {key.label!r}. See: seatrial show {run_id}")
+    return _unpack(connections, row[0])
+
+
+def _pack(trial: Trial) -> tuple[bytes, dict[str, bytes]]:
+    """The trial's body, and by hash what is large in it."""
+    body = encode(Trial, trial)
+    if len(body) <= _LARGE:
+        return body, {}
+    contents: dict[str, bytes] = {}
+
+    def set_apart(holder: dict[str, Any], *names: str) -> None:
+        for name in names:
+            text = write(holder.get(name)).encode("ascii")
+            if len(text) > _LARGE:
+                hashed = blake2b(text, digest_size=20).hexdigest()
+                contents[hashed] = text
+                holder[name] = Content(hashed)
+
+    raw = take_apart(Trial, trial)
+    for turn in raw["transcript"]["turns"]:
+        for call in turn.get("tool_calls", ()):
+            set_apart(call, "arguments", "result")
+    set_apart(raw["transcript"], "history", "state")
+    set_apart(raw, "transcript")
+    return write_marked(raw).encode("ascii"), contents
+
+
+def _unpack(connections: Connections, body: bytes) -> Trial:
+    def fetch(hashed: str) -> bytes:
+        with connections.one() as connection:
+            row = connection.row(schema.CONTENT, (hashed,))
+        if row is None:
+            raise StoreError(f"a trial refers to the content {hashed}, which is not stored; the store is damaged")
+        found: bytes = row[0]
+        return found
+
+    return decode(Trial, body, fetch=fetch)
+
+
+def _columns(summary: TrialSummary) -> Row:
+    """The columns from status on."""
+    numbers = {name: getattr(summary, name) for name in _NUMBERS}
+    kept = [name for name in _KEPT_IN_DETAILS if getattr(summary, name)]
+    for name, value in numbers.items():
+        if value is not None and not -(2.0**63) < value < 2.0**63:  # databases know neither NaN nor such numbers
+            numbers[name] = 0
+            kept.append(name)
+    details = None
+    if kept:
+        raw = take_apart(TrialSummary, summary)
+        details = write({name: raw[name] for name in kept}).encode("ascii")
+    return (
+        summary.status.value,
+        summary.error_kind.value if summary.error_kind else None,
+        summary.stop_reason,
+        numbers["turns"],
+        None if summary.trajectory_matched is None else int(summary.trajectory_matched),
+        *(numbers[name] for name in _NUMBERS[1:6]),
+        summary.started_at.isoformat(),
+        numbers["duration_ms"],
+        details,
+    )
+
+
+def _summary(key: ScenarioKey, index: int, columns: Row) -> TrialSummary:
+    status, error_kind, stop_reason, turns, matched, score, latency, median, tokens, cost, started, took, details = (
+        columns
+    )
+    known = {
+        "overall_score": score,
+        "latency_ms": latency,
+        "median_latency_ms": median,
+        "tokens": tokens,
+        "cost_usd": cost,
+        "turns": turns,
+        "duration_ms": took,
+    }
+    if details is not None:
+        known.update(read_fields(TrialSummary, details))
+    return TrialSummary(
+        key=key,
+        index=index,
+        status=_STATUS[status],
+        error_kind=ErrorKind(error_kind) if error_kind else None,
+        stop_reason=stop_reason,
+        trajectory_matched=None if matched is None else bool(matched),
+        started_at=datetime.fromisoformat(started),
+        **known,
+    )
+
+
+_STATUS = {status.value: status for status in Status}

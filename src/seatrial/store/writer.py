@@ -1,0 +1,139 @@
+"""The one writer of a process: trials go in one by one, and are committed in groups by a thread of its own."""
+
+from collections import deque
+from collections.abc import Callable
+from threading import Condition, Thread
+from types import TracebackType
+
+from seatrial.clock import milliseconds
+from seatrial.errors import StoreError
+from seatrial.vocabulary.run import Trial
+
+from .connection import Conflict, Connection, Database
+from .trials import explain_conflict, insert_trials, make_rows
+
+_GROUP = 100
+_WAIT_MS = 50.0
+_ROOM = 1_000
+"""How many trials may wait before `submit` does."""
+
+
+class TrialWriter:
+    """Saves trials. `on_committed` is told of each group once it is safe, on the writer's thread.
+
+    On an event loop, ask first, so that the loop never waits for the disk:
+    `if writer.full: await asyncio.to_thread(writer.wait_for_room)`.
+    """
+
+    def __init__(self, database: Database, run_id: str, on_committed: Callable[[list[Trial]], None]) -> None:
+        self._database = database
+        self._run_id = run_id
+        self._on_committed = on_committed
+        self._waiting: deque[tuple[Trial, bool]] = deque()
+        self._changed = Condition()
+        self._hurry = False
+        """Somebody waits for what is here; no use in gathering more."""
+        self._writing = False
+        self._closing = False
+        self._error: Exception | None = None
+        self._thread = Thread(target=self._work, name="seatrial-store", daemon=True)
+        self._thread.start()
+
+    def submit(self, trial: Trial, *, replace: bool = False) -> None:
+        """Hand a trial over. Waits while the writer is `full`. Raises StoreError when the writer has failed.
+
+        `replace`: a stored trial of the same scenario and index makes way; without, it is an error.
+        """
+        with self._changed:
+            self._wait_for_room()
+            if self._closing:
+                raise StoreError(f"run {self._run_id}: a trial was handed to the store after its writer was closed")
+            self._waiting.append((trial, replace))
+            if len(self._waiting) in (1, _GROUP):
+                self._changed.notify_all()
+
+    @property
+    def full(self) -> bool:
+        """Whether `submit` would wait."""
+        return len(self._waiting) >= _ROOM
+
+    def wait_for_room(self) -> None:
+        """Return once `submit` would not wait. Raises StoreError when the writer has failed."""
+        with self._changed:
+            self._wait_for_room()
+
+    def flush(self) -> None:
+        """Return once everything handed over so far is committed and reported. Raises StoreError."""
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._error or not (self._waiting or self._writing))
+            self._raise_error()
+
+    def close(self) -> None:
+        """Commit what is left, and end the thread. Raises StoreError when anything could not be saved."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._raise_error()
+
+    def __enter__(self) -> "TrialWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait_for_room(self) -> None:
+        self._changed.wait_for(lambda: self._error or self._closing or not self.full)
+        self._raise_error()
+
+    def _raise_error(self) -> None:
+        if self._error is None:
+            return
+        if isinstance(self._error, StoreError):
+            raise StoreError(str(self._error)) from self._error
+        raise StoreError(f"run {self._run_id}: trials could not be saved: {self._error!r}") from self._error
+
+    def _work(self) -> None:
+        try:
+            connection = Connection(self._database)
+            try:
+                while group := self._next_group():
+                    self._save(connection, group)
+                    self._on_committed([trial for trial, _ in group])
+            finally:
+                connection.close()
+        except Exception as error:  # the end of a thread: whoever submits or closes next raises it
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _next_group(self) -> list[tuple[Trial, bool]]:
+        """What is to be committed together; empty when there is nothing left to do."""
+        with self._changed:
+            self._writing = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            deadline = milliseconds() + _WAIT_MS
+            while len(self._waiting) < _GROUP and not self._closing and not self._hurry:
+                left = deadline - milliseconds()
+                if left <= 0:
+                    break
+                self._changed.wait(left / 1000)
+            group = [self._waiting.popleft() for _ in range(min(_GROUP, len(self._waiting)))]
+            self._hurry = self._hurry and bool(self._waiting)
+            self._writing = True
+            return group
+
+    def _save(self, connection: Connection, group: list[tuple[Trial, bool]]) -> None:
+        rows = [make_rows(self._run_id, trial) for trial, _ in group]
+        replaced = [row.place for row, (_, replace) in zip(rows, group, strict=True) if replace]
+        try:
+            with connection.transaction():
+                insert_trials(connection, rows, replaced=replaced)
+        except Conflict as conflict:
+            trials = [trial for trial, replace in group if not replace]
+            raise explain_conflict(connection, self._run_id, trials, conflict) from conflict
