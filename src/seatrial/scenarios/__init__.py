@@ -1,1 +1,31 @@
-"""The scenarios room."""
+"""Scenario files come in here: read, checked with every problem at its place, merged, selected and fingerprinted.
+
+A room of its own because what a tester may write is one question, and how it is played another: everything behind
+this door has already been found to be right.
+"""
+
+from .environment import fill_environment
+from .examples import expand_examples
+from .fingerprint import fingerprint
+from .load import load
+from .merge import Resolver, merge_config, read_overrides, resolve
+from .problems import FileProblems, Problem
+from .schema import json_schema
+from .select import select
+from .suites import LoadedSuite
+
+__all__ = [
+    "FileProblems",
+    "LoadedSuite",
+    "Problem",
+    "Resolver",
+    "expand_examples",
+    "fill_environment",
+    "fingerprint",
+    "json_schema",
+    "load",
+    "merge_config",
+    "read_overrides",
+    "resolve",
+    "select",
+]

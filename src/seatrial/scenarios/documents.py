@@ -1,0 +1,115 @@
+"""YAML and JSON files: one document with a suite and its scenarios, or a transcript of pytest-agent-eval."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seatrial.vocabulary.scenario import Scenario
+
+from . import json_files, yaml_files
+from .foreign import is_foreign, read_transcript
+from .positions import Positions, UnreadableFile
+from .problems import Complaints, Problem, did_you_mean, place_problems, show
+from .reader import SuiteReader
+from .shape import FILE_KEYS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
+    data: Any
+    doubtful_keys: bool
+    lines: list[int]
+    """Where each scenario begins."""
+    positions: Callable[[], Positions]
+
+
+def read_document(path: Path, reader: SuiteReader, problems: list[Problem]) -> tuple[Scenario, ...]:
+    """The scenarios of a file; what is wrong with it is added to the problems."""
+    file = str(path)
+    try:
+        content = _read_content(path)
+    except UnreadableFile as error:
+        line, column = error.place or (None, None)
+        problems.append(
+            Problem(file=file, line=line, column=column, message=error.message, suggestion=error.suggestion)
+        )
+        return ()
+    complaints = Complaints()
+    read = _read_transcript if is_foreign(content.data) else _read_suite
+    scenarios = read(content, path, reader, complaints)
+    if complaints.found or content.doubtful_keys:
+        positions = content.positions()
+        positions.complain(complaints)
+        problems.extend(place_problems(file, complaints.found, positions.locate))
+    return scenarios
+
+
+def _read_content(path: Path) -> _Content:
+    text = read_text(path)
+    if path.suffix.lower() == ".json":
+        data, doubtful = json_files.parse(text)
+        positions = json_files.find_positions(text)
+        lines = [place[0] for where, place in positions.values.items() if len(where) == 2 and isinstance(where[1], int)]
+        return _Content(data=data, doubtful_keys=doubtful, lines=lines, positions=lambda: positions)
+    document = yaml_files.parse(text)
+    return _Content(
+        data=document.data,
+        doubtful_keys=document.doubtful_keys,
+        lines=document.lines,
+        positions=lambda: yaml_files.find_positions(text),
+    )
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, with or without a byte order mark."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"cannot be read: {error.strerror or error}") from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start]
+        place = (before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        raise UnreadableFile("not UTF-8", place, "Save the file as UTF-8") from None
+
+
+def _read_transcript(
+    content: _Content, path: Path, reader: SuiteReader, complaints: Complaints
+) -> tuple[Scenario, ...]:
+    reader.read_suite({}, (), complaints, default_name=path.stem, source=str(path))
+    made = read_transcript(content.data, complaints)
+    if made is None:
+        return ()
+    return tuple(reader.take(made, (), complaints, source=f"{path}:1"))
+
+
+def _read_suite(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> tuple[Scenario, ...]:
+    data = content.data
+    if data is None:
+        complaints.add((), "the file is empty", "It needs a list of 'scenarios'")
+        return ()
+    if not isinstance(data, Mapping):
+        complaints.add((), f"expected a mapping with 'scenarios', got {show(data)}")
+        return ()
+    for key in data:
+        if key not in FILE_KEYS:
+            complaints.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE_KEYS]), on_key=True)
+    reader.read_suite(data.get("suite", {}), ("suite",), complaints, default_name=path.stem, source=str(path))
+    if "scenarios" not in data:
+        complaints.add((), "'scenarios' is missing: a list of what is tested")
+        return ()
+    raws = data["scenarios"]
+    if not isinstance(raws, list) or not raws:
+        empty = "no scenario is given, so nothing would run"
+        complaints.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}")
+        return ()
+    scenarios: list[Scenario] = []
+    lines = content.lines
+    for index, raw in enumerate(raws):
+        # An alias or a plain text in the list begins no mapping, so lines and items may not agree then.
+        source = f"{path}:{lines[index]}" if len(lines) == len(raws) else str(path)
+        scenarios.extend(reader.read_scenario(raw, ("scenarios", index), complaints, source=source))
+    reader.check_groups(("suite",), complaints)
+    return tuple(scenarios)

@@ -1,0 +1,107 @@
+"""Scenarios from rows: one per row of `examples`, with the row's values in the scenario's texts."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.scenario import Scenario
+
+from .problems import Complaints, Where, closest
+
+_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
+_UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
+
+
+def expand_examples(scenario: Scenario) -> list[Scenario]:
+    """One scenario per row; the scenario itself when it has no rows. Raises UsageError for a column that is missing."""
+    complaints = Complaints()
+    rows = list(expand_rows(scenario, (), complaints))
+    if complaints.found:
+        found = "; ".join(" ".join(filter(None, (each.message, each.suggestion))) for each in complaints.found)
+        raise UsageError(f"scenario {scenario.name!r}: examples: {found}")
+    return rows
+
+
+def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Iterator[Scenario]:
+    """The same, with complaints by key path."""
+    if not scenario.examples:
+        yield scenario
+        return
+    columns = list(dict.fromkeys(column for row in scenario.examples for column in row))
+    used: set[str] = set()
+    for index, row in enumerate(scenario.examples):
+        filler = _Filler(row, columns, (*where, "examples", index), complaints)
+        made = {
+            field.name: filler.fill(getattr(scenario, field.name))
+            for field in fields(scenario)
+            if field.name not in _UNTOUCHED and field.name != "name"
+        }
+        name = filler.fill(scenario.name)
+        used |= filler.used
+        label = row.get("name", row.get("id", index + 1))
+        yield replace(scenario, **made, name=f"{name}[{label}]", examples=())
+    if not used:
+        message = f"no text of the scenario uses a column; write {{{columns[0]}}} where its value belongs"
+        complaints.add((*where, "examples"), message)
+
+
+class _Filler:
+    """Puts the values of one row into texts, at any depth."""
+
+    def __init__(self, row: Mapping[str, Any], columns: list[str], where: Where, complaints: Complaints) -> None:
+        self.used: set[str] = set()
+        self._row = row
+        self._columns = columns
+        self._where = where
+        self._complaints = complaints
+        self._told: set[str] = set()
+
+    def fill(self, value: Any, *, data: bool = False) -> Any:
+        """The value with its texts filled. In data, a text that is nothing but a column becomes its value."""
+        if isinstance(value, str):
+            return self._fill_text(value, data=data) if "{" in value else value
+        if isinstance(value, (list, tuple)):
+            return tuple(self.fill(item, data=data) for item in value)
+        if isinstance(value, Mapping):
+            keep_texts = "role" in value and "content" in value
+            return {self.fill(key): self.fill(item, data=not keep_texts) for key, item in value.items()}
+        if type(value).__module__ == Scenario.__module__:
+            made = {field.name: self.fill(getattr(value, field.name)) for field in fields(value)}
+            return type(value)(**made)
+        return value
+
+    def _fill_text(self, text: str, *, data: bool) -> Any:
+        whole = _BRACES.fullmatch(text) if data else None
+        if whole is not None and whole.group(1) in self._row:
+            self.used.add(whole.group(1))
+            return self._row[whole.group(1)]
+        return _BRACES.sub(self._value_of, text)
+
+    def _value_of(self, match: re.Match[str]) -> str:
+        column = match.group(1)
+        if column in self._row:
+            self.used.add(column)
+            return _as_text(self._row[column])
+        self._complain(column)
+        return match.group()
+
+    def _complain(self, column: str) -> None:
+        """Other braces stay as they are; a column of another row, or nearly one, is a mistake."""
+        if column in self._told:
+            return
+        self._told.add(column)
+        if column in self._columns:
+            self._complaints.add(self._where, f"this row has no column {column!r}, which a text of the scenario uses")
+            return
+        close = closest(column, self._columns)
+        if close is not None:
+            self._complaints.add(self._where, f"unknown column {column!r}", f"Did you mean {close!r}?")
+
+
+def _as_text(value: Any) -> str:
+    """A value inside a longer text, as a tester would write it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

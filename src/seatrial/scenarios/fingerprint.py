@@ -1,0 +1,113 @@
+"""A hash of everything that decides a scenario's verdict, so that an edit is noticed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from typing import Any
+
+from seatrial.vocabulary.scenario import Scenario
+
+from .kinds import given
+
+_DECIDING_METADATA = ("regex_pattern", "exact_normalize", "similarity_threshold")
+_FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
+_DECIDING = tuple((field.name, field.default) for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
+_MAX_DEPTH = 20
+
+
+def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> str:
+    """The hash of a resolved scenario: equal when nothing that decides its verdict was changed.
+
+    `evaluators` are the suite's custom ones; those that the scenario names count by their source.
+    """
+    deciding: dict[str, Any] = {"agent": agent_key}
+    for name, default in _DECIDING:
+        value = getattr(scenario, name)
+        if value is not default:
+            deciding[name] = value
+    if scenario.metadata:
+        deciding |= {f"metadata.{key}": scenario.metadata.get(key) for key in _DECIDING_METADATA}
+    if scenario.skip is not None:
+        deciding["skip"] = True
+    if scenario.xfail is not None:
+        deciding["xfail"] = True
+    if evaluators and scenario.scorers:
+        from .scorers import scorer_names
+
+        deciding["custom"] = {name: evaluators[name] for name in scorer_names(scenario.scorers) if name in evaluators}
+    return sha256(_canonical(deciding).encode()).hexdigest()[:32]
+
+
+def _canonical(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, default=_plain, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        # Keys of several types, or an object that contains itself.
+        return json.dumps(_tame(value, 0), sort_keys=True, default=_plain, separators=(",", ":"))
+
+
+def _tame(value: Any, depth: int) -> Any:
+    """The value with text keys throughout, cut where it goes round in circles."""
+    if depth > _MAX_DEPTH:
+        return f"<{type(value).__qualname__}>"
+    if isinstance(value, Mapping):
+        return {f"{type(key).__name__} {key}": _tame(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_tame(item, depth + 1) for item in value]
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return _tame(_plain(value), depth + 1)
+
+
+def _plain(value: Any) -> Any:
+    """Something that JSON can hold and that stands for the object: never its address."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(_canonical(item) for item in value)
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {"type": type(value).__qualname__, **given(value)}
+        return named if type(value).__module__ == Scenario.__module__ else {**named, "source": _source(type(value))}
+    if isinstance(value, type):
+        return {"type": value.__qualname__, "source": _source(value)}
+    if hasattr(value, "__func__"):
+        return {"method": value.__func__, "of": value.__self__}
+    if hasattr(value, "__code__"):
+        return _function(value)
+    if hasattr(value, "func") and hasattr(value, "keywords"):
+        return {"partial": value.func, "args": value.args, "keywords": value.keywords}
+    state = getattr(value, "__dict__", None)
+    return {"type": type(value).__qualname__, "source": _source(type(value)), "state": state}
+
+
+def _function(function: Any) -> dict[str, Any]:
+    return {
+        "function": function.__qualname__,
+        "source": _source(function),
+        "defaults": [function.__defaults__, function.__kwdefaults__],
+        "closure": [_cell(cell, function) for cell in function.__closure__ or ()],
+    }
+
+
+def _cell(cell: Any, function: Any) -> Any:
+    try:
+        return None if cell.cell_contents is function else cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _source(thing: Any) -> str:
+    """The source text; where there is none, the compiled code or the name."""
+    from inspect import getsource
+
+    try:
+        return getsource(thing)
+    except (OSError, TypeError):
+        code = getattr(thing, "__code__", None)
+        if code is None:
+            return str(getattr(thing, "__qualname__", ""))
+        constants = [constant for constant in code.co_consts if not hasattr(constant, "co_code")]
+        return f"{code.co_code.hex()} {code.co_names} {constants!r}"

@@ -1,0 +1,110 @@
+"""JSONL for large generated suites: one scenario a line, gone through line by line and never held as a whole."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.scenario import Scenario
+
+from .json_files import find_positions, parse
+from .positions import UnreadableFile
+from .problems import Complaint, Complaints, Place, Problem, place_problems
+from .reader import SuiteReader
+from .suites import Streamed
+
+KEEP = 10_000
+"""So many scenarios are kept from the first pass; a larger file is read again each time."""
+
+
+def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> Iterable[Scenario]:
+    """The scenarios of a file, after a first pass that checks every line."""
+    kept: list[Scenario] | None = []
+    started = False
+    for number, line in _lines(path):
+        complaints = Complaints()
+        source = f"{path}:{number}"
+        try:
+            raw, twice = _parse(line)
+        except UnreadableFile as error:
+            problems.append(_unreadable(path, number, error))
+            continue
+        is_suite = not started and _is_suite_line(raw)
+        if not started:
+            started = True
+            settings, where = (raw["suite"], ("suite",)) if is_suite else ({}, ())
+            reader.read_suite(settings, where, complaints, default_name=path.stem, source=source)
+        if not is_suite:
+            scenarios = reader.read_scenario(raw, (), complaints, source=source)
+            kept = _keep(kept, scenarios)
+        if complaints.found or twice:
+            problems.extend(_place(path, number, str(line), complaints))
+    _finish(path, reader, problems)
+    return tuple(kept) if kept is not None else Streamed(lambda: _stream(path, reader))
+
+
+def _keep(kept: list[Scenario] | None, scenarios: list[Scenario]) -> list[Scenario] | None:
+    if kept is None or len(kept) + len(scenarios) > KEEP:
+        return None
+    kept.extend(scenarios)
+    return kept
+
+
+def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+    complaints = Complaints()
+    reader.check_groups(("suite",), complaints)
+    problems.extend(place_problems(str(path), complaints.found, lambda _: (1, 1)))
+    if reader.count == 0 and not problems:
+        problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
+
+
+def _stream(path: Path, reader: SuiteReader) -> Iterator[Scenario]:
+    first = True
+    for number, line in _lines(path):
+        source = f"{path}:{number}"
+        try:
+            raw, _ = _parse(line)
+        except UnreadableFile:
+            raise UsageError(f"{source}: the file was changed after it was checked; run again") from None
+        if not (first and _is_suite_line(raw)):
+            yield from reader.read_again(raw, source=source)
+        first = False
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str | UnreadableFile]]:
+    """The lines that hold something, with their numbers from 1; one that is not UTF-8 comes as its problem."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                yield number, UnreadableFile("not UTF-8", (number, error.start + 1), "Save the file as UTF-8")
+                continue
+            if not text.isspace():
+                yield number, text
+
+
+def _parse(line: str | UnreadableFile) -> tuple[Any, bool]:
+    if isinstance(line, UnreadableFile):
+        raise line
+    return parse(line)
+
+
+def _is_suite_line(raw: Any) -> bool:
+    return isinstance(raw, dict) and raw.keys() == {"suite"}
+
+
+def _unreadable(path: Path, number: int, error: UnreadableFile) -> Problem:
+    column = error.place[1] if error.place else None
+    return Problem(file=str(path), line=number, column=column, message=error.message, suggestion=error.suggestion)
+
+
+def _place(path: Path, number: int, line: str, complaints: Complaints) -> list[Problem]:
+    positions = find_positions(line)
+    positions.complain(complaints)
+
+    def locate(complaint: Complaint) -> Place:
+        found = positions.locate(complaint)
+        return (number, found[1] if found else 1)
+
+    return place_problems(str(path), complaints.found, locate)

@@ -1,0 +1,100 @@
+"""Suites from files: all of them read and checked, all problems at once, before any agent is called."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
+
+from .documents import read_document
+from .jsonl_files import read_jsonl
+from .merge import read_overrides
+from .paths import find_files
+from .problems import FileProblems, Problem
+from .python_files import find_suites, import_file, import_named
+from .python_suites import read_objects
+from .reader import Names, SuiteReader
+from .suites import LoadedSuite
+
+Source = str | Path | Suite | Scenario
+IN_PYTHON = "<python>"
+
+
+def load(
+    paths: Source | Sequence[Source],
+    *,
+    overrides: Mapping[str, Any] | SuiteConfig | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> list[LoadedSuite]:
+    """The suites of files, folders, modules and Python objects. Raises FileProblems with everything that is wrong.
+
+    `overrides` are keys as in `suite.config`, from the command line. `environ` fills `${NAME}` in agent settings.
+    """
+    sources = [paths] if isinstance(paths, (str, Path, Suite, Scenario)) else list(paths)
+    loader = _Loader(read_overrides(overrides), os.environ if environ is None else environ)
+    if not sources:
+        loader.problems.append(Problem(file="paths", message="nothing is given to load"))
+    for file in find_files([each for each in sources if isinstance(each, (str, Path))], loader.problems):
+        loader.load_file(file)
+    loader.load_objects([each for each in sources if isinstance(each, (Suite, Scenario))], IN_PYTHON, "scenarios")
+    if loader.problems:
+        raise FileProblems(loader.problems)
+    return loader.suites
+
+
+class _Loader:
+    """Loads one file after the other, and collects what is wrong with any of them."""
+
+    def __init__(self, flags: SuiteConfig, environ: Mapping[str, str]) -> None:
+        self.suites: list[LoadedSuite] = []
+        self.problems: list[Problem] = []
+        self._flags = flags
+        self._environ = environ
+        self._names = Names()
+
+    def load_file(self, file: Path | str) -> None:
+        if isinstance(file, str) or file.suffix.lower() == ".py":
+            self._load_module(file)
+            return
+        reader = self._reader()
+        read = read_jsonl if file.suffix.lower() == ".jsonl" else read_document
+        self._add(reader, read(file, reader, self.problems), str(file))
+
+    def _load_module(self, file: Path | str) -> None:
+        try:
+            module = import_named(file) if isinstance(file, str) else import_file(file)
+        except FileProblems as error:
+            self.problems.extend(error.problems)
+            return
+        stem = file.rpartition(".")[2] if isinstance(file, str) else file.stem
+        suites = find_suites(list(vars(module).values()), stem)
+        if not suites:
+            message = "no Scenario or Suite stands at the top level of the module"
+            self.problems.append(Problem(file=str(file), message=message))
+        for suite in suites:
+            self._load_suite(suite, str(file))
+
+    def load_objects(self, objects: Sequence[Suite | Scenario], file: str, name: str) -> None:
+        for suite in find_suites(objects, name):
+            self._load_suite(suite, file)
+
+    def _load_suite(self, suite: Suite, file: str) -> None:
+        reader = self._reader()
+        self._add(reader, read_objects(suite, file, reader, self.problems), file)
+
+    def _reader(self) -> SuiteReader:
+        return SuiteReader(flags=self._flags, names=self._names, environ=self._environ)
+
+    def _add(self, reader: SuiteReader, scenarios: Iterable[Scenario], file: str) -> None:
+        if reader.suite is not None:
+            self.suites.append(
+                LoadedSuite(
+                    suite=reader.suite,
+                    scenarios=scenarios,
+                    path=file,
+                    count=reader.count,
+                    overrides=self._flags,
+                    evaluators=reader.evaluators,
+                )
+            )

@@ -1,0 +1,54 @@
+"""Which files the given paths stand for."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .problems import Problem
+
+READABLE = (".yaml", ".yml", ".json", ".jsonl", ".py")
+IN_FOLDERS = (".yaml", ".yml", ".jsonl", ".trial.json", "_trials.py")
+_LOOKED_FOR = "*.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py"
+_LEFT_OUT = ("node_modules", "__pycache__")
+
+
+def find_files(paths: Sequence[str | Path], problems: list[Problem]) -> list[Path | str]:
+    """The files, folders taken apart in the order of their names; `pkg.mod` stays a text. No file comes twice."""
+    found: dict[Path | str, Path | str] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            files = sorted(_walk(path))
+            if not files:
+                problems.append(Problem(file=str(path), message=f"no scenario file in this folder: {_LOOKED_FOR}"))
+            found |= {file.resolve(): file for file in files if file.resolve() not in found}
+        elif path.exists():
+            if path.suffix.lower() not in READABLE:
+                message = f"expected a folder or a file of {', '.join(READABLE)}, got {path.suffix or path.name!r}"
+                problems.append(Problem(file=str(path), message=message))
+            else:
+                found.setdefault(path.resolve(), path)
+        elif _is_module(str(path)):
+            found.setdefault(str(path), str(path))
+        else:
+            problems.append(Problem(file=str(path), message="there is no such file, folder or module"))
+    return list(found.values())
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT]
+        for name in files:
+            if name.endswith(IN_FOLDERS) and not name.startswith("."):
+                yield Path(parent, name)
+
+
+def _is_module(name: str) -> bool:
+    """Whether Python can find a module of that name."""
+    from importlib.util import find_spec
+
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

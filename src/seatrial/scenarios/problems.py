@@ -1,0 +1,169 @@
+"""What is wrong with a file: by key path while it is read, with line and column once it is shown."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from seatrial.errors import UsageError
+
+Where: TypeAlias = tuple[str | int, ...]
+"""The keys and indexes that lead to a value."""
+
+Place: TypeAlias = tuple[int, int]
+"""Line and column, both from 1."""
+
+UNFINISHED: dict[str, str] = {}
+"""Keys that are understood but not yet acted upon, as `record.key` (`scenario.gate`, `config.budget`): refused with
+the message, because a key that is accepted and ignored would be a lie."""
+
+FAMILIAR = {
+    "attempts": "trials",
+    "epochs": "trials",
+    "expectations": "expect",
+    "goal": "user",
+    "id": "name",
+    "message": "input",
+    "prompt": "input",
+    "query": "input",
+    "repeat": "trials",
+    "repetitions": "trials",
+    "runs": "trials",
+    "tests": "scenarios",
+    "cases": "scenarios",
+    "timeout": "timeout_seconds",
+    "tool_calls": "expected_tools",
+}
+"""What other tools call our keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake in a file, with its place and what would work."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+    path: str = ""
+    message: str
+    suggestion: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        text = ": ".join(part for part in (place, self.path, self.message) if part)
+        if self.suggestion is None:
+            return text
+        return f"{text}{'' if text.endswith('.') else '.'} {self.suggestion}"
+
+
+class FileProblems(UsageError):
+    """Everything that is wrong with the files, one line each."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """A problem before its line and column are known."""
+
+    where: Where
+    message: str
+    suggestion: str | None = None
+    on_key: bool = False
+    """The key itself is wrong, not its value."""
+
+
+class Complaints:
+    """Collects what is wrong with one file."""
+
+    __slots__ = ("found", "python")
+
+    def __init__(self, *, python: bool = False) -> None:
+        self.found: list[Complaint] = []
+        self.python = python
+        """The values come from Python, so functions and objects may stand where files have data."""
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def add(self, where: Where, message: str, suggestion: str | None = None, *, on_key: bool = False) -> None:
+        self.found.append(Complaint(where, message, suggestion, on_key))
+
+
+def place_problems(
+    file: str, complaints: Iterable[Complaint], locate: Callable[[Complaint], Place | None]
+) -> list[Problem]:
+    """The complaints with their places, in the order of the file."""
+    placed = [(locate(complaint), complaint) for complaint in complaints]
+    placed.sort(key=lambda pair: pair[0] or (0, 0))
+    return [
+        Problem(
+            file=file,
+            line=place[0] if place else None,
+            column=place[1] if place else None,
+            path=path_text(complaint.where),
+            message=complaint.message,
+            suggestion=complaint.suggestion,
+        )
+        for place, complaint in placed
+    ]
+
+
+def path_text(where: Where) -> str:
+    """The path as people write it: scenarios[0].expect."""
+    text = ""
+    for part in where:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.replace("_", "a").replace("-", "a").isalnum():
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part!r}]"
+    return text
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    familiar = FAMILIAR.get(name)
+    if familiar in names:
+        return familiar
+    matches = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A suggestion for an unknown name: the closest known one, or all of them."""
+    close = closest(name, known)
+    return f"Did you mean {close!r}?" if close else f"Known: {', '.join(known)}."
+
+
+def show(value: Any) -> str:
+    """A value as it was found, short, with its type in a tester's words."""
+    kind = kind_of(value)
+    if value is None:
+        return kind
+    text = repr(value)
+    if len(text) > 60:
+        text = text[:57] + "..."
+    return f"{text} ({kind})"
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in a tester's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, dict):
+        return "a mapping"
+    return f"a {type(value).__name__}"

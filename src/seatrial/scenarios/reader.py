@@ -1,0 +1,129 @@
+"""From raw keys to a suite: the part that all kinds of files share."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
+
+from .custom import collect_evaluators, installed_evaluators
+from .environment import fill_by_path
+from .examples import expand_rows
+from .merge import Resolver
+from .problems import Complaints, Where, did_you_mean
+from .rules import check_resolved
+from .scorers import is_built_in, scorer_names
+from .shape import SCENARIO, SUITE
+
+
+class Names:
+    """The names that scenarios have taken, over all files: suite and name together are an identity."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[str, str]] = {}
+
+    def take(self, suite: str, name: str, place: str) -> str | None:
+        """Where the name was taken before; None when it was free."""
+        places = self._places.setdefault(suite, {})
+        before = places.get(name)
+        if before is None:
+            places[name] = place
+        return before
+
+
+class SuiteReader:
+    """Reads one suite and its scenarios, and remembers what holds for all of them."""
+
+    def __init__(self, *, flags: SuiteConfig, names: Names, environ: Mapping[str, str]) -> None:
+        self._flags = flags
+        self._names = names
+        self._environ = environ
+        self._tags: set[str] = set()
+        self._known: set[str] = set()
+        self._installed: dict[str, Any] | None = None
+        self._resolver: Resolver | None = None
+        """None until the suite was read, and where it is not right: then nothing can be merged with it."""
+        self.suite: Suite | None = None
+        self.evaluators: dict[str, Any] = {}
+        self.count = 0
+
+    def read_suite(self, raw: Any, where: Where, complaints: Complaints, *, default_name: str, source: str) -> None:
+        """Take the suite's settings."""
+        made = SUITE.read_keys(raw, where, complaints)
+        if made is None:
+            return
+        before = len(complaints)
+        for key in ("agent", "agents"):
+            if key in made:
+                made[key] = fill_by_path(made[key], self._environ, (*where, key), complaints)
+        self.evaluators = collect_evaluators(made.get("evaluators", ()), (*where, "evaluators"), complaints)
+        made.setdefault("name", default_name)
+        made["source"] = source
+        self.suite = Suite(**made)
+        if len(complaints) == before:
+            self._resolver = Resolver(self.suite.config, self._flags)
+
+    def read_scenario(self, raw: Any, where: Where, complaints: Complaints, *, source: str) -> list[Scenario]:
+        """The scenario, or one for each of its rows; empty when something is wrong with it."""
+        made = SCENARIO.read_keys(raw, where, complaints)
+        return [] if made is None else self.take(made, where, complaints, source=source)
+
+    def take(self, made: dict[str, Any], where: Where, complaints: Complaints, *, source: str) -> list[Scenario]:
+        """The same, from keys that were read."""
+        scenarios = list(expand_rows(self._make(made, source), where, complaints))
+        self.count += len(scenarios)
+        if self.suite is None or self._resolver is None:
+            return scenarios
+        for scenario in scenarios:
+            self._check(scenario, where, complaints)
+        return scenarios
+
+    def read_again(self, raw: Any, *, source: str) -> Iterator[Scenario]:
+        """The scenarios of a line that was found to be right before."""
+        complaints = Complaints()
+        made = SCENARIO.read_keys(raw, (), complaints)
+        if made is None:
+            raise UsageError(f"{source}: the file was changed after it was checked; run again")
+        yield from expand_rows(self._make(made, source), (), complaints)
+
+    def _make(self, made: dict[str, Any], source: str) -> Scenario:
+        made["source"] = source
+        if self.suite is not None and self.suite.tags:
+            made["tags"] = tuple(dict.fromkeys((*self.suite.tags, *made.get("tags", ()))))
+        return Scenario(**made)
+
+    def _check(self, scenario: Scenario, where: Where, complaints: Complaints) -> None:
+        assert self._resolver is not None
+        assert self.suite is not None
+        before = self._names.take(self.suite.name, scenario.name, scenario.source or "")
+        if before is not None:
+            message = f"the name {scenario.name!r} is taken in the suite {self.suite.name!r} by {before}"
+            complaints.add((*where, "name"), message, "A name is what results are kept under: make it unique")
+        self._known.add(scenario.name)
+        self._tags.update(scenario.tags)
+        resolved = self._resolver.resolve(scenario)
+        if resolved.scorers != ("passfail",):
+            self._look_for_installed(resolved)
+        check_resolved(resolved, self.evaluators, where, complaints, max_turns=self._resolver.max_turns_by(scenario))
+
+    def _look_for_installed(self, scenario: Scenario) -> None:
+        """Ask installed packages only when a name is known to nobody here."""
+        names = scorer_names(scenario.scorers)
+        if self._installed is None and not all(is_built_in(name) or name in self.evaluators for name in names):
+            self._installed = installed_evaluators()
+            self.evaluators = {**self._installed, **self.evaluators}
+
+    def check_groups(self, where: Where, complaints: Complaints) -> None:
+        """Complain of groups that gate nothing. To be asked when all scenarios were read."""
+        for index, group in enumerate(self.suite.groups if self.suite is not None else ()):
+            place = (*where, "groups", index)
+            for name in group.must_pass:
+                if name not in self._known:
+                    message = f"must_pass names {name!r}, but no scenario has that name"
+                    complaints.add((*place, "must_pass"), message, did_you_mean(name, sorted(self._known)[:50]))
+            for tag in group.tags:
+                if tag not in self._tags:
+                    hint = did_you_mean(tag, sorted(self._tags)) if self._tags else None
+                    complaints.add((*place, "tags"), f"no scenario carries the tag {tag!r}", hint)
+            if not group.tags and not group.must_pass:
+                complaints.add(place, "a group needs 'tags' or 'must_pass', else it gates nothing")

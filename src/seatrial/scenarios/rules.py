@@ -1,0 +1,77 @@
+"""What cannot stand together once suite, scenario and flags are merged: nothing asserted, nothing selected, no way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seatrial.vocabulary.scenario import Expect, Scenario
+
+from .metrics import NEEDS_WEIGHT, top_of_scale
+from .problems import Complaints, Where, did_you_mean
+from .scorers import check_scorers, scorer_names
+
+_NO_EXPECTATION = Expect()
+
+
+def check_resolved(
+    scenario: Scenario,
+    custom: Mapping[str, Any],
+    where: Where,
+    complaints: Complaints,
+    *,
+    max_turns: int | None = None,
+) -> None:
+    """Complain of a resolved scenario that could not be run or would assert nothing.
+
+    `max_turns` is what somebody set; None when it is the default.
+    """
+    if scenario.user is not None and not _asserts(scenario):
+        message = "nothing is asserted, so every conversation would pass"
+        hint = "Give it expect, trajectory, metrics, expected_outcomes or another expectation"
+        complaints.add(where, message, hint)
+    if max_turns is not None and len(scenario.turns) > max_turns:
+        message = f"max_turns {max_turns} would end the script before its {len(scenario.turns)} turns are played"
+        complaints.add(where, message)
+    if scenario.gate is not None and scenario.gate.pass_rate is None:
+        complaints.add((*where, "gate"), "'pass_rate' is missing: the pass rate that must be shown")
+    if scenario.fail_on_error_severity is not None and not scenario.failures:
+        complaints.add((*where, "failures"), "'failures: false' and 'fail_on_error_severity' exclude each other")
+    if scenario.metrics is not None or scenario.thresholds is not None:
+        _check_metrics(scenario, where, complaints)
+    if scenario.scorers is not None and scenario.scorers != ("passfail",):
+        check_scorers(scenario, custom, where, complaints)
+
+
+def _asserts(scenario: Scenario) -> bool:
+    """Whether something could fail besides an empty reply."""
+    if scenario.expect is not None and scenario.expect != _NO_EXPECTATION:
+        return True
+    named = scorer_names(scenario.scorers)
+    return any(
+        (
+            scenario.trajectory,
+            scenario.metrics,
+            scenario.expected_outcomes,
+            scenario.expected_output is not None,
+            scenario.expected_tools,
+            scenario.expected_tool_args,
+            scenario.expected_state,
+            scenario.limits,
+            scenario.failures,
+            len(scenario.scorers or ()) > len(named) or any(name != "passfail" for name in named),
+        )
+    )
+
+
+def _check_metrics(scenario: Scenario, where: Where, complaints: Complaints) -> None:
+    selected = {choice.name: choice for choice in scenario.metrics or ()}
+    for name, minimum in (scenario.thresholds or {}).items():
+        if name not in selected:
+            message = f"a threshold for {name!r}, which is not among the metrics"
+            hint = did_you_mean(name, tuple(selected)) if selected else "Add it to 'metrics'"
+            complaints.add((*where, "thresholds", name), message, hint)
+        elif minimum > top_of_scale(selected[name]):
+            message = f"{name!r} cannot reach {minimum:g}: its scale ends at {top_of_scale(selected[name]):g}"
+            complaints.add((*where, "thresholds", name), message)
+    if NEEDS_WEIGHT in selected and selected[NEEDS_WEIGHT].weight is None:
+        message = f"{NEEDS_WEIGHT!r} needs an explicit weight"
+        complaints.add((*where, "metrics"), message, f"Write {{name: {NEEDS_WEIGHT}, weight: 20}}")

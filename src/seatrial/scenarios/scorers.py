@@ -1,0 +1,98 @@
+"""Which evaluators a suite's `scorers:` may name, and whether what they need is there."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.evaluators import EVALUATORS, build_evaluator
+from seatrial.vocabulary.scenario import Scenario
+
+from .expectations import JUDGE, NAME
+from .kinds import Key, Record
+from .problems import Complaints, Where, did_you_mean, show
+from .settings import SHARE
+
+OF_JUDGES = ("similarity", "judge")
+"""Scorers that ask a model; the judges room builds them."""
+_NEEDS_OUTPUT = ("exact", "similarity")
+_SIMILARITY = Record(
+    "similarity",
+    {
+        "threshold": Key(kind=SHARE, means="the least similarity that passes (0.7)"),
+        "expected": Key(kind=NAME, means="the text to be near to, instead of expected_output"),
+    },
+    make=dict,
+)
+
+
+def check_scorers(scenario: Scenario, custom: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+    """Complain of scorers that do not exist, or that lack what they compare with."""
+    for index, scorer in enumerate(scenario.scorers or ()):
+        place = (*where, "scorers", index)
+        if isinstance(scorer, str):
+            _check_scorer(scorer, None, scenario, custom, (place, complaints))
+        elif isinstance(scorer, Mapping):
+            for name, parameters in scorer.items():
+                _check_scorer(name, parameters, scenario, custom, ((*place, name), complaints))
+
+
+def _check_scorer(
+    name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, Any], at: tuple[Where, Complaints]
+) -> None:
+    where, complaints = at
+    if name in custom:
+        return
+    if not is_built_in(name):
+        known = (*EVALUATORS, *OF_JUDGES, *custom)
+        complaints.add(where, f"unknown scorer {name!r}", did_you_mean(name, known))
+    elif name in _NEEDS_OUTPUT and scenario.expected_output is None and not _has_expected(name, parameters):
+        complaints.add(where, f"the scorer {name!r} needs 'expected_output' to compare with")
+    elif name == "regex" and parameters is None:
+        if not isinstance((scenario.metadata or {}).get("regex_pattern"), str):
+            hint = 'Write {regex: "ORD-\\\\d+"}, or set metadata.regex_pattern'
+            complaints.add(where, "the scorer 'regex' needs its pattern", hint)
+    elif name in OF_JUDGES:
+        _check_judged(name, parameters, where, complaints)
+    elif parameters is not None or name not in ("passfail", "exact"):
+        _try_to_build(name, parameters, where, complaints)
+
+
+def _has_expected(name: str, parameters: Any) -> bool:
+    if name == "exact" and isinstance(parameters, str):
+        return True
+    return isinstance(parameters, Mapping) and parameters.get("expected") is not None
+
+
+def _check_judged(name: str, parameters: Any, where: Where, complaints: Complaints) -> None:
+    if name == "judge":
+        if isinstance(parameters, Mapping):
+            JUDGE.read(parameters, where, complaints)
+        elif not isinstance(parameters, str) or not parameters.strip():
+            complaints.add(where, f"the scorer 'judge' needs its rubric, got {show(parameters)}")
+    elif isinstance(parameters, Mapping):
+        _SIMILARITY.read(parameters, where, complaints)
+    elif parameters is not None:
+        SHARE.read(parameters, where, complaints)
+
+
+def _try_to_build(name: str, parameters: Any, where: Where, complaints: Complaints) -> None:
+    try:
+        build_evaluator(name, parameters)
+    except UsageError as error:
+        complaints.add(where, str(error))
+
+
+def is_built_in(name: str) -> bool:
+    """Whether the scorer comes with Seatrial."""
+    return name in EVALUATORS or name in OF_JUDGES
+
+
+def scorer_names(scorers: Iterable[Any] | None) -> list[str]:
+    """The names in a `scorers:` list; evaluators given as objects have none here."""
+    names: list[str] = []
+    for scorer in scorers or ():
+        if isinstance(scorer, str):
+            names.append(scorer)
+        elif isinstance(scorer, Mapping):
+            names.extend(scorer)
+    return names

@@ -1,0 +1,214 @@
+"""The shape of scenario files: every key that may be written, what it holds and what it means."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seatrial.vocabulary.scenario import Group, Scenario, Suite, SuiteConfig, User
+
+from .expectations import EXPECT, NAME, NAMES, TRAJECTORY, TURN, check_matchers
+from .kinds import Anything, Flag, Key, ListOf, MapOf, Record, Schema, Text, check_pattern
+from .problems import Complaints, Where, show
+from .settings import CONFIG_ONLY, METADATA, SCORERS, SHARE, SHARED, Reference
+
+SIDES = ("input", "turns", "user")
+
+
+class _UserSide:
+    """A simulated user, or a programmed one."""
+
+    _record = Record(
+        "user",
+        {
+            "profile": Key(kind=Text(), means="who the user is"),
+            "goal": Key(kind=Text(blank=False), means="what the user wants to achieve", required=True),
+            "knowledge": Key(kind=ListOf(item=NAME, of="strings"), means="facts that the user knows"),
+            "first_message": Key(kind=Text(blank=False), means="how the user begins, word for word"),
+        },
+        make=User,
+    )
+
+    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+        if isinstance(value, (Mapping, User)):
+            return self._record.read(value, where, complaints)
+        if isinstance(value, str) and ":" not in value:
+            hint = "A simulated user is a mapping: {goal: ...}"
+            complaints.add(where, f"expected a mapping or a function as 'pkg.mod:name', got {show(value)}", hint)
+            return value
+        return Reference().read(value, where, complaints)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self._record.schema(), Reference().schema()]}
+
+
+class _Message:
+    """A chat message that stands before the first turn."""
+
+    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+        roles = ("system", "user", "assistant", "tool")
+        if not isinstance(value, Mapping):
+            complaints.add(where, f"expected a message such as {{role: user, content: ...}}, got {show(value)}")
+        elif value.get("role") not in roles:
+            complaints.add(where, f"expected a role of {', '.join(roles)}, got {show(value.get('role'))}")
+        elif "content" not in value and "tool_calls" not in value:
+            complaints.add(where, "a message needs 'content'")
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "object", "required": ["role"], "properties": {"role": {"type": "string"}}}
+
+
+class _AgentSpec:
+    """`pkg.mod:attr`, a mapping with a type, or from Python the agent itself."""
+
+    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+        if complaints.python and not isinstance(value, (str, Mapping, list, tuple, int, float)):
+            return value
+        if isinstance(value, Mapping):
+            if not isinstance(value.get("type"), str):
+                complaints.add(where, f"expected a 'type' such as openai, http or command, got {show(value)}")
+        elif not isinstance(value, str) or not value.strip():
+            complaints.add(where, f"expected 'pkg.mod:attr' or a mapping with a type, got {show(value)}")
+        return value
+
+    def schema(self) -> Schema:
+        return {"anyOf": [NAME.schema(), {"type": "object", "required": ["type"]}]}
+
+
+def _check_metadata(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+    pattern = made.get("regex_pattern")
+    if isinstance(pattern, str):
+        check_pattern(pattern, (*where, "regex_pattern"), complaints)
+    elif pattern is not None:
+        complaints.add((*where, "regex_pattern"), f"expected a regular expression, got {show(pattern)}")
+    if "exact_normalize" in made:
+        Flag().read(made["exact_normalize"], (*where, "exact_normalize"), complaints)
+    if "similarity_threshold" in made:
+        SHARE.read(made["similarity_threshold"], (*where, "similarity_threshold"), complaints)
+
+
+def _check_scenario(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+    sides = [key for key in SIDES if key in made]
+    if not sides:
+        complaints.add(where, "what does the user say? Give exactly one of 'input', 'turns' and 'user'")
+    elif len(sides) > 1:
+        complaints.add((*where, sides[1]), f"{' and '.join(map(repr, sides))} exclude each other", on_key=True)
+
+
+def _check_state(made: Any, where: Where, complaints: Complaints) -> None:
+    check_matchers(made, where, complaints)
+
+
+_NOTHING = "an empty list asserts nothing; remove the key or fill the list"
+SCENARIO_KEYS: dict[str, Key] = {
+    "name": Key(kind=NAME, means="its name, unique in the suite", required=True),
+    "description": Key(kind=Text(), means="for people"),
+    "tags": Key(kind=NAMES, means="to select by"),
+    "metadata": Key(
+        kind=MapOf(value=Anything(), of="names to values", check=_check_metadata),
+        means="for people and for scorers (regex_pattern, exact_normalize, similarity_threshold)",
+    ),
+    "input": Key(kind=Text(blank=False), means="what the user says, once"),
+    "turns": Key(kind=ListOf(item=TURN, of="turns", empty="a script needs at least one turn"), means="a script"),
+    "user": Key(kind=_UserSide(), means="a simulated or programmed user"),
+    "history": Key(kind=ListOf(item=_Message(), of="messages"), means="messages before the first turn"),
+    "system": Key(kind=Text(blank=False), means="a system message before everything"),
+    "examples": Key(
+        kind=ListOf(
+            item=MapOf(value=Anything(), of="columns to values", empty="a row needs at least one column"),
+            of="rows",
+            empty="an empty list makes no scenario at all; remove the key or add a row",
+        ),
+        means="one scenario per row; {column} stands in its texts",
+    ),
+    "skip": Key(kind=Text(blank=False), means="why it is not run"),
+    "xfail": Key(kind=Text(blank=False), means="why it is expected to fail"),
+    "expected_output": Key(kind=Text(), means="must be in the reply, whatever the case"),
+    "expected_tools": Key(kind=ListOf(item=NAME, of="tool names"), means="tools that must be called"),
+    "expected_tool_args": Key(
+        kind=MapOf(
+            value=MapOf(value=Anything(), of="argument names to values", check=check_matchers),
+            of="tool names to arguments",
+        ),
+        means="with which arguments they must be called first",
+    ),
+    "scorers": Key(kind=SCORERS, means="evaluators of the whole trial: names or {name: parameters}"),
+    "expect": Key(kind=EXPECT, means="what must be true of the trial: the last reply, all calls"),
+    "trajectory": Key(kind=TRAJECTORY, means="the tool calls of the trial"),
+    "expected_state": Key(
+        kind=MapOf(
+            value=Anything(), of="names to values", empty="an empty mapping asserts nothing", check=_check_state
+        ),
+        means="what the mocks' state must contain at the end",
+    ),
+    "expected_outcomes": Key(
+        kind=ListOf(item=NAME, of="statements", empty=_NOTHING), means="statements that must be true of the trial"
+    ),
+    "must_pass": Key(kind=Flag(), means="the run cannot pass without it"),
+    **SHARED,
+}
+SCENARIO = Record(
+    "scenario",
+    SCENARIO_KEYS,
+    make=Scenario,
+    check=_check_scenario,
+    schema={"oneOf": [{"required": [key]} for key in SIDES]},
+)
+
+
+def _make_config(**made: Any) -> SuiteConfig:
+    if "default_timeout" in made:
+        made["timeout_seconds"] = made.pop("default_timeout")
+    return SuiteConfig(**made)
+
+
+def _check_config(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+    if "default_timeout" in made and "timeout_seconds" in made:
+        complaints.add((*where, "default_timeout"), "'default_timeout' and 'timeout_seconds' are the same; give one")
+
+
+CONFIG = Record("config", {**SHARED, **CONFIG_ONLY}, make=_make_config, of=SuiteConfig, check=_check_config)
+
+GROUP = Record(
+    "group",
+    {
+        "name": Key(kind=NAME, means="the group's name", required=True),
+        "tags": Key(kind=NAMES, means="scenarios that carry one of these belong to it"),
+        "threshold": Key(kind=SHARE, means="the share of its scenarios that must pass (1.0)"),
+        "must_pass": Key(kind=NAMES, means="names of scenarios that must pass"),
+    },
+    make=Group,
+)
+
+
+def _check_suite(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+    if "agent" in made and "agents" in made:
+        complaints.add((*where, "agents"), "'agent' and 'agents' exclude each other", on_key=True)
+
+
+SUITE_KEYS: dict[str, Key] = {
+    "name": Key(kind=NAME, means="the suite's name; the file's without it"),
+    "description": Key(kind=Text(), means="for people"),
+    "tags": Key(kind=NAMES, means="carried by every scenario"),
+    "metadata": Key(kind=METADATA, means="for people"),
+    "agent": Key(kind=_AgentSpec(), means="the system under test"),
+    "agents": Key(
+        kind=MapOf(value=_AgentSpec(), of="names to agents", empty="an empty mapping names no agent"),
+        means="several agents, run side by side",
+    ),
+    "config": Key(kind=CONFIG, means="defaults for every scenario, and how the run goes about it"),
+    "reports": Key(kind=NAMES, means="reports to write: kind or kind=PATH"),
+    "evaluators": Key(kind=NAMES, means="modules with custom evaluators"),
+    "groups": Key(kind=ListOf(item=GROUP, of="groups"), means="gates over scenarios by tag"),
+    "baseline": Key(kind=NAME, means="the run that others are compared with"),
+    "setup": SHARED["setup"],
+    "teardown": SHARED["teardown"],
+}
+SUITE = Record("suite", SUITE_KEYS, make=Suite, check=_check_suite)
+FILE_KEYS = {
+    "suite": Key(kind=SUITE, means="settings that the scenarios share"),
+    "scenarios": Key(
+        kind=ListOf(item=SCENARIO, of="scenarios", empty="no scenario is given, so nothing would run"),
+        means="what is tested",
+        required=True,
+    ),
+}

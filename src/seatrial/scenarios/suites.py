@@ -1,0 +1,48 @@
+"""A suite as it was loaded: its settings, and its scenarios as often as somebody asks for them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
+
+from .merge import Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """Scenarios that are read again each time, so that a large file never stands in memory."""
+
+    open: Callable[[], Iterator[Scenario]]
+
+    def __iter__(self) -> Iterator[Scenario]:
+        return self.open()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSuite:
+    """A suite whose files were found to be right."""
+
+    suite: Suite
+    """Its settings; its own `scenarios` are empty."""
+    scenarios: Iterable[Scenario]
+    """As they were written, rows of examples apart; may be gone through any number of times."""
+    path: str
+    count: int
+    overrides: SuiteConfig = field(default_factory=SuiteConfig)
+    """What the command line set."""
+    evaluators: Mapping[str, Any] = field(default_factory=dict)
+    """Custom evaluators that `scorers:` may name: objects, or classes to be built."""
+
+    @property
+    def name(self) -> str:
+        return self.suite.name
+
+    @property
+    def config(self) -> SuiteConfig:
+        return self.suite.config
+
+    def resolved(self) -> Iterator[Scenario]:
+        """The scenarios with everything that holds for them filled in."""
+        resolver = Resolver(self.suite.config, self.overrides)
+        return map(resolver.resolve, self.scenarios)
