@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.findings import EvalResult, Judgement, TrajectoryMatch
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.vocabulary.findings import (
+    BehaviourFailure,
+    Check,
+    EvalResult,
+    Judgement,
+    MetricScore,
+    OutcomeResult,
+    Severity,
+    TrajectoryMatch,
+    UniqueError,
+)
 from seatrial.vocabulary.run import (
     Gates,
     Interval,
@@ -139,9 +149,79 @@ def a_record(
     return Record(Run(**{"id": "r-1", "name": "nightly", **times, **run}), outcome, kept)
 
 
+HOSTILE = (
+    "<script>alert(1)</script> ]]> --> [/red] [bold]x \x1b[31mred \x9b2J \x00 \udc80 | `code` \u202e @user $x$ "
+    "##[group]x ##vso[task.x]y *b* _i_ https://evil.example www.evil.example ![a](b)\n"
+    "::error::x\n  ::set-output name=a::b\r\n</pre></details>\n# head\n&amp;\uffff"
+)
+
+
+def a_hostile_record() -> Record:
+    """A run in which every text that can come from outside tries to be more than text."""
+    call = ToolCall(HOSTILE, {HOSTILE: [HOSTILE, float("nan")]}, result=HOSTILE, error=HOSTILE)
+    error = ErrorInfo(kind=ErrorKind.EVALUATOR, message=HOSTILE, hint=HOSTILE, turn=0, traceback=HOSTILE)
+    match = TrajectoryMatch(mode="strict", matched=False, extra_calls=(HOSTILE,), actual=(HOSTILE,), diff=(HOSTILE,))
+    judgement = Judgement(
+        scores=(MetricScore(metric=HOSTILE, value=2.0, reason=HOSTILE, turn=0, label=HOSTILE),),
+        outcomes=(OutcomeResult(id="1", statement=HOSTILE, passed=False, justification=HOSTILE),),
+        failures=(BehaviourFailure(category="c", severity=Severity.HIGH, label=HOSTILE, explanation=HOSTILE, turn=0),),
+        summary=HOSTILE,
+    )
+    where = {"name": HOSTILE, "suite": HOSTILE, "agent": HOSTILE}
+    trials = (
+        a_trial(
+            Status.FAILED,
+            turns=(a_turn(HOSTILE, HOSTILE, calls=(call,)),),
+            results=(
+                a_result(
+                    False, HOSTILE, evaluator=HOSTILE, checks=(Check(name=HOSTILE, passed=False, detail=HOSTILE),)
+                ),
+                a_result(False, error=error, evaluator=HOSTILE),
+                EvalResult(passed=False, reasoning=HOSTILE, evaluator=HOSTILE, turn=0, trajectory=match),
+            ),
+            judgement=judgement,
+            reasons=(HOSTILE,),
+            **where,
+        ),
+        a_trial(Status.ERRORED, index=1, error=error, **where),
+    )
+    scenario = a_scenario(
+        Status.FAILED,
+        trials=2,
+        failed=1,
+        errored=1,
+        reasons=(HOSTILE,),
+        notes=(HOSTILE,),
+        metric_averages={HOSTILE: 2.0},
+        unique_errors=(UniqueError(severity=Severity.HIGH, label=HOSTILE, explanation=HOSTILE, examples=((0, 0),)),),
+        entry={"source": f"{HOSTILE}:3", "gates": Gates(metric_thresholds={HOSTILE: 3.0})},
+        **where,
+    )
+    skipped = a_scenario(Status.NOT_RUN, name=f"s{HOSTILE}", position=1, skipped=True, entry={"skip": HOSTILE})
+    groups = ((HOSTILE, Verdict(status=Status.FAILED, failure_reasons=(HOSTILE,))),)
+    return a_record(
+        scenario,
+        skipped,
+        trials=trials,
+        status=Status.FAILED,
+        reasons=(HOSTILE,),
+        groups=groups,
+        name=HOSTILE,
+        git_commit=HOSTILE,
+        config={"note": HOSTILE},
+    )
+
+
 @pytest.fixture
 def build() -> SimpleNamespace:
     """The words in which tests of reports speak of runs."""
     return SimpleNamespace(
-        turn=a_turn, result=a_result, trajectory=a_trajectory, trial=a_trial, scenario=a_scenario, record=a_record
+        turn=a_turn,
+        result=a_result,
+        trajectory=a_trajectory,
+        trial=a_trial,
+        scenario=a_scenario,
+        record=a_record,
+        hostile=HOSTILE,
+        hostile_record=a_hostile_record,
     )

@@ -1,12 +1,16 @@
 """The report for people at a terminal."""
 
 import io
+import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from seatrial.reports import print_run
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason
-from seatrial.vocabulary.run import Gates, Status
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, ToolCall
+from seatrial.vocabulary.findings import Check, Judgement, MetricScore, Severity, UniqueError
+from seatrial.vocabulary.run import Gates, RunGates, RunState, Status, Totals, Verdict
 
 IN_DESIGN = """\
 ✗ books a morning slot  2/3 trials passed [0.21, 0.94]
@@ -70,3 +74,240 @@ def a_booking_run(build: SimpleNamespace) -> Any:
 def test_the_console_report_has_the_form_of_the_design(build: SimpleNamespace) -> None:
     text = printed(a_booking_run(build))
     assert text.startswith("✓ a  (1 turn)\n✓ b  (1 turn)\n" + IN_DESIGN)
+
+
+def test_a_scenario_of_one_trial_takes_one_line_and_its_reasons(build: SimpleNamespace) -> None:
+    failed = build.result(False, "Output produced: PASS. Expected tools called: FAIL (missing: lookup_order).")
+    record = build.record(
+        build.scenario(Status.FAILED, interval=(0.0, 0.79)),
+        trials=(build.trial(Status.FAILED, results=(failed,)),),
+        status=Status.FAILED,
+    )
+    assert printed(record).splitlines()[:3] == [
+        "✗ order_lookup  (1 turn)",
+        "    passfail: Output produced: PASS. Expected tools called: FAIL (missing: lookup_order).",
+        "0/1 scenario passed",
+    ]
+
+
+def test_a_failed_result_says_which_turn_it_concerns(build: SimpleNamespace) -> None:
+    failed = build.result(False, "first\nsecond", evaluator="contains", turn=1)
+    trial = build.trial(Status.FAILED, results=(failed,), reasons=("turn 2: contains: first\nsecond",))
+    text = printed(build.record(build.scenario(Status.FAILED), trials=(trial,)))
+    assert "    turn 2: contains: first\n      second\n" in text
+    assert text.count("second") == 1
+
+
+def test_reasons_that_no_result_tells_are_shown(build: SimpleNamespace) -> None:
+    trial = build.trial(Status.FAILED, results=(build.result(),), reasons=("overall score 60 (threshold: 75)",))
+    text = printed(build.record(build.scenario(Status.FAILED), trials=(trial,)))
+    assert "    overall score 60 (threshold: 75)\n" in text
+
+
+def test_an_error_is_shown_with_its_kind_and_hint(build: SimpleNamespace) -> None:
+    error = ErrorInfo(kind=ErrorKind.CONFIG, message="tools were not recorded", hint="return AgentResult", turn=1)
+    trial = build.trial(Status.ERRORED, error=error, reasons=("config: tools were not recorded",))
+    text = printed(build.record(build.scenario(Status.ERRORED, errored=1), trials=(trial,)))
+    assert "✗ order_lookup  ERROR config: tools were not recorded\n    in turn 2\n    return AgentResult\n" in text
+    assert text.count("not recorded") == 1
+
+
+def test_skipped_and_xfailed_scenarios_are_shown_and_counted(build: SimpleNamespace) -> None:
+    record = build.record(
+        build.scenario(name="a"),
+        build.scenario(Status.NOT_RUN, name="b", skipped=True, entry={"skip": "no key"}),
+        build.scenario(Status.FAILED, name="c", failed=1, xfailed=True, entry={"xfail": "issue 7"}),
+        trials=(build.trial(name="a"), build.trial(Status.FAILED, name="c")),
+    )
+    text = printed(record)
+    assert "- b  skipped: no key\n- c  xfail: issue 7\n1/1 scenario passed, 1 skipped, 1 xfailed\nPASS\n" in text
+    assert "Failures" not in text
+
+
+def test_a_verdict_that_no_trial_explains_is_explained(build: SimpleNamespace) -> None:
+    reason = "passed although xfail says 'issue 7'; remove the xfail"
+    record = build.record(build.scenario(Status.FAILED, passed=1, reasons=(reason,)), trials=(build.trial(),))
+    assert f"✗ order_lookup  (1 turn)\n    {reason}\n" in printed(record)
+
+
+def test_an_inconclusive_scenario_has_no_tick(build: SimpleNamespace) -> None:
+    record = build.record(
+        build.scenario(Status.INCONCLUSIVE, passed=2, trials=2, reasons=("14 clean trials are needed",)),
+        trials=(build.trial(), build.trial(index=1)),
+        status=Status.INCONCLUSIVE,
+        reasons=("1 scenario inconclusive",),
+    )
+    text = printed(record)
+    assert text.startswith("? order_lookup  2/2 trials passed\n")
+    assert "    14 clean trials are needed\n" in text
+    assert "INCONCLUSIVE: 1 scenario inconclusive\n" in text
+
+
+def test_unique_errors_notes_groups_and_gates_are_shown(build: SimpleNamespace) -> None:
+    error = UniqueError(
+        severity=Severity.HIGH, label="Assumes the date", explanation="Booked unasked.", examples=((0, 1), (2, None))
+    )
+    record = build.record(
+        build.scenario(unique_errors=(error,), notes=("1 errored trial tolerated (threshold: 0.8)",)),
+        trials=(build.trial(),),
+        groups=(("refunds", Verdict(status=Status.FAILED, failure_reasons=("1 of 2 scenarios passed",))),),
+        totals=Totals(cases_pass_rate_pct=85.0, cases_pass_threshold=90.0, cases_passed=False),
+        gates=RunGates(cases_pass_threshold=90.0),
+    )
+    text = printed(record)
+    assert (
+        "  Unique errors:\n"
+        "    [high] Assumes the date (2 occurrences)\n"
+        "      Booked unasked.\n"
+        "      Examples: trial-1 turn 2, trial-3\n"
+        "  note: 1 errored trial tolerated (threshold: 0.8)\n"
+        "✗ group refunds: FAIL  1 of 2 scenarios passed\n"
+        "cases pass rate: 85 % (threshold: 90 ✗)\n"
+    ) in text
+
+
+def test_many_passing_scenarios_are_collapsed_into_one_line(build: SimpleNamespace) -> None:
+    names = [f"n{number}" for number in range(10_000)]
+    record = build.record(
+        *(build.scenario(name=name) for name in names), trials=tuple(build.trial(name=name) for name in names)
+    )
+    lines = printed(record).splitlines()
+    assert len([line for line in lines if line.startswith("✓")]) == 30
+    assert "… 9,970 more passed" in lines
+    assert record.reads == 30
+    assert "9999" in printed(record, verbose=True)
+
+
+def test_many_failing_scenarios_are_counted(build: SimpleNamespace) -> None:
+    names = [f"n{number}" for number in range(60)]
+    record = build.record(
+        *(build.scenario(Status.FAILED, name=name) for name in names),
+        trials=tuple(build.trial(Status.FAILED, name=name) for name in names),
+    )
+    text = printed(record)
+    assert "… 10 more did not pass\n" in text
+    assert "  … 10 more: seatrial show r-1\n" in text
+
+
+def test_failures_are_listed_worst_first_with_the_command_to_look_closer(build: SimpleNamespace) -> None:
+    record = build.record(
+        build.scenario(Status.ERRORED, name="e", errored=1, reasons=("1 trial errored",)),
+        build.scenario(Status.FAILED, name="half", passed=1, failed=1, trials=2, reasons=("1 of 2 trials passed",)),
+        build.scenario(Status.FAILED, name="it's bad", failed=2, trials=2, reasons=("0 of 2 trials passed",)),
+    )
+    assert printed(record).split("Failures, worst first:\n")[1] == (
+        "  ✗ it's bad: 0 of 2 trials passed\n"
+        "      seatrial show r-1 'it'\"'\"'s bad'\n"
+        "  ✗ half: 1 of 2 trials passed\n"
+        "      seatrial show r-1 'half'\n"
+        "  ✗ e: 1 trial errored\n"
+        "      seatrial show r-1 'e'\n"
+    )
+
+
+def test_verbose_shows_the_whole_conversation(build: SimpleNamespace) -> None:
+    call = ToolCall("book", {"time": "10am"}, result={"id": "BK-1"}, duration_ms=12.0)
+    results = (
+        build.result(reasoning="fine", checks=(Check(name="Output produced", passed=True, detail="PASS"),)),
+        build.result(False, "not there", evaluator="contains", turn=0),
+    )
+    error = ErrorInfo(kind=ErrorKind.AGENT, message="boom", traceback="Traceback…\nValueError: boom")
+    judgement = Judgement(scores=(MetricScore(metric="helpfulness", value=4.0, reason="polite", turn=0),))
+    trial = build.trial(
+        Status.ERRORED,
+        turns=(build.turn("Book it", None, calls=(call,)),),
+        results=results,
+        error=error,
+        judgement=judgement,
+    )
+    text = printed(build.record(build.scenario(Status.ERRORED, errored=1), trials=(trial,)), verbose=True)
+    for line in (
+        "    turn 1 (120 ms)",
+        "      user: Book it",
+        '      tool: book({"time": "10am"}) -> {"id": "BK-1"}  (12 ms)',
+        "      agent: (no reply)",
+        "      ✗ contains: not there",
+        "      helpfulness: 4 polite",
+        "    ✓ passfail: fine",
+        "      ✓ Output produced: PASS",
+        "    Traceback…",
+        "      ValueError: boom",
+    ):
+        assert f"{line}\n" in text, line
+
+
+def test_calls_that_were_not_recorded_are_not_shown_as_none(build: SimpleNamespace) -> None:
+    trial = build.trial(turns=(build.turn(calls=None),))
+    assert "tool calls: not recorded" in printed(build.record(build.scenario(), trials=(trial,)), verbose=True)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_nothing_an_agent_says_reaches_the_terminal_as_a_command(build: SimpleNamespace, verbose: bool) -> None:
+    text = printed(build.hostile_record(), verbose=verbose)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]", text)
+    for spelt in ("\\x1b[31m", "\\x00", "\\udc80", "\\u202e", "\\x0d", "[/red]"):
+        assert spelt in text
+    assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+    assert "##[" not in text
+    assert "##vso[" not in text
+
+
+def test_colours_are_ours_alone(build: SimpleNamespace) -> None:
+    stream = io.StringIO()
+    print_run(build.hostile_record(), stream, colour=True)
+    assert set(re.findall("\x1b\\[([0-9;]*)m", stream.getvalue())) <= {"0", "1", "2", "31", "32", "33"}
+    assert "\x1b" not in re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_color_is_respected(build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    seen = {}
+    for value in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", value)
+        stream = Terminal()
+        print_run(build.record(build.scenario(), trials=(build.trial(),)), stream)
+        seen[value] = "\x1b[" in stream.getvalue()
+    assert seen == {"": True, "1": False}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_a_stream_that_cannot_show_ticks_gets_other_marks(build: SimpleNamespace, encoding: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding)
+    record = build.record(build.scenario(name="日本"), trials=(build.trial(name="日本"),))
+    print_run(record, stream)
+    stream.flush()
+    first = raw.getvalue().decode(encoding).splitlines()[0]
+    assert first == ("✓ 日本  (1 turn)" if encoding == "utf-8" else "+ \\u65e5\\u672c  (1 turn)")
+
+
+def test_long_texts_are_cut_with_a_count_and_never_wrapped(build: SimpleNamespace) -> None:
+    trial = build.trial(Status.FAILED, results=(build.result(False, "x" * 5_000),))
+    text = printed(build.record(build.scenario(Status.FAILED), trials=(trial,)))
+    assert f"    passfail: {'x' * 1_990}… (3,010 more characters)\n" in text
+
+
+def test_an_interrupted_run_says_how_to_go_on(build: SimpleNamespace) -> None:
+    record = build.record(
+        build.scenario(Status.NOT_RUN, trials=3, passed=1, not_run=2, reasons=("2 trials not run",)),
+        trials=(build.trial(),),
+        status=Status.NOT_RUN,
+        state=RunState.INTERRUPTED,
+    )
+    text = printed(record)
+    assert "- order_lookup  1/3 trials passed (2 not run)\n" in text
+    assert "seatrial run --resume r-1" in text
+
+
+def test_suites_are_named_where_there_are_several(build: SimpleNamespace) -> None:
+    record = build.record(
+        build.scenario(name="x", suite="one"),
+        build.scenario(name="y", suite="two"),
+        trials=(build.trial(name="x", suite="one"), build.trial(name="y", suite="two")),
+    )
+    assert printed(record).startswith("one\n✓ x  (1 turn)\ntwo\n✓ y  (1 turn)\n")

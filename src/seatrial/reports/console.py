@@ -70,13 +70,13 @@ class _Console:
         if reason is not None:
             self._paper.line(f"{name}  {one_line(reason)}", mark=Status.NOT_RUN)
             if self._verbose and not outcome.skipped:
-                self._print_trials(outcome, name)
+                self._print_trials(outcome)
             return
         if trials_of(outcome) == 1 and outcome.played == 1:
             self._print_only_trial(outcome, name)
         else:
             self._paper.line(f"{name}  {share(outcome)}", mark=outcome.verdict.status)
-            self._print_trials(outcome, name)
+            self._print_trials(outcome)
         self._print_findings(outcome)
 
     def _print_only_trial(self, outcome: ScenarioOutcome, name: str) -> None:
@@ -84,7 +84,7 @@ class _Console:
             self._paper.line(f"{name}  {cut(summarise(trial), TEXT_LIMIT)}", mark=outcome.verdict.status)
             self._print_reasons(trial, indent=4)
 
-    def _print_trials(self, outcome: ScenarioOutcome, name: str) -> None:
+    def _print_trials(self, outcome: ScenarioOutcome) -> None:
         shown = dict.fromkeys(Status, 0)
         for trial in self._record.trials(outcome.entry.key):
             shown[trial.status] += 1
