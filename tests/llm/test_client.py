@@ -206,19 +206,21 @@ def test_failures_before_and_in_a_repair_share_one_allowance() -> None:
 
 
 def test_requests_in_flight_stay_within_the_limit_for_one_address() -> None:
-    meeting = threading.Barrier(3)
-
-    def answer(_: ReceivedRequest) -> str:
-        meeting.wait(20)
-        return GOOD
+    release = threading.Event()
+    let_out: list[ModelUse] = []
 
     async def main(server: ModelServer) -> None:
-        async with LLM(concurrency=3) as llm:
-            await asyncio.gather(*(llm.ask(a_question(server, salt=str(index))) for index in range(9)))
+        async with LLM(concurrency=3, before_request=let_out.append) as llm:
+            asking = [asyncio.create_task(llm.ask(a_question(server, salt=str(index)))) for index in range(9)]
+            while len(server.requests) < 3:
+                await asyncio.sleep(0.01)
+            assert len(let_out) == 3
+            release.set()
+            await asyncio.gather(*asking)
 
-    with ModelServer(answer) as server:
-        asyncio.run(main(server))
-    assert len(server.requests) == 9
+    with ModelServer([ServerReply(content=GOOD, hold=release)]) as server:
+        asyncio.run(asyncio.wait_for(main(server), 30))
+    assert len(server.requests) == len(let_out) == 9
     assert server.most_at_once == 3
 
 
