@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seatrial.vocabulary.scenario import Scenario
-
 from . import json_files, yaml_files
 from .foreign import is_foreign, read_transcript
 from .positions import Positions, UnreadableFile
@@ -24,8 +22,8 @@ class _Content:
     positions: Callable[[], Positions]
 
 
-def read_document(path: Path, reader: SuiteReader, problems: list[Problem]) -> tuple[Scenario, ...]:
-    """The scenarios of a file; what is wrong with it is added to the problems."""
+def read_document(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+    """Read a file; what is wrong with it is added to the problems."""
     file = str(path)
     try:
         content = _read_content(path)
@@ -34,15 +32,14 @@ def read_document(path: Path, reader: SuiteReader, problems: list[Problem]) -> t
         problems.append(
             Problem(file=file, line=line, column=column, message=error.message, suggestion=error.suggestion)
         )
-        return ()
+        return
     complaints = Complaints()
     read = _read_transcript if is_foreign(content.data) else _read_suite
-    scenarios = read(content, path, reader, complaints)
+    read(content, path, reader, complaints)
     if complaints.found or content.doubtful_keys:
         positions = content.positions()
         positions.complain(complaints)
         problems.extend(place_problems(file, complaints.found, positions.locate))
-    return scenarios
 
 
 def _read_content(path: Path) -> _Content:
@@ -75,41 +72,36 @@ def read_text(path: Path) -> str:
         raise UnreadableFile("not UTF-8", place, "Save the file as UTF-8") from None
 
 
-def _read_transcript(
-    content: _Content, path: Path, reader: SuiteReader, complaints: Complaints
-) -> tuple[Scenario, ...]:
+def _read_transcript(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> None:
     reader.read_suite({}, (), complaints, default_name=path.stem, source=str(path))
     made = read_transcript(content.data, complaints)
-    if made is None:
-        return ()
-    return tuple(reader.take(made, (), complaints, source=f"{path}:1"))
+    if made is not None:
+        reader.take(made, (), complaints, source=f"{path}:1")
 
 
-def _read_suite(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> tuple[Scenario, ...]:
+def _read_suite(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> None:
     data = content.data
     if data is None:
         complaints.add((), "the file is empty", "It needs a list of 'scenarios'")
-        return ()
+        return
     if not isinstance(data, Mapping):
         complaints.add((), f"expected a mapping with 'scenarios', got {show(data)}")
-        return ()
+        return
     for key in data:
         if key not in FILE_KEYS:
             complaints.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE_KEYS]), on_key=True)
     reader.read_suite(data.get("suite", {}), ("suite",), complaints, default_name=path.stem, source=str(path))
     if "scenarios" not in data:
         complaints.add((), "'scenarios' is missing: a list of what is tested")
-        return ()
+        return
     raws = data["scenarios"]
     if not isinstance(raws, list) or not raws:
         empty = "no scenario is given, so nothing would run"
         complaints.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}")
-        return ()
-    scenarios: list[Scenario] = []
+        return
     lines = content.lines
     for index, raw in enumerate(raws):
         # An alias or a plain text in the list begins no mapping, so lines and items may not agree then.
         source = f"{path}:{lines[index]}" if len(lines) == len(raws) else str(path)
-        scenarios.extend(reader.read_scenario(raw, ("scenarios", index), complaints, source=source))
+        reader.read_scenario(raw, ("scenarios", index), complaints, source=source)
     reader.check_groups(("suite",), complaints)
-    return tuple(scenarios)

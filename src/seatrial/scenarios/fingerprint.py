@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 from seatrial.vocabulary.scenario import Scenario
@@ -12,7 +13,9 @@ from .kinds import given
 
 _DECIDING_METADATA = ("regex_pattern", "exact_normalize", "similarity_threshold")
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
-_DECIDING = tuple((field.name, field.default) for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
+_DECIDING = tuple(field.name for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
+_DEFAULTS = tuple(field.default for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
+_values = attrgetter(*_DECIDING)
 _MAX_DEPTH = 20
 
 
@@ -21,11 +24,12 @@ def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, 
 
     `evaluators` are the suite's custom ones; those that the scenario names count by their source.
     """
-    deciding: dict[str, Any] = {"agent": agent_key}
-    for name, default in _DECIDING:
-        value = getattr(scenario, name)
-        if value is not default:
-            deciding[name] = value
+    deciding: dict[str, Any] = {
+        name: value
+        for name, value, default in zip(_DECIDING, _values(scenario), _DEFAULTS, strict=True)
+        if value is not default
+    }
+    deciding["agent"] = agent_key
     if scenario.metadata:
         deciding |= {f"metadata.{key}": scenario.metadata.get(key) for key in _DECIDING_METADATA}
     if scenario.skip is not None:
@@ -41,10 +45,10 @@ def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, 
 
 def _canonical(value: Any) -> str:
     try:
-        return json.dumps(value, sort_keys=True, default=_plain, separators=(",", ":"))
+        return _encode(value)
     except (TypeError, ValueError, RecursionError):
         # Keys of several types, or an object that contains itself.
-        return json.dumps(_tame(value, 0), sort_keys=True, default=_plain, separators=(",", ":"))
+        return _encode(_tame(value, 0))
 
 
 def _tame(value: Any, depth: int) -> Any:
@@ -111,3 +115,6 @@ def _source(thing: Any) -> str:
             return str(getattr(thing, "__qualname__", ""))
         constants = [constant for constant in code.co_consts if not hasattr(constant, "co_code")]
         return f"{code.co_code.hex()} {code.co_names} {constants!r}"
+
+
+_encode = json.JSONEncoder(sort_keys=True, default=_plain, separators=(",", ":")).encode

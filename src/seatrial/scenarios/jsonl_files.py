@@ -1,6 +1,6 @@
 """JSONL for large generated suites: one scenario a line, gone through line by line and never held as a whole."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,13 @@ from .json_files import find_positions, parse
 from .positions import UnreadableFile
 from .problems import Complaint, Complaints, Place, Problem, place_problems
 from .reader import SuiteReader
-from .suites import Streamed
 
 KEEP = 10_000
 """So many scenarios are kept from the first pass; a larger file is read again each time."""
 
 
-def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> Iterable[Scenario]:
-    """The scenarios of a file, after a first pass that checks every line."""
-    kept: list[Scenario] | None = []
+def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+    """Check every line of a file; the reader keeps the scenarios of a small one."""
     started = False
     for number, line in _lines(path):
         complaints = Complaints()
@@ -35,19 +33,12 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> Iter
             settings, where = (raw["suite"], ("suite",)) if is_suite else ({}, ())
             reader.read_suite(settings, where, complaints, default_name=path.stem, source=source)
         if not is_suite:
-            scenarios = reader.read_scenario(raw, (), complaints, source=source)
-            kept = _keep(kept, scenarios)
+            reader.read_scenario(raw, (), complaints, source=source)
+            if reader.count > KEEP:
+                reader.forget()
         if complaints.found or twice:
             problems.extend(_place(path, number, str(line), complaints))
     _finish(path, reader, problems)
-    return tuple(kept) if kept is not None else Streamed(lambda: _stream(path, reader))
-
-
-def _keep(kept: list[Scenario] | None, scenarios: list[Scenario]) -> list[Scenario] | None:
-    if kept is None or len(kept) + len(scenarios) > KEEP:
-        return None
-    kept.extend(scenarios)
-    return kept
 
 
 def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
@@ -58,7 +49,8 @@ def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
         problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
 
 
-def _stream(path: Path, reader: SuiteReader) -> Iterator[Scenario]:
+def stream_jsonl(path: Path, reader: SuiteReader) -> Iterator[Scenario]:
+    """The scenarios of a file that was found to be right, read again."""
     first = True
     for number, line in _lines(path):
         source = f"{path}:{number}"

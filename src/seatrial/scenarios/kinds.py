@@ -207,7 +207,7 @@ class MapOf:
     check: Check | None = None
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             complaints.add(where, f"expected a mapping of {self.of}, got {show(value)}")
             return {}
         if not value and self.empty is not None:
@@ -265,14 +265,15 @@ class Record:
 
     def read_keys(self, value: Any, where: Where, complaints: Complaints) -> dict[str, Any] | None:
         """The keys as read, before the object is made; None when something is wrong with them."""
-        if self._of is not None and isinstance(value, self._of):
+        if type(value) is not dict and self._of is not None and isinstance(value, self._of):
             value = given(value)
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             complaints.add(
                 where, f"expected a mapping ({', '.join(self._required) or 'see the keys'}), got {show(value)}"
             )
             return None
-        before = len(complaints)
+        found = complaints.found
+        before = len(found)
         kinds = self._python if complaints.python else self._files
         made = {}
         for key, item in value.items():
@@ -286,9 +287,9 @@ class Record:
                 complaints.add(where, f"{key!r} is missing: {self.keys[key].means}")
         if UNFINISHED:
             self._refuse_unfinished(value, where, complaints)
-        if self.check is not None and len(complaints) == before:
+        if self.check is not None and len(found) == before:
             self.check(made, where, complaints)
-        return made if len(complaints) == before else None
+        return made if len(found) == before else None
 
     def _refuse_unfinished(self, value: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
         for key in value:

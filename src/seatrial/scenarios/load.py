@@ -8,14 +8,14 @@ from typing import Any
 from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
 
 from .documents import read_document
-from .jsonl_files import read_jsonl
+from .jsonl_files import read_jsonl, stream_jsonl
 from .merge import read_overrides
 from .paths import find_files
 from .problems import FileProblems, Problem
 from .python_files import find_suites, import_file, import_named
 from .python_suites import read_objects
 from .reader import Names, SuiteReader
-from .suites import LoadedSuite
+from .suites import LoadedSuite, Streamed
 
 Source = str | Path | Suite | Scenario
 IN_PYTHON = "<python>"
@@ -59,7 +59,9 @@ class _Loader:
             return
         reader = self._reader()
         read = read_jsonl if file.suffix.lower() == ".jsonl" else read_document
-        self._add(reader, read(file, reader, self.problems), str(file))
+        read(file, reader, self.problems)
+        again = Streamed(lambda: stream_jsonl(file, reader))
+        self._add(reader, str(file), again)
 
     def _load_module(self, file: Path | str) -> None:
         try:
@@ -81,20 +83,22 @@ class _Loader:
 
     def _load_suite(self, suite: Suite, file: str) -> None:
         reader = self._reader()
-        self._add(reader, read_objects(suite, file, reader, self.problems), file)
+        read_objects(suite, file, reader, self.problems)
+        self._add(reader, file, ())
 
     def _reader(self) -> SuiteReader:
         return SuiteReader(flags=self._flags, names=self._names, environ=self._environ)
 
-    def _add(self, reader: SuiteReader, scenarios: Iterable[Scenario], file: str) -> None:
+    def _add(self, reader: SuiteReader, file: str, again: Iterable[Scenario]) -> None:
         if reader.suite is not None:
             self.suites.append(
                 LoadedSuite(
                     suite=reader.suite,
-                    scenarios=scenarios,
+                    scenarios=again if reader.scenarios is None else tuple(reader.scenarios),
                     path=file,
                     count=reader.count,
                     overrides=self._flags,
                     evaluators=reader.evaluators,
+                    kept=reader.resolved,
                 )
             )

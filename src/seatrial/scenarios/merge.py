@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from seatrial.errors import UsageError
@@ -24,6 +25,7 @@ DEFAULTS: Mapping[str, Any] = {
 TRIALS_OF_SIMULATED_USER = 3
 CONFIDENCE = 0.95
 _FIELDS = tuple(field.name for field in fields(Scenario))
+_values = attrgetter(*_FIELDS)
 _MAPS = ("mocks", "thresholds")
 _RECORDS = ("models", "limits", "gate")
 _S = TypeVar("_S", bound=Settings)
@@ -66,7 +68,7 @@ class Resolver:
 
     def resolve(self, scenario: Scenario) -> Scenario:
         """The scenario with everything that holds for it filled in."""
-        made = {name: getattr(scenario, name) for name in _FIELDS}
+        made = dict(zip(_FIELDS, _values(scenario), strict=True))
         for key, value in self._base.items():
             made[key] = value if made[key] is None else _combine(key, value, made[key])
         if self._base.get("thresholds") and made["metrics"] is not None:

@@ -9,8 +9,8 @@ from .problems import Complaints, Problem, path_text, show
 from .reader import SuiteReader
 
 
-def read_objects(suite: Suite, file: str, reader: SuiteReader, problems: list[Problem]) -> tuple[Scenario, ...]:
-    """The scenarios of a suite; what is wrong with it is added to the problems."""
+def read_objects(suite: Suite, file: str, reader: SuiteReader, problems: list[Problem]) -> None:
+    """Read a suite; what is wrong with it is added to the problems."""
     complaints = Complaints(python=True)
     settings = given(suite)
     raws = settings.pop("scenarios", ())
@@ -20,26 +20,23 @@ def read_objects(suite: Suite, file: str, reader: SuiteReader, problems: list[Pr
     if not isinstance(raws, (list, tuple)) or not raws:
         message = f"expected a list of at least one Scenario, got {show(raws)}"
         problems.append(Problem(file=file, path=f"suite {suite.name!r}: scenarios", message=message))
-        return ()
-    scenarios: list[Scenario] = []
+        return
     for index, raw in enumerate(raws):
-        scenarios.extend(_read_scenario(raw, index, file, reader, problems))
+        _read_scenario(raw, index, file, reader, problems)
     complaints = Complaints(python=True)
     reader.check_groups((), complaints)
     problems.extend(_describe(complaints, file, f"suite {suite.name!r}"))
-    return tuple(scenarios)
 
 
-def _read_scenario(raw: Any, index: int, file: str, reader: SuiteReader, problems: list[Problem]) -> list[Scenario]:
+def _read_scenario(raw: Any, index: int, file: str, reader: SuiteReader, problems: list[Problem]) -> None:
     complaints = Complaints(python=True)
     if not isinstance(raw, Scenario):
         problems.append(Problem(file=file, path=f"scenarios[{index}]", message=f"expected a Scenario, got {show(raw)}"))
-        return []
+        return
     keys = given(raw)
     source = keys.pop("source", None) or file
-    scenarios = reader.read_scenario(keys, (), complaints, source=source)
+    reader.read_scenario(keys, (), complaints, source=source)
     problems.extend(_describe(complaints, file, f"scenario {raw.name!r}"))
-    return scenarios
 
 
 def _describe(complaints: Complaints, file: str, subject: str) -> list[Problem]:

@@ -1,6 +1,6 @@
 """From raw keys to a suite: the part that all kinds of files share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
@@ -10,7 +10,7 @@ from .custom import collect_evaluators, installed_evaluators
 from .environment import fill_by_path
 from .examples import expand_rows
 from .merge import Resolver
-from .problems import Complaints, Where, did_you_mean
+from .problems import Complaints, Where, closest, did_you_mean
 from .rules import check_resolved
 from .scorers import is_built_in, scorer_names
 from .shape import SCENARIO, SUITE
@@ -30,16 +30,22 @@ class Names:
             places[name] = place
         return before
 
+    def of(self, suite: str) -> Collection[str]:
+        """The names of a suite."""
+        return self._places.get(suite, {}).keys()
+
 
 class SuiteReader:
     """Reads one suite and its scenarios, and remembers what holds for all of them."""
 
     def __init__(self, *, flags: SuiteConfig, names: Names, environ: Mapping[str, str]) -> None:
+        self.scenarios: list[Scenario] | None = []
+        """As they were written; None once they were forgotten, because they are too many to hold."""
+        self.resolved: list[Scenario] | None = []
         self._flags = flags
         self._names = names
         self._environ = environ
         self._tags: set[str] = set()
-        self._known: set[str] = set()
         self._installed: dict[str, Any] | None = None
         self._resolver: Resolver | None = None
         """None until the suite was read, and where it is not right: then nothing can be merged with it."""
@@ -63,20 +69,24 @@ class SuiteReader:
         if len(complaints) == before:
             self._resolver = Resolver(self.suite.config, self._flags)
 
-    def read_scenario(self, raw: Any, where: Where, complaints: Complaints, *, source: str) -> list[Scenario]:
-        """The scenario, or one for each of its rows; empty when something is wrong with it."""
+    def read_scenario(self, raw: Any, where: Where, complaints: Complaints, *, source: str) -> None:
+        """Take a scenario, or one for each of its rows."""
         made = SCENARIO.read_keys(raw, where, complaints)
-        return [] if made is None else self.take(made, where, complaints, source=source)
+        if made is not None:
+            self.take(made, where, complaints, source=source)
 
-    def take(self, made: dict[str, Any], where: Where, complaints: Complaints, *, source: str) -> list[Scenario]:
+    def take(self, made: dict[str, Any], where: Where, complaints: Complaints, *, source: str) -> None:
         """The same, from keys that were read."""
-        scenarios = list(expand_rows(self._make(made, source), where, complaints))
-        self.count += len(scenarios)
-        if self.suite is None or self._resolver is None:
-            return scenarios
-        for scenario in scenarios:
-            self._check(scenario, where, complaints)
-        return scenarios
+        for scenario in expand_rows(self._make(made, source), where, complaints):
+            self.count += 1
+            if self.scenarios is not None:
+                self.scenarios.append(scenario)
+            if self.suite is not None and self._resolver is not None:
+                self._check(scenario, self.suite.name, self._resolver, (where, complaints))
+
+    def forget(self) -> None:
+        """Hold no scenario any more: they will be read again."""
+        self.scenarios = self.resolved = None
 
     def read_again(self, raw: Any, *, source: str) -> Iterator[Scenario]:
         """The scenarios of a line that was found to be right before."""
@@ -92,19 +102,19 @@ class SuiteReader:
             made["tags"] = tuple(dict.fromkeys((*self.suite.tags, *made.get("tags", ()))))
         return Scenario(**made)
 
-    def _check(self, scenario: Scenario, where: Where, complaints: Complaints) -> None:
-        assert self._resolver is not None
-        assert self.suite is not None
-        before = self._names.take(self.suite.name, scenario.name, scenario.source or "")
+    def _check(self, scenario: Scenario, suite: str, resolver: Resolver, at: tuple[Where, Complaints]) -> None:
+        where, complaints = at
+        before = self._names.take(suite, scenario.name, scenario.source or "")
         if before is not None:
-            message = f"the name {scenario.name!r} is taken in the suite {self.suite.name!r} by {before}"
+            message = f"the name {scenario.name!r} is taken in the suite {suite!r} by {before}"
             complaints.add((*where, "name"), message, "A name is what results are kept under: make it unique")
-        self._known.add(scenario.name)
         self._tags.update(scenario.tags)
-        resolved = self._resolver.resolve(scenario)
+        resolved = resolver.resolve(scenario)
+        if self.resolved is not None:
+            self.resolved.append(resolved)
         if resolved.scorers != ("passfail",):
             self._look_for_installed(resolved)
-        check_resolved(resolved, self.evaluators, where, complaints, max_turns=self._resolver.max_turns_by(scenario))
+        check_resolved(resolved, self.evaluators, where, complaints, max_turns=resolver.max_turns_by(scenario))
 
     def _look_for_installed(self, scenario: Scenario) -> None:
         """Ask installed packages only when a name is known to nobody here."""
@@ -115,12 +125,16 @@ class SuiteReader:
 
     def check_groups(self, where: Where, complaints: Complaints) -> None:
         """Complain of groups that gate nothing. To be asked when all scenarios were read."""
-        for index, group in enumerate(self.suite.groups if self.suite is not None else ()):
+        if self.suite is None or not self.suite.groups:
+            return
+        known = self._names.of(self.suite.name)
+        for index, group in enumerate(self.suite.groups):
             place = (*where, "groups", index)
             for name in group.must_pass:
-                if name not in self._known:
+                if name not in known:
                     message = f"must_pass names {name!r}, but no scenario has that name"
-                    complaints.add((*place, "must_pass"), message, did_you_mean(name, sorted(self._known)[:50]))
+                    close = closest(name, known)
+                    complaints.add((*place, "must_pass"), message, f"Did you mean {close!r}?" if close else None)
             for tag in group.tags:
                 if tag not in self._tags:
                     hint = did_you_mean(tag, sorted(self._tags)) if self._tags else None

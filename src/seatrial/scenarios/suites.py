@@ -1,6 +1,6 @@
 """A suite as it was loaded: its settings, and its scenarios as often as somebody asks for them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ class LoadedSuite:
     """What the command line set."""
     evaluators: Mapping[str, Any] = field(default_factory=dict)
     """Custom evaluators that `scorers:` may name: objects, or classes to be built."""
+    kept: Sequence[Scenario] | None = None
+    """The resolved scenarios, unless they were too many to keep."""
 
     @property
     def name(self) -> str:
@@ -44,5 +46,7 @@ class LoadedSuite:
 
     def resolved(self) -> Iterator[Scenario]:
         """The scenarios with everything that holds for them filled in."""
+        if self.kept is not None:
+            return iter(self.kept)
         resolver = Resolver(self.suite.config, self.overrides)
         return map(resolver.resolve, self.scenarios)
