@@ -311,3 +311,8 @@ def test_suites_are_named_where_there_are_several(build: SimpleNamespace) -> Non
         trials=(build.trial(name="x", suite="one"), build.trial(name="y", suite="two")),
     )
     assert printed(record).startswith("one\n✓ x  (1 turn)\ntwo\n✓ y  (1 turn)\n")
+
+
+def test_a_scenario_whose_trial_is_missing_is_still_shown(build: SimpleNamespace) -> None:
+    record = build.record(build.scenario(Status.NOT_RUN, not_run=1, reasons=("nothing was run",)))
+    assert printed(record).startswith("- order_lookup  0/1 trial passed (1 not run)\n    nothing was run\n")

@@ -72,17 +72,14 @@ class _Console:
             if self._verbose and not outcome.skipped:
                 self._print_trials(outcome)
             return
-        if trials_of(outcome) == 1 and outcome.played == 1:
-            self._print_only_trial(outcome, name)
+        only = next(self._record.trials(outcome.entry.key), None) if trials_of(outcome) == 1 else None
+        if only is not None:
+            self._paper.line(f"{name}  {cut(summarise(only), TEXT_LIMIT)}", mark=outcome.verdict.status)
+            self._print_reasons(only, indent=4)
         else:
             self._paper.line(f"{name}  {share(outcome)}", mark=outcome.verdict.status)
             self._print_trials(outcome)
         self._print_findings(outcome)
-
-    def _print_only_trial(self, outcome: ScenarioOutcome, name: str) -> None:
-        for trial in self._record.trials(outcome.entry.key):
-            self._paper.line(f"{name}  {cut(summarise(trial), TEXT_LIMIT)}", mark=outcome.verdict.status)
-            self._print_reasons(trial, indent=4)
 
     def _print_trials(self, outcome: ScenarioOutcome) -> None:
         shown = dict.fromkeys(Status, 0)

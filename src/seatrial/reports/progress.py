@@ -1,6 +1,6 @@
 """How far a run has come, while it runs: one line that renews itself on a terminal, plain lines elsewhere."""
 
-import shutil
+import os
 from collections.abc import Callable
 from typing import TextIO
 
@@ -81,7 +81,7 @@ class Progress:
             return
         if self._live:
             self._last = self._clock()
-            width = max(shutil.get_terminal_size().columns - 1, 20)
+            width = _width(self._stream)
             self._stream.write(f"\r\x1b[K{self._text()[:width]}")
             self._stream.flush()
             self._drawn = True
@@ -107,6 +107,14 @@ class Progress:
             left = (self._clock() - self._began) / played * (self._trials - played)
             parts.append(f"{_minutes(left)} left")
         return "  ".join(parts)
+
+
+def _width(stream: TextIO) -> int:
+    """The columns a line may take without wrapping, which would leave its head behind."""
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns - 1, 20)
+    except (OSError, ValueError):
+        return 79
 
 
 def _minutes(duration_ms: float) -> str:
