@@ -1,0 +1,145 @@
+"""A streamed chat completion, put together again from its pieces."""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.roles import AgentReply
+
+from .chat_messages import read_message
+from .sse import Event, EventReader
+from .statuses import not_an_answer, show_body
+from .wire import Incoming
+
+
+@dataclass(slots=True)
+class _CallPieces:
+    id: str | None = None
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    object: Any = None
+    """Arguments that came as an object, which cannot come in pieces."""
+
+    def whole(self) -> dict[str, Any]:
+        arguments = self.object if self.object is not None else "".join(self.arguments)
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}}
+
+
+class _MessagePieces:
+    """What has come so far."""
+
+    def __init__(self) -> None:
+        self.content: list[str] = []
+        self.refusal: list[str] = []
+        self.calls: list[_CallPieces] = []
+        self.by_index: dict[Any, _CallPieces] = {}
+        self.usage: Any = None
+        self.events = 0
+        self.finished = False
+
+    def add(self, chunk: Mapping[str, Any], raw: str) -> None:
+        self.usage = chunk.get("usage") or self.usage
+        choices = chunk.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, Mapping):
+            return
+        self.finished = self.finished or choice.get("finish_reason") is not None
+        delta = choice.get("delta") or choice.get("message") or {}
+        if not isinstance(delta, Mapping):
+            raise not_an_answer("streamed a delta that is no object", raw)
+        if delta.get("function_call"):
+            raise AgentFailure("endpoint streamed the retired function_call", final=True)
+        self._add_text(delta, raw)
+        for piece in delta.get("tool_calls") or ():
+            if not isinstance(piece, Mapping):
+                raise not_an_answer("streamed a tool call that is no object", raw)
+            self._add_call(piece)
+
+    def _add_text(self, delta: Mapping[str, Any], raw: str) -> None:
+        content = delta.get("content")
+        if isinstance(content, list):
+            content = "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+        if isinstance(content, str):
+            self.content.append(content)
+        elif content is not None:
+            raise not_an_answer("streamed content that is no text", raw)
+        if isinstance(delta.get("refusal"), str):
+            self.refusal.append(delta["refusal"])
+
+    def _add_call(self, piece: Mapping[str, Any]) -> None:
+        function = piece.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        call = self._call_of(piece, starts=bool(function.get("name")))
+        call.id = call.id or piece.get("id")
+        call.name = call.name or str(function.get("name") or "")
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            call.arguments.append(arguments)
+        elif arguments is not None:
+            call.object = arguments
+
+    def _call_of(self, piece: Mapping[str, Any], *, starts: bool) -> _CallPieces:
+        """The call that a piece belongs to. Some endpoints leave the index out, or give all calls the same one."""
+        index, identity = piece.get("index"), piece.get("id")
+        known = self.by_index.get(index) if index is not None else (self.calls[-1] if self.calls else None)
+        other = known is not None and starts and identity is not None and identity != known.id
+        if known is None or other or (index is None and starts):
+            known = _CallPieces()
+            self.calls.append(known)
+            if index is not None:
+                self.by_index[index] = known
+        return known
+
+    def whole(self) -> dict[str, Any]:
+        content, refusal = "".join(self.content), "".join(self.refusal)
+        return {
+            "role": "assistant",
+            "content": content if content or not (self.calls or refusal) else None,
+            "refusal": refusal or None,
+            "tool_calls": [call.whole() for call in self.calls],
+        }
+
+
+async def read_stream(incoming: Incoming, *, position: int) -> AgentReply:
+    """The reply at the end of a stream. A stream that ends early is a failure, never a shorter reply."""
+    pieces, reader = _MessagePieces(), EventReader()
+    async with aclosing(incoming.chunks()) as chunks:
+        async for chunk in chunks:
+            if _add_events(reader.feed(chunk), pieces):
+                await incoming.drain(chunks)
+                break
+        else:
+            _add_events(reader.finish(), pieces)
+    if not pieces.events:
+        raise AgentFailure("endpoint returned an empty stream", hint="it must send at least one completion chunk")
+    if not pieces.finished:
+        raise AgentFailure(f"the stream broke off before its end, after: {show_body(''.join(pieces.content))}")
+    return read_message(pieces.whole(), usage=pieces.usage, position=position)
+
+
+def _add_events(events: Iterable[Event], pieces: _MessagePieces) -> bool:
+    """Add what came to the message; whether the sender says that it is done."""
+    for event in events:
+        if event.data.strip() == "[DONE]":
+            pieces.finished = True
+            return True
+        pieces.events += 1
+        pieces.add(_read_chunk(event.name, event.data), event.data)
+    return False
+
+
+def _read_chunk(name: str, data: str) -> Mapping[str, Any]:
+    if name == "error":
+        raise not_an_answer("streamed an error", data)
+    try:
+        chunk = json.loads(data)
+    except (ValueError, RecursionError):
+        raise not_an_answer("streamed a chunk that is no JSON", data) from None
+    if not isinstance(chunk, Mapping):
+        raise not_an_answer("streamed a chunk that is no object", data)
+    if chunk.get("error"):
+        raise not_an_answer("streamed an error", data)
+    return chunk

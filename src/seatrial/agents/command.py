@@ -1,0 +1,175 @@
+"""Agents that are programs in any language: one process per trial, one JSON object per line on stdin and stdout.
+
+The protocol, with its schema, is in docs/command-protocol.md.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import Message, ToolCall
+from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
+
+from .boundary import overran
+from .chat_messages import latest_user_text, read_reported, read_requested, read_usage
+from .line_process import LineProcess
+
+_CLOSE_SECONDS = 2.0
+
+
+@dataclass(kw_only=True, eq=False)
+class CommandAgent:
+    """A program to be started once per trial. Its fields are the keys of its spec."""
+
+    answers_own_tools: bool = field(default=False, init=False)
+    keeps_conversation: bool = field(default=True, init=False)
+
+    argv: Sequence[str]
+    env: Mapping[str, str] | None = field(default=None, repr=False)
+    """Added to the environment that Seatrial runs in."""
+    cwd: str | None = None
+    close_seconds: float = _CLOSE_SECONDS
+    """How long the program may take to end after its stdin was closed, before it is killed."""
+    name: str = "command"
+
+    def __post_init__(self) -> None:
+        where = f"agent {self.name!r}"
+        if not _is_list_of_texts(self.argv) or not self.argv or not self.argv[0].strip():
+            raise UsageError(f"{where}.argv: expected a program and its arguments as a list, got {self.argv!r}")
+        if self.env is not None and not _is_map_of_texts(self.env):
+            raise UsageError(f"{where}.env: expected a mapping of names to texts")
+        if self.cwd is not None and not isinstance(self.cwd, str):
+            raise UsageError(f"{where}.cwd: expected a folder, got {self.cwd!r}")
+
+    def open(self, start: TrialStart) -> AgentSession:
+        return _CommandSession(self, start)
+
+    async def close(self) -> None:
+        """Nothing to end: every process belongs to a trial."""
+
+
+class _CommandSession:
+    """The process of one trial; started with the first turn, and anew after a failure."""
+
+    def __init__(self, agent: CommandAgent, start: TrialStart) -> None:
+        self._agent = agent
+        self._start = start
+        self._process: LineProcess | None = None
+        self._asked: tuple[ToolCall, ...] = ()
+        """The calls whose results the process waits for."""
+
+    async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
+        import asyncio
+
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._exchange(messages)
+        except TimeoutError:
+            await self._stop(grace_seconds=0)
+            raise overran(timeout) from None
+        except BaseException:
+            # After a failure nobody knows what the process waits for, so it cannot be asked again.
+            await self._stop(grace_seconds=0)
+            raise
+
+    async def close(self) -> None:
+        await self._stop(grace_seconds=self._agent.close_seconds)
+
+    async def _exchange(self, messages: Sequence[Message]) -> AgentReply:
+        if self._process is None:
+            agent = self._agent
+            self._process = await LineProcess.start(agent.argv, cwd=agent.cwd, env=agent.env)
+        asked, self._asked = self._asked, ()
+        await self._process.send(_tool_results(asked, messages) if asked else self._turn(messages))
+        reply = _read_answer(await self._process.receive(), position=len(messages))
+        self._asked = reply.requested
+        return reply
+
+    def _turn(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {
+            "type": "turn",
+            "trial_id": self._start.trial_id,
+            "input": latest_user_text(messages),
+            "messages": list(messages),
+            "tools": list(self._start.tool_schemas),
+        }
+
+    async def _stop(self, *, grace_seconds: float) -> None:
+        process, self._process, self._asked = self._process, None, ()
+        if process is not None:
+            await process.stop(grace_seconds=grace_seconds)
+
+
+def _tool_results(asked: Sequence[ToolCall], messages: Sequence[Message]) -> dict[str, Any]:
+    """The results of the calls that the process asked for, in its order."""
+    contents = {message.get("tool_call_id"): message.get("content") for message in messages[-len(asked) :]}
+    return {
+        "type": "tool_results",
+        "results": [{"id": call.id, "name": call.name, "content": contents.get(call.id)} for call in asked],
+    }
+
+
+def _read_answer(answer: Mapping[str, Any], *, position: int) -> AgentReply:
+    match answer.get("type"):
+        case "reply":
+            return _read_reply(answer)
+        case "tool_calls":
+            return _read_tool_calls(answer, position)
+        case "error":
+            raise AgentFailure(f"the process reported an error: {str(answer.get('message'))[:500]}")
+    known = "'reply', 'tool_calls' or 'error'"
+    raise AgentFailure(f"the process wrote a message of type {answer.get('type')!r}; expected {known}", final=True)
+
+
+def _read_reply(answer: Mapping[str, Any]) -> AgentReply:
+    content = answer.get("content")
+    if not isinstance(content, str):
+        raise AgentFailure(f"the process replied with content that is no text: {content!r:.500}", final=True)
+    # Absent: every call went through us, so there are none of its own. Null: it does not say.
+    own = answer.get("tool_calls", ())
+    cost = answer.get("cost_usd")
+    return AgentReply(
+        reply=content,
+        tool_calls=None if own is None else read_reported(own),
+        usage=read_usage(answer.get("usage")),
+        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+    )
+
+
+def _read_tool_calls(answer: Mapping[str, Any], position: int) -> AgentReply:
+    calls = read_requested(answer.get("tool_calls"), position=position)
+    if not calls:
+        raise AgentFailure("the process asked for tool calls but named none", final=True)
+    return AgentReply(
+        tool_calls=(),
+        requested=calls,
+        messages=(_to_append(calls, answer),),
+        usage=read_usage(answer.get("usage")),
+    )
+
+
+def _to_append(calls: Sequence[ToolCall], answer: Mapping[str, Any]) -> Message:
+    content = answer.get("content")
+    return {
+        "role": "assistant",
+        "content": content if isinstance(content, str) else None,
+        "tool_calls": [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _as_json(call.arguments)}}
+            for call in calls
+        ],
+    }
+
+
+def _as_json(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(part, str) and "\0" not in part for part in value)
+
+
+def _is_map_of_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)

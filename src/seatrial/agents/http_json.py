@@ -1,0 +1,158 @@
+"""Agents behind any JSON API: a request made from a template, a reply found by JMESPath."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from seatrial.errors import MissingExtra, UsageError
+from seatrial.vocabulary.conversation import Message
+from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
+
+from .addresses import check_headers, check_url
+from .chat_messages import latest_user_text, read_reported
+from .placeholders import check_placeholders, fill, fill_url
+from .statuses import not_an_answer, show_body
+from .wire import Outgoing, Wire
+
+if TYPE_CHECKING:
+    import httpx2
+
+_METHODS = ("GET", "POST", "PUT", "PATCH")
+_DEFAULT_BODY = {"input": "{{input}}", "messages": "{{messages}}", "trial_id": "{{trial_id}}"}
+
+
+@dataclass(kw_only=True, eq=False)
+class HttpAgent:
+    """Any JSON API. Its fields are the keys of its spec."""
+
+    answers_own_tools: bool = field(default=True, init=False)
+    keeps_conversation: bool = field(default=True, init=False)
+    """Whether a placeholder tells the API which conversation it is in."""
+
+    url: str
+    """May have placeholders too, percent-encoded: `?q={{input}}`."""
+    method: str = "POST"
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    body: Any = None
+    """None: input, messages and trial_id under these names; nothing with GET."""
+    output: str = "output"
+    """JMESPath of the reply."""
+    tool_calls: str | None = None
+    """JMESPath of the calls that the agent made; None: not recorded."""
+    name: str = "http"
+
+    def __post_init__(self) -> None:
+        where = f"agent {self.name!r}"
+        if self.method not in _METHODS:
+            raise UsageError(f"{where}.method: expected one of {', '.join(_METHODS)}, got {self.method!r}")
+        found = check_placeholders(self.url, where=f"{where}.url")
+        if self.body is None and self.method != "GET":
+            self.body = _DEFAULT_BODY
+        found |= check_placeholders(self.body, where=f"{where}.body")
+        if not found & {"input", "messages"}:
+            raise UsageError(f"{where}: nothing of the conversation is sent; put {{{{input}}}} into body or url")
+        self.keeps_conversation = bool(found & {"messages", "trial_id"})
+        sample = fill_url(self.url, {"input": "x", "messages": [], "trial_id": "x"})
+        self._wire = Wire(check_url(sample, where=f"{where}.url"))
+        self._headers = _complete_headers(check_headers(self.headers, where=f"{where}.headers"))
+        _check_json(self.body, where=f"{where}.body")
+        self._output = compile_path(self.output, where=f"{where}.output")
+        self._tool_calls = None
+        if self.tool_calls is not None:
+            self._tool_calls = compile_path(self.tool_calls, where=f"{where}.tool_calls")
+
+    def open(self, start: TrialStart) -> AgentSession:
+        return _HttpSession(self, start.trial_id)
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+    async def ask(self, values: Mapping[str, Any], *, timeout: float, cookies: "httpx2.Cookies") -> AgentReply:
+        """What the API answers to a request filled with these values."""
+        content = None if self.body is None else json.dumps(fill(self.body, values)).encode()
+        request = Outgoing(method=self.method, url=fill_url(self.url, values), headers=self._headers, content=content)
+        async with self._wire.exchange(request, timeout=timeout, cookies=cookies) as incoming:
+            body = await incoming.read()
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError):
+            shown = incoming.media_type or "a body without content-type"
+            raise not_an_answer(f"returned {shown} where JSON was due", body) from None
+        calls = None if self._tool_calls is None else self._tool_calls.find(answer)
+        return AgentReply(
+            reply=self._read_reply(answer, body), tool_calls=None if calls is None else read_reported(calls)
+        )
+
+    def _read_reply(self, answer: Any, body: bytes) -> str:
+        found = self._output.find(answer)
+        if found is None:
+            hint = "set the agent's output to the JMESPath of the reply"
+            raise AgentFailure(f"endpoint returned nothing at output {self.output!r}: {show_body(body)}", hint=hint)
+        return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+class _HttpSession:
+    """A trial's conversation, with cookies of its own, so that no session is shared between trials."""
+
+    def __init__(self, agent: HttpAgent, trial_id: str) -> None:
+        self._agent = agent
+        self._trial_id = trial_id
+        self._cookies: httpx2.Cookies | None = None
+
+    async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
+        import httpx2
+
+        if self._cookies is None:
+            self._cookies = httpx2.Cookies()
+        values = {"input": latest_user_text(messages), "messages": list(messages), "trial_id": self._trial_id}
+        return await self._agent.ask(values, timeout=timeout, cookies=self._cookies)
+
+    async def close(self) -> None:
+        """Nothing to end: connections belong to the agent."""
+
+
+class JsonPath:
+    """A compiled JMESPath."""
+
+    def __init__(self, expression: str, compiled: Any) -> None:
+        self._expression = expression
+        self._compiled = compiled
+
+    def find(self, answer: Any) -> Any:
+        """What stands there; None where nothing does."""
+        from jmespath.exceptions import JMESPathError
+
+        try:
+            return self._compiled.search(answer)
+        except JMESPathError as error:
+            raise AgentFailure(f"{self._expression!r} does not fit what the endpoint returned: {error}") from error
+
+
+def compile_path(expression: Any, *, where: str) -> JsonPath:
+    """The path, once it is known to be JMESPath."""
+    try:
+        import jmespath
+        from jmespath.exceptions import JMESPathError
+    except ImportError:
+        raise MissingExtra("http", needed_for="an agent of type http") from None
+    if not isinstance(expression, str) or not expression.strip():
+        raise UsageError(f"{where}: expected a JMESPath such as choices[0].text, got {expression!r}")
+    try:
+        return JsonPath(expression, jmespath.compile(expression))
+    except JMESPathError as error:
+        raise UsageError(f"{where}: {expression!r} is no JMESPath: {str(error).splitlines()[0]}") from None
+
+
+def _complete_headers(headers: dict[str, str]) -> dict[str, str]:
+    given = {name.lower() for name in headers}
+    defaults = {"content-type": "application/json", "accept": "application/json"}
+    return {**{name: value for name, value in defaults.items() if name not in given}, **headers}
+
+
+def _check_json(body: Any, *, where: str) -> None:
+    try:
+        json.dumps(body, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: cannot be sent as JSON: {error}") from None

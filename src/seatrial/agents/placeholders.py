@@ -1,0 +1,59 @@
+"""`{{input}}`, `{{messages}}` and `{{trial_id}}` in the settings of an HTTP agent, filled as JSON values."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import quote
+
+from seatrial.errors import UsageError
+
+PLACEHOLDERS = ("input", "messages", "trial_id")
+_PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+
+
+def find_placeholders(template: Any) -> Iterator[str]:
+    """The names between double braces in all texts of a template; keys of mappings are not filled."""
+    if isinstance(template, str):
+        yield from _PLACEHOLDER.findall(template)
+    elif isinstance(template, Mapping):
+        for value in template.values():
+            yield from find_placeholders(value)
+    elif isinstance(template, list | tuple):
+        for value in template:
+            yield from find_placeholders(value)
+
+
+def check_placeholders(template: Any, *, where: str) -> set[str]:
+    """The placeholders of a template, once all are known."""
+    found = set(find_placeholders(template))
+    for name in sorted(found.difference(PLACEHOLDERS)):
+        close = get_close_matches(name, PLACEHOLDERS, n=1)
+        known = ", ".join(f"{{{{{known}}}}}" for known in PLACEHOLDERS)
+        what_now = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {known}."
+        raise UsageError(f"{where}: unknown placeholder {{{{{name}}}}}. {what_now}")
+    return found
+
+
+def fill(template: Any, values: Mapping[str, Any]) -> Any:
+    """The template with its placeholders filled: as the value itself where one is the whole text, else as its text."""
+    if isinstance(template, str):
+        whole = _PLACEHOLDER.fullmatch(template)
+        if whole is not None:
+            return values[whole[1]]
+        return _PLACEHOLDER.sub(lambda found: _as_text(values[found[1]]), template)
+    if isinstance(template, Mapping):
+        return {key: fill(value, values) for key, value in template.items()}
+    if isinstance(template, list | tuple):
+        return [fill(value, values) for value in template]
+    return template
+
+
+def fill_url(template: str, values: Mapping[str, Any]) -> str:
+    """The address with its placeholders filled, each kept to its own place by percent-encoding."""
+    return _PLACEHOLDER.sub(lambda found: quote(_as_text(values[found[1]]), safe=""), template)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
