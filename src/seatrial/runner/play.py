@@ -21,7 +21,7 @@ from seatrial.vocabulary.conversation import (
     sum_usage,
 )
 from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.findings import ModelUse
+from seatrial.vocabulary.findings import ModelUse, sum_model_use
 from seatrial.vocabulary.roles import (
     AgentSession,
     PreparedScenario,
@@ -31,7 +31,6 @@ from seatrial.vocabulary.roles import (
     UserPart,
 )
 
-from .model_use import add_use
 from .pace import Pace
 
 MAX_TOOL_ROUNDS = 50
@@ -147,7 +146,8 @@ class _Conversation:
                 move = await user.next(visible)
         except TimeoutError:
             raise self._trial_overran() from None
-        self._use = add_use(self._use, move.use)
+        if move.use is not None:
+            self._use = move.use if self._use is None else sum_model_use((self._use, move.use))
         return move
 
     async def _play_turn(self, session: AgentSession, message: str) -> PlayedTurn:

@@ -1,7 +1,7 @@
 """All trials of a run, so many at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from seatrial.vocabulary.failures import PlayAgain
@@ -32,7 +32,7 @@ class RunOptions:
     on_start: Callable[[ScenarioKey, int], None] | None = None
 
 
-async def run_trials(scenarios: Iterable[PreparedScenario], options: RunOptions) -> AsyncIterator[Trial]:
+async def run_trials(scenarios: Iterable[PreparedScenario], options: RunOptions) -> AsyncGenerator[Trial, None]:
     """Play the trials and yield each as it is finished. Closing the iterator cancels those in flight."""
     plan = Plan(scenarios, known=options.known, shuffle_seed=options.shuffle_seed, fail_fast=options.fail_fast)
     hands = _Hands(plan, options)

@@ -9,12 +9,11 @@ from hashlib import blake2b
 from seatrial.clock import milliseconds, now
 from seatrial.verdicts import decide_trial, find_error
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
-from seatrial.vocabulary.findings import Judgement, ModelUse
+from seatrial.vocabulary.findings import Judgement, ModelUse, sum_model_use
 from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, TrialContext
 from seatrial.vocabulary.run import ScenarioKey, Trial
 
 from .evaluate import evaluate
-from .model_use import add_use
 from .pace import Pace
 from .play import play
 
@@ -64,7 +63,7 @@ async def judge_transcript(
     if prepared.judge is not None and transcript.error is None:
         ctx = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
         judgement, judge_use = await prepared.judge.judge(ctx)
-        use = add_use(use, judge_use)
+        use = judge_use if use is None else sum_model_use((use, judge_use))
     verdict = decide_trial(transcript, results, judgement, pass_threshold=prepared.entry.gates.pass_threshold)
     return Trial(
         key=prepared.entry.key,

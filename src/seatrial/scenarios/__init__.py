@@ -4,19 +4,24 @@ A room of its own because what a tester may write is one question, and how it is
 this door has already been found to be right.
 """
 
+from .build import Cast, needs_models, prepare, read_hooks
 from .environment import fill_environment
 from .examples import expand_examples
 from .fingerprint import fingerprint
 from .load import load
 from .merge import Resolver, merge_config, read_overrides, resolve
+from .model_cast import ModelCast
 from .problems import FileProblems, Problem
 from .schema import json_schema
 from .select import select
 from .suites import LoadedSuite
+from .yaml_files import parse_value
 
 __all__ = [
+    "Cast",
     "FileProblems",
     "LoadedSuite",
+    "ModelCast",
     "Problem",
     "Resolver",
     "expand_examples",
@@ -25,6 +30,10 @@ __all__ = [
     "json_schema",
     "load",
     "merge_config",
+    "needs_models",
+    "parse_value",
+    "prepare",
+    "read_hooks",
     "read_overrides",
     "resolve",
     "select",

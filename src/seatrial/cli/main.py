@@ -1,0 +1,78 @@
+"""`seatrial`: finds the command, loads it, and turns mistakes into one clear line and the right exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from seatrial.errors import UsageError
+
+COMMANDS = {
+    "init": ("init", "Write a small suite and agent that pass at once."),
+    "run": ("run", "Run scenarios against an agent."),
+    "validate": ("validate", "Check scenario files without running anything."),
+    "list": ("listing", "List scenarios, or stored runs (`list runs`)."),
+    "show": ("show", "Show a stored run, scenario or trial."),
+    "schema": ("schema", "Print the JSON Schema of scenario files."),
+}
+
+
+class _Commands(click.Group):
+    """Imports a command's module only when it is needed: `seatrial run` must start quickly."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = COMMANDS.get(cmd_name)
+        if found is None:
+            return None
+        command: click.Command = import_module(f"seatrial.cli.{found[0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            raise UsageError(f"no such command {args[0]!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="seatrial")
+def seatrial() -> None:
+    """Sea trials for AI agents."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script."""
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    sys.exit(_exit_code(args))
+
+
+def _exit_code(args: Sequence[str] | None) -> int:
+    try:
+        code = seatrial.main(args=None if args is None else list(args), standalone_mode=False)
+    except UsageError as error:
+        click.echo(f"error: {error}", err=True)
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader went away, as `head` does; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,99 @@
+"""From flags to a request: what several commands read in the same way."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.session import RunRequest
+from seatrial.session.doors import models_from
+from seatrial.settings import read_settings
+
+DEFAULT_FOLDER = "scenarios"
+
+
+def read_environment(env_file: str | None) -> dict[str, str]:
+    """The process environment; a file given by name fills in what is not set."""
+    environ = dict(os.environ)
+    if env_file is None:
+        return environ
+    try:
+        lines = Path(env_file).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"--env-file {env_file}: {error.strerror}") from None
+    for number, line in enumerate(lines, start=1):
+        text = line.strip().removeprefix("export ")
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise UsageError(f"{env_file}:{number}: expected NAME=value, got {line!r}")
+        environ.setdefault(name.strip(), _unquoted(value.strip()))
+    os.environ.update({name: value for name, value in environ.items() if name not in os.environ})
+    return environ
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"" else value
+
+
+def default_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """What was given; else the folder `scenarios`, where there is one, else the current folder."""
+    return tuple(paths) or ((DEFAULT_FOLDER,) if Path(DEFAULT_FOLDER).is_dir() else (".",))
+
+
+def read_assignments(assignments: Sequence[str]) -> dict[str, Any]:
+    """`--set limits.latency_ms=500` as nested keys; the value as it would be read in a file."""
+    from seatrial.scenarios import parse_value
+
+    made: dict[str, Any] = {}
+    for text in assignments:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise UsageError(f"--set {text!r}: expected path=value, such as limits.latency_ms=500")
+        *parents, last = path.split(".")
+        place = made
+        for key in parents:
+            place = place.setdefault(key, {})
+        place[last] = parse_value(value)
+    return made
+
+
+def parse_shard(text: str | None) -> tuple[int, int] | None:
+    """`2/5` as (2, 5)."""
+    if text is None:
+        return None
+    number, slash, of = text.partition("/")
+    if not slash or not number.isdigit() or not of.isdigit() or not 1 <= int(number) <= int(of):
+        raise UsageError(f"--shard {text!r}: expected i/n with i from 1 to n, such as 2/5")
+    return int(number), int(of)
+
+
+def make_request(
+    paths: Sequence[str], *, environ: Mapping[str, str], overrides: Mapping[str, Any], **more: Any
+) -> RunRequest:
+    """A request with what the settings say where the flags say nothing."""
+    settings = read_settings(Path.cwd(), environ)
+    store = more.pop("store", None) or settings["store"]
+    models = models_from(settings)
+    return RunRequest(
+        sources=default_paths(paths),
+        overrides={key: value for key, value in overrides.items() if value is not None},
+        store=store,
+        cache=settings["cache"],
+        environ=environ,
+        models=models,
+        default_agent=settings["agent"],
+        command=shlex.join(["seatrial", *sys.argv[1:]]),
+        **more,
+    )
+
+
+def store_url(store: str | None) -> str:
+    """The store that was named, else the one of the settings."""
+    found = store or read_settings(Path.cwd(), os.environ)["store"]
+    assert isinstance(found, str)
+    return found

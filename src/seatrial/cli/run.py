@@ -1,0 +1,123 @@
+"""`seatrial run`."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from seatrial.errors import UsageError
+from seatrial.reports import Progress, parse_report_option, print_run, write_report
+from seatrial.session import NothingSelected, Report, RunPlan, execute
+
+from .request import make_request, parse_shard, read_assignments, read_environment
+
+
+@click.command("run")
+@click.argument("paths", nargs=-1)
+@click.option("--agent", help="The agent to run, instead of the suite's: package.module:attribute.")
+@click.option("--scenario", "scenario_text", multiple=True, metavar="TEXT", help="Only scenarios whose name has TEXT.")
+@click.option("--tag", "tags", multiple=True, help="Only scenarios with this tag. Repeatable: any of them.")
+@click.option("--failed", is_flag=True, help="Only scenarios that did not pass in the last run.")
+@click.option("--trials", help="How many trials of each scenario: a number, or auto.")
+@click.option("--concurrency", type=int, help="How many trials at a time (20).")
+@click.option("--seed", type=int, help="Fixes the order and everything that is drawn at random.")
+@click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first scenario that cannot pass any more.")
+@click.option("--resume", metavar="RUN", help="Go on with a run that was interrupted.")
+@click.option("--retry-errors", is_flag=True, help="With --resume: play errored trials again.")
+@click.option("--name", help="A name for the run.")
+@click.option("--budget", type=float, metavar="USD", help="Start no more trials once so much is spent.")
+@click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini.")
+@click.option("--user-model", help="The model that plays users.")
+@click.option("--pass-threshold", type=float, help="The overall score a trial needs (75).")
+@click.option("--metrics-pass-threshold", type=float, help="The mean score a run needs (80).")
+@click.option("--cases-pass-threshold", type=float, help="The percentage of trials that must pass.")
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Any key of suite.config.")
+@click.option("--store", help="Where runs are kept: a file or postgresql://… (.seatrial/runs.db).")
+@click.option("--shard", metavar="I/N", help="Only the I-th of N parts of the suite.")
+@click.option("--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …")
+@click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
+@click.option("--dry-run", is_flag=True, help="Show what would run; call no agent.")
+@click.option("--env-file", metavar="FILE", help="Environment variables from a file.")
+def command(**options: Any) -> int:
+    """Run scenarios against an agent.
+
+    PATHS are files or folders; by default the folder `scenarios`. Exit code 0: passed; 1: not passed, or nothing was
+    run; 2: a mistake in files or flags; 130: interrupted.
+    """
+    reports = [parse_report_option(text) for text in options["reports"]]
+    verbose = options["verbose"]
+    progress = Progress(sys.stderr)
+    request = _request(options, listeners=() if options["dry_run"] else (progress,))
+    if options["dry_run"]:
+        return _show_plan(RunPlan(request))
+    try:
+        report = execute(request)
+    except NothingSelected as nothing:
+        click.echo(f"error: {nothing}", err=True)
+        return 1
+    finally:
+        progress.close()
+    _write_reports(report, reports, verbose=verbose, environ=request.environ)
+    return report.exit_code
+
+
+def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> Any:
+    environ = read_environment(options["env_file"])
+    models = {role: options[f"{role}_model"] for role in ("judge", "user") if options[f"{role}_model"]}
+    overrides = {
+        **read_assignments(options["assignments"]),
+        "trials": _trials(options["trials"]),
+        "concurrency": options["concurrency"],
+        "seed": options["seed"],
+        "fail_fast": options["fail_fast"],
+        "budget": options["budget"],
+        "pass_threshold": options["pass_threshold"],
+        "metrics_pass_threshold": options["metrics_pass_threshold"],
+        "cases_pass_threshold": options["cases_pass_threshold"],
+        "models": models or None,
+    }
+    return make_request(
+        options["paths"],
+        environ=environ,
+        overrides=overrides,
+        agent=options["agent"],
+        scenario_text=options["scenario_text"],
+        tags=options["tags"],
+        name=options["name"],
+        store=options["store"],
+        resume=options["resume"],
+        retry_errors=options["retry_errors"],
+        shard=parse_shard(options["shard"]),
+        listeners=listeners,
+    )
+
+
+def _trials(text: str | None) -> Any:
+    if text is None or text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--trials {text!r}: expected a number or auto") from None
+
+
+def _show_plan(plan: RunPlan) -> int:
+    plan.require_something()
+    scenarios, trials = plan.count()
+    for prepared in plan.scenarios():
+        entry = prepared.entry
+        what = f"skipped: {entry.skip}" if entry.skip is not None else f"{entry.trials} trial(s)"
+        click.echo(f"{entry.key.suite} / {entry.key.label}  {what}  agent {prepared.agent.name}")
+    click.echo(f"{scenarios} scenarios, {trials} trials; nothing was run")
+    return 0
+
+
+def _write_reports(report: Report, reports: list[Any], *, verbose: bool, environ: Mapping[str, str]) -> None:
+    """The console and results.json always, the others as asked."""
+    print_run(report.record, sys.stdout, verbose=verbose)
+    files = [(kind, path) for kind, path in reports if kind != "console"]
+    if not any(kind == "json" for kind, _ in files):
+        files.append(parse_report_option("json"))
+    for kind, path in files:
+        write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-")

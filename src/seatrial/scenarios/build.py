@@ -1,0 +1,208 @@
+"""From a resolved scenario to finished objects that the runner can play."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from seatrial.agents import import_attribute
+from seatrial.errors import UsageError
+from seatrial.evaluators import Limits, ReplyProduced, State, Trajectory, check_expected, matches
+from seatrial.mocks import MockSet
+from seatrial.users import FunctionUser, ScriptedUser
+from seatrial.vocabulary.findings import Severity
+from seatrial.vocabulary.roles import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
+from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
+from seatrial.vocabulary.scenario import Scenario, User
+
+from .build_evaluators import build_expectations, build_scorer
+from .fingerprint import fingerprint
+from .model_cast import ModelCast
+
+_NO_MOCKS = MockSet.parse(None, matches=matches)
+_REPLY = ReplyProduced()
+SEQUENTIAL_TEST = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """Who takes part besides the scenario itself."""
+
+    suite: str
+    agent: Agent
+    agent_name: str = ""
+    """Set where several agents run side by side."""
+    agent_key: str = ""
+    """What stands for the agent in fingerprints."""
+    evaluators: Mapping[str, Any] = field(default_factory=dict)
+    """The suite's custom ones."""
+    setup: tuple[Hook, ...] = ()
+    teardown: tuple[Hook, ...] = ()
+    models: ModelCast = field(default_factory=ModelCast)
+
+
+def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenario:
+    """The scenario ready to be played. Raises UsageError for what only shows with the agent at hand."""
+    _require_memory(scenario, cast.agent)
+    turns, every_turn = _turn_evaluators(scenario, cast)
+    return PreparedScenario(
+        entry=_entry(scenario, cast, position),
+        scenario=scenario,
+        agent=cast.agent,
+        make_user=_user(scenario, cast),
+        make_tools=_tools(scenario),
+        turn_evaluators=turns,
+        every_turn_evaluators=every_turn,
+        trial_evaluators=_trial_evaluators(scenario, cast),
+        judge=_judge(scenario, cast),
+        history=_history(scenario),
+        scripted=scenario.user is None,
+        max_turns=scenario.max_turns or 8,
+        timeout_seconds=scenario.timeout_seconds or 30.0,
+        trial_timeout_seconds=scenario.trial_timeout_seconds or 600.0,
+        retries=scenario.retries or 0,
+        setup=(*cast.setup, *_hooks(scenario.setup, "setup")),
+        teardown=(*_hooks(scenario.teardown, "teardown"), *cast.teardown),
+        tool_schemas=tuple(scenario.tools or ()),
+    )
+
+
+def _entry(scenario: Scenario, cast: Cast, position: int) -> ScenarioEntry:
+    auto = scenario.trials == "auto"
+    gate = scenario.gate
+    return ScenarioEntry(
+        key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
+        position=position,
+        fingerprint=fingerprint(scenario, cast.agent_key, evaluators=cast.evaluators),
+        trials=int(SEQUENTIAL_TEST["max_trials"]) if auto else int(scenario.trials or 1),
+        sequential=SEQUENTIAL_TEST if auto else None,
+        gates=Gates(
+            threshold=1.0 if scenario.threshold is None else scenario.threshold,
+            pass_rate=None if gate is None else gate.pass_rate,
+            confidence=None if gate is None else gate.confidence,
+            metric_thresholds=dict(scenario.thresholds) if scenario.thresholds else None,
+            fail_on_error_severity=(
+                Severity(scenario.fail_on_error_severity or "critical") if scenario.failures else None
+            ),
+            pass_threshold=75.0 if scenario.pass_threshold is None else scenario.pass_threshold,
+            must_pass=scenario.must_pass,
+        ),
+        tags=tuple(scenario.tags),
+        skip=scenario.skip,
+        xfail=scenario.xfail,
+        source=scenario.source,
+    )
+
+
+def _require_memory(scenario: Scenario, agent: Agent) -> None:
+    several = len(scenario.turns) > 1 or scenario.user is not None
+    if (several or scenario.history or scenario.system) and not agent.keeps_conversation:
+        place = f"{scenario.source}: " if scenario.source else ""
+        raise UsageError(
+            f"{place}scenario {scenario.name!r} has more than one message, but the agent {agent.name!r} takes only "
+            "the latest one (input), so it cannot know what was said before; let it take messages, or give a class "
+            "or a factory, which is made anew for each trial"
+        )
+
+
+def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
+    system = ({"role": "system", "content": scenario.system},) if scenario.system else ()
+    return (*system, *(dict(message) for message in scenario.history))
+
+
+def _user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
+    if scenario.user is None:
+        lines = (scenario.input or "",) if not scenario.turns else tuple(turn.user for turn in scenario.turns)
+        return lambda index, seed: ScriptedUser(lines)
+    if isinstance(scenario.user, User):
+        make = cast.models.simulated_user(scenario.user, scenario)
+        return lambda index, seed: make(index)
+    given = scenario.user
+    function = import_attribute(given, what="user") if isinstance(given, str) else given
+    return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
+
+
+def _tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
+    if not scenario.mocks and not scenario.tools and scenario.unmocked_tools in (None, "error"):
+        return _NO_MOCKS.open
+    mocks = MockSet.parse(
+        scenario.mocks,
+        matches=matches,
+        tools=scenario.tools,
+        unmocked_tools=scenario.unmocked_tools or "error",
+        check_args=check_expected,
+    )
+    return mocks.open
+
+
+def _turn_evaluators(scenario: Scenario, cast: Cast) -> tuple[tuple[tuple[Evaluator, ...], ...], tuple[Evaluator, ...]]:
+    if not scenario.turns:
+        return (), (() if scenario.user is None else (_REPLY,))
+    found = []
+    for turn in scenario.turns:
+        checks: list[Evaluator] = [_REPLY] if turn.reply == "required" else []
+        if turn.expect is not None:
+            checks += build_expectations(turn.expect, scenario, cast.models)
+        if turn.trajectory is not None:
+            checks.append(_trajectory(turn.trajectory))
+        found.append(tuple(checks))
+    return tuple(found), ()
+
+
+def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:
+    checks = [
+        evaluator
+        for scorer in scenario.scorers or ()
+        for evaluator in build_scorer(scorer, scenario, cast.evaluators, cast.models)
+    ]
+    if scenario.expect is not None:
+        checks += build_expectations(scenario.expect, scenario, cast.models)
+    if scenario.trajectory is not None:
+        checks.append(_trajectory(scenario.trajectory))
+    if scenario.expected_state is not None:
+        checks.append(State(scenario.expected_state))
+    if scenario.limits is not None:
+        limits = scenario.limits
+        checks.append(
+            Limits(
+                latency_ms=limits.latency_ms,
+                cost_usd=limits.cost_usd,
+                tokens=limits.tokens,
+                tool_calls=limits.tool_calls,
+                turns=limits.turns,
+            )
+        )
+    return tuple(checks)
+
+
+def _trajectory(spec: Any) -> Trajectory:
+    return Trajectory(mode=spec.mode, expected=spec.expected, forbidden=spec.forbidden)
+
+
+def _judge(scenario: Scenario, cast: Cast) -> TrialJudge | None:
+    if not (scenario.metrics or scenario.expected_outcomes or scenario.failures):
+        return None
+    return cast.models.trial_judge(scenario)
+
+
+def _hooks(given: Any, what: str) -> tuple[Hook, ...]:
+    if given is None:
+        return ()
+    return (import_attribute(given, what=what) if isinstance(given, str) else given,)
+
+
+def read_hooks(given: Any, what: str) -> tuple[Hook, ...]:
+    """A suite's setup or teardown: `pkg.mod:fn`, a function, or nothing."""
+    return _hooks(given, what)
+
+
+def needs_models(scenario: Scenario) -> Sequence[str]:
+    """The roles that some model must play for this scenario: user, judge."""
+    roles = []
+    if isinstance(scenario.user, User):
+        roles.append("user")
+    expectations = [scenario.expect, *(turn.expect for turn in scenario.turns)]
+    asks = any(e is not None and (e.judge or any(a.judge for a in e.tool_calls_args)) for e in expectations)
+    named = any(s == "judge" or (isinstance(s, Mapping) and "judge" in s) for s in scenario.scorers or ())
+    if asks or named or scenario.metrics or scenario.expected_outcomes or scenario.failures:
+        roles.append("judge")
+    return roles

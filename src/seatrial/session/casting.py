@@ -1,0 +1,80 @@
+"""Who plays in a run: the agents, and the models behind users and judges."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seatrial.agents import resolve_agent
+from seatrial.errors import UsageError
+from seatrial.scenarios import Cast, LoadedSuite, fill_environment, read_hooks
+from seatrial.vocabulary.roles import Agent
+
+from .request import RunRequest
+
+
+class Agents:
+    """The agents of a run, each made once."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self._request = request
+        self._made: dict[str, Agent] = {}
+
+    def of(self, loaded: LoadedSuite) -> Iterator[tuple[str, str, Agent]]:
+        """(name, key for fingerprints, agent) for each of the suite's agents. The name of a single one is empty."""
+        for name, spec in self._specs(loaded):
+            key = describe_agent(spec)
+            agent = self._made.get(key)
+            if agent is None:
+                filled = fill_environment(spec, self._request.environ) if isinstance(spec, Mapping) else spec
+                agent = self._made[key] = resolve_agent(filled, name=name or loaded.name)
+            yield name, key, agent
+
+    def _specs(self, loaded: LoadedSuite) -> list[tuple[str, Any]]:
+        if self._request.agent is not None:
+            return [("", self._request.agent)]
+        if loaded.suite.agents:
+            return list(loaded.suite.agents.items())
+        spec = loaded.suite.agent if loaded.suite.agent is not None else self._request.default_agent
+        if spec is None:
+            raise UsageError(
+                f"{loaded.path}: no agent to run. Add `agent: package.module:function` to the suite, "
+                "or give --agent package.module:function"
+            )
+        return [("", spec)]
+
+    def all(self) -> Mapping[str, Agent]:
+        return self._made
+
+    async def close(self) -> None:
+        for agent in self._made.values():
+            await agent.close()
+
+
+def describe_agent(spec: Any) -> str:
+    """A text that stands for the agent: the spec as written, or where a Python object comes from."""
+    if isinstance(spec, str):
+        return spec
+    if isinstance(spec, Mapping):
+        return json.dumps({key: describe_agent(value) for key, value in spec.items()}, sort_keys=True)
+    if isinstance(spec, bool | int | float | list) or spec is None:
+        return json.dumps(spec, default=str)
+    module = getattr(spec, "__module__", None) or type(spec).__module__
+    name = getattr(spec, "__qualname__", None) or type(spec).__qualname__
+    return f"{module}:{name}"
+
+
+def casts_of(loaded: LoadedSuite, agents: Agents, models: Any) -> list[Cast]:
+    """One cast for each agent that the suite runs with."""
+    return [
+        Cast(
+            suite=loaded.name,
+            agent=agent,
+            agent_name=name,
+            agent_key=key,
+            evaluators=loaded.evaluators,
+            setup=read_hooks(loaded.suite.setup, "setup"),
+            teardown=read_hooks(loaded.suite.teardown, "teardown"),
+            models=models,
+        )
+        for name, key, agent in agents.of(loaded)
+    ]

@@ -1,0 +1,137 @@
+"""What a run will play, worked out from the request before any agent is called."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.scenarios import LoadedSuite, ModelCast, load, merge_config, prepare, select
+from seatrial.vocabulary.roles import PreparedScenario
+from seatrial.vocabulary.run import RunGates
+from seatrial.vocabulary.scenario import Group, Scenario
+
+from .casting import Agents, casts_of
+from .request import RunRequest
+
+KEPT_IN_MEMORY = 2_000
+"""Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """The settings of `suite.config` that concern the run as a whole."""
+
+    concurrency: int = 20
+    rpm: float | None = None
+    budget: float | None = None
+    fail_fast: bool = False
+    seed: int | None = None
+    cases_pass_threshold: float | None = None
+    metrics_pass_threshold: float = 80.0
+
+
+class RunPlan:
+    """The scenarios of a run, ready to be played, and the settings of the run as a whole."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self.request = request
+        self.suites = load(request.sources, overrides=request.overrides, environ=request.environ)
+        self.agents = Agents(request)
+        self.models = ModelCast(
+            defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
+        )
+        self.config = _merge_run_configs(self.suites)
+        self._prepared: list[PreparedScenario] | None = None
+        if sum(suite.count for suite in self.suites) <= KEPT_IN_MEMORY:
+            self._prepared = list(self._prepare())
+
+    @property
+    def name(self) -> str:
+        return self.request.name or ", ".join(dict.fromkeys(suite.name for suite in self.suites))
+
+    @property
+    def gates(self) -> RunGates:
+        groups = [group for suite in self.suites for group in suite.suite.groups]
+        return RunGates(
+            cases_pass_threshold=self.config.cases_pass_threshold,
+            metrics_pass_threshold=self.config.metrics_pass_threshold,
+            groups=tuple(_as_mapping(group) for group in groups),
+        )
+
+    def scenarios(self) -> Iterator[PreparedScenario]:
+        return self._prepare() if self._prepared is None else iter(self._prepared)
+
+    def _prepare(self) -> Iterator[PreparedScenario]:
+        position = 0
+        for suite in self.suites:
+            casts = casts_of(suite, self.agents, self.models)
+            for scenario in self._selected(suite):
+                for cast in casts:
+                    if self._in_shard(position):
+                        yield prepare(scenario, cast, position=position)
+                    position += 1
+
+    def _selected(self, suite: LoadedSuite) -> Iterator[Scenario]:
+        request = self.request
+        for scenario in select(suite.resolved(), scenario_text=request.scenario_text, tags=request.tags):
+            if request.only is None or (suite.name, scenario.name) in request.only:
+                yield scenario
+
+    def _in_shard(self, position: int) -> bool:
+        if self.request.shard is None:
+            return True
+        number, of = self.request.shard
+        return position % of == number - 1
+
+    def count(self) -> tuple[int, int]:
+        """(scenarios, trials) that will be played; for streamed suites, as many as their files have."""
+        if self._prepared is None:
+            total = sum(suite.count for suite in self.suites)
+            return total, total
+        playable = [each.entry for each in self._prepared if each.entry.skip is None]
+        return len(self._prepared), sum(entry.trials for entry in playable)
+
+    def require_something(self) -> None:
+        """Nothing selected is an error, never a green."""
+        if self._prepared is not None and not self._prepared:
+            raise NothingSelected(_nothing_selected(self.request, self.suites))
+
+
+class NothingSelected(UsageError):
+    """No scenario fits the selection."""
+
+
+def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
+    asked = [f"--scenario {text!r}" for text in request.scenario_text] + [f"--tag {tag!r}" for tag in request.tags]
+    names = [scenario.name for suite in suites for scenario in suite.scenarios][:10]
+    chosen = f" fits {' and '.join(asked)}" if asked else " is left to run"
+    return f"no scenario{chosen}. There are: {', '.join(names)}"
+
+
+def _merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
+    """One config for several suites: where they differ, the stricter holds."""
+    configs = [merge_config(suite.config, suite.overrides) for suite in suites]
+
+    def given(name: str) -> list[Any]:
+        return [value for config in configs if (value := getattr(config, name)) is not None]
+
+    strictest = {
+        "concurrency": min,
+        "rpm": min,
+        "budget": min,
+        "fail_fast": any,
+        "seed": lambda values: values[0],
+        "cases_pass_threshold": max,
+        "metrics_pass_threshold": max,
+    }
+    merged = {name: choose(given(name)) for name, choose in strictest.items() if given(name)}  # type: ignore[operator]
+    return RunConfig(**merged)
+
+
+def _as_mapping(group: Group) -> Mapping[str, Any]:
+    return {field.name: _plain(getattr(group, field.name)) for field in fields(group)}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,110 @@
+"""Runs as they can be read back: verdicts derived from the rows, whenever somebody asks."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from seatrial.store import Store, summarise
+from seatrial.verdicts import decide_run
+from seatrial.vocabulary.run import (
+    Run,
+    RunOutcome,
+    RunState,
+    ScenarioEntry,
+    ScenarioKey,
+    Status,
+    Trial,
+    Verdict,
+)
+
+
+def decide(run: Run, entries: Iterable[ScenarioEntry], summaries: Iterable[object]) -> RunOutcome:
+    """What follows from the rows; a run that did not come to its end has not passed, whatever they say."""
+    outcome = decide_run(entries, summaries, run.gates)  # type: ignore[arg-type]
+    if run.state is RunState.FINISHED or not outcome.verdict.passed:
+        return outcome
+    why = "the run was interrupted" if run.state is RunState.INTERRUPTED else "the run has not come to its end"
+    return replace(outcome, verdict=Verdict(status=Status.NOT_RUN, failure_reasons=(why,)))
+
+
+class StoredRecord:
+    """A run in the store."""
+
+    def __init__(self, store: Store, run: Run) -> None:
+        self.store = store
+        self.run = run
+
+    @cached_property
+    def outcome(self) -> RunOutcome:
+        return decide(self.run, self.store.entries(self.run.id), self.store.summaries(self.run.id))
+
+    def trials(self, key: ScenarioKey) -> Iterator[Trial]:
+        return self.store.trials(self.run.id, key)
+
+
+class MemoryRecord:
+    """A run that nobody stored."""
+
+    def __init__(self, run: Run, entries: list[ScenarioEntry], trials: list[Trial]) -> None:
+        self.run = run
+        self._entries = entries
+        self._trials = trials
+
+    @cached_property
+    def outcome(self) -> RunOutcome:
+        return decide(self.run, self._entries, (summarise(trial) for trial in self._trials))
+
+    def trials(self, key: ScenarioKey) -> Iterator[Trial]:
+        mine = (trial for trial in self._trials if trial.key == key)
+        return iter(sorted(mine, key=lambda trial: trial.index))
+
+
+class Report:
+    """What a run came to. `report.passed` is the verdict; `report.failure_reasons` say why not."""
+
+    def __init__(self, record: StoredRecord | MemoryRecord) -> None:
+        self.record = record
+
+    @property
+    def run(self) -> Run:
+        return self.record.run
+
+    @property
+    def outcome(self) -> RunOutcome:
+        return self.record.outcome
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome.verdict.passed
+
+    @property
+    def status(self) -> Status:
+        return self.outcome.verdict.status
+
+    @property
+    def failure_reasons(self) -> tuple[str, ...]:
+        """Why the run did not pass: the run's own reasons, then those of each scenario."""
+        own = self.outcome.verdict.failure_reasons
+        theirs = tuple(
+            f"{scenario.entry.key.label}: {reason}"
+            for scenario in self.outcome.scenarios
+            if not scenario.verdict.passed and not scenario.skipped and not scenario.xfailed
+            for reason in scenario.verdict.failure_reasons
+        )
+        return (*own, *theirs)
+
+    def trials(self, scenario: str | None = None) -> Iterator[Trial]:
+        """The trials with their transcripts, of one scenario or of all."""
+        for each in self.outcome.scenarios:
+            if scenario is None or each.entry.key.name == scenario:
+                yield from self.record.trials(each.entry.key)
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 1 not passed, 130 interrupted."""
+        if self.run.state is RunState.INTERRUPTED:
+            return 130
+        return 0 if self.passed else 1
+
+    def __repr__(self) -> str:
+        return f"<Report {self.run.id} {self.status}>"

@@ -1,0 +1,40 @@
+"""What somebody asks for when they ask for a run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from seatrial.vocabulary.events import Event
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Files or objects to run, and how."""
+
+    sources: tuple[Any, ...]
+    """Paths, Suites, Scenarios."""
+    agent: Any = None
+    """Instead of the suite's own."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of `suite.config`, as the command line sets them."""
+    scenario_text: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    only: frozenset[tuple[str, str]] | None = None
+    """(suite, scenario) pairs, for --failed."""
+    name: str | None = None
+    store: str | None = ".seatrial/runs.db"
+    """None: keep nothing."""
+    cache: str | None = ".seatrial/cache"
+    environ: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """Models by role from settings; a scenario's own come first."""
+    default_agent: Any = None
+    """From settings: for suites that name none."""
+    resume: str | None = None
+    retry_errors: bool = False
+    shard: tuple[int, int] | None = None
+    listeners: tuple[Listener, ...] = ()
+    command: str = ""
+    """What was typed, for the record."""

@@ -1,0 +1,63 @@
+"""Everything that was set when a run started, for the record: redacted, and enough to resume it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from seatrial.vocabulary.scenario import Scenario, Suite
+
+from .casting import describe_agent
+from .planning import RunPlan
+
+_SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
+
+
+def snapshot(plan: RunPlan) -> Mapping[str, Any]:
+    """What was asked for and what held, as plain JSON."""
+    request = plan.request
+    return {
+        "sources": [_source(source) for source in request.sources],
+        "agent": None if request.agent is None else redact_spec(request.agent),
+        "agents": {suite.name: redact_spec(suite.suite.agents or suite.suite.agent) for suite in plan.suites},
+        "overrides": plain(request.overrides),
+        "scenario_text": list(request.scenario_text),
+        "tags": list(request.tags),
+        "shard": list(request.shard) if request.shard else None,
+        "run": plain(plan.config),
+        "models": plain(request.models),
+        "command": request.command,
+    }
+
+
+def _source(source: Any) -> str:
+    if isinstance(source, Suite | Scenario):
+        return f"<{type(source).__name__} {source.name}>"
+    return str(source)
+
+
+def redact_spec(spec: Any) -> Any:
+    """An agent's settings without the values that authorise."""
+    if isinstance(spec, Mapping):
+        return {
+            key: "[redacted]" if _SECRET_NAME.search(str(key)) and isinstance(value, str) else redact_spec(value)
+            for key, value in spec.items()
+        }
+    if isinstance(spec, list | tuple):
+        return [redact_spec(item) for item in spec]
+    if spec is None or isinstance(spec, str | int | float | bool):
+        return spec
+    return describe_agent(spec)
+
+
+def plain(value: Any) -> Any:
+    """JSON for settings; what JSON cannot hold becomes its description."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return describe_agent(value)

@@ -1,0 +1,101 @@
+"""The table of settings: what may stand in `[tool.seatrial]` of pyproject.toml or in the environment.
+
+Only doors read it; rooms take arguments.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from seatrial.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One line of the table."""
+
+    kind: type | tuple[type, ...]
+    default: Any
+    help: str
+    variable: str | None = None
+    """The environment variable that overrides the file."""
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "store": Setting(
+        kind=str,
+        default=".seatrial/runs.db",
+        help="where runs are kept: a file, or postgresql://…",
+        variable="SEATRIAL_STORE",
+    ),
+    "cache": Setting(
+        kind=str, default=".seatrial/cache", help="where answers of models are kept", variable="SEATRIAL_CACHE"
+    ),
+    "agent": Setting(
+        kind=(str, dict), default=None, help="the agent of suites that name none", variable="SEATRIAL_AGENT"
+    ),
+    "judge_model": Setting(
+        kind=(str, dict), default=None, help="the model that judges", variable="SEATRIAL_JUDGE_MODEL"
+    ),
+    "user_model": Setting(
+        kind=(str, dict), default=None, help="the model that plays users", variable="SEATRIAL_USER_MODEL"
+    ),
+    "dedup_model": Setting(
+        kind=(str, dict),
+        default=None,
+        help="the model that merges behaviour failures; the judge's where not set",
+        variable="SEATRIAL_DEDUP_MODEL",
+    ),
+    "testpaths": Setting(kind=list, default=(), help="folders whose scenario files pytest collects"),
+}
+
+
+def read_settings(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Every setting's value: from the environment, else from the nearest pyproject.toml, else its default."""
+    values = {name: setting.default for name, setting in SETTINGS.items()}
+    values.update(_from_project(folder))
+    for name, setting in SETTINGS.items():
+        given = environ.get(setting.variable) if setting.variable else None
+        if given:
+            values[name] = given
+    return values
+
+
+def _from_project(folder: Path) -> dict[str, Any]:
+    for place in (folder, *folder.parents):
+        file = place / "pyproject.toml"
+        if file.is_file():
+            return _read_table(file)
+    return {}
+
+
+def _read_table(file: Path) -> dict[str, Any]:
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if "tool.seatrial" not in text:
+        return {}
+    import tomllib
+
+    try:
+        table = tomllib.loads(text).get("tool", {}).get("seatrial", {})
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: {error}") from None
+    if not isinstance(table, dict):
+        raise UsageError(f"{file}: [tool.seatrial] must be a table")
+    problems = [problem for key, value in table.items() if (problem := _check(key, value))]
+    if problems:
+        raise UsageError("\n".join(f"{file}: [tool.seatrial] {problem}" for problem in problems))
+    return {key: value for key, value in table.items() if key in SETTINGS}
+
+
+def _check(key: str, value: Any) -> str | None:
+    setting = SETTINGS.get(key)
+    if setting is None:
+        close = get_close_matches(key, SETTINGS, n=1)
+        return f"unknown key {key!r}." + (
+            f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(SETTINGS)}."
+        )
+    if not isinstance(value, setting.kind):
+        return f"{key}: got {value!r} ({type(value).__name__})"
+    return None
