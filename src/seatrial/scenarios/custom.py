@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from seatrial.errors import UsageError
+
 from .problems import Complaints, Where
 from .python_files import explain
 
@@ -38,7 +40,10 @@ def installed_evaluators() -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for point in entry_points(group=ENTRY_POINTS):
-        loaded = point.load()
+        try:
+            loaded = point.load()
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"the entry point {point.value!r} of {ENTRY_POINTS} fails: {explain(error)}") from None
         if hasattr(loaded, "__dict__") and not callable(getattr(loaded, "evaluate", None)):
             found |= evaluators_in(vars(loaded), loaded.__name__)
         else:

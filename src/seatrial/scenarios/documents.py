@@ -104,4 +104,4 @@ def _read_suite(content: _Content, path: Path, reader: SuiteReader, complaints: 
         # An alias or a plain text in the list begins no mapping, so lines and items may not agree then.
         source = f"{path}:{lines[index]}" if len(lines) == len(raws) else str(path)
         reader.read_scenario(raw, ("scenarios", index), complaints, source=source)
-    reader.check_groups(("suite",), complaints)
+    reader.finish(("suite",), complaints)

@@ -43,7 +43,7 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
 
 def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
     complaints = Complaints()
-    reader.check_groups(("suite",), complaints)
+    reader.finish(("suite",), complaints)
     problems.extend(place_problems(str(path), complaints.found, lambda _: (1, 1)))
     if reader.count == 0 and not problems:
         problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))

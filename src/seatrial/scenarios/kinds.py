@@ -6,11 +6,11 @@ loading 1,000 scenarios does; its error texts, unions and positions would all ha
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias
 
-from .problems import UNFINISHED, Complaints, Where, did_you_mean, show
+from .problems import UNFINISHED, Complaints, Where, closest, did_you_mean, show
 
 Schema: TypeAlias = dict[str, Any]
 Check: TypeAlias = Callable[[Any, Where, Complaints], None]
@@ -152,7 +152,8 @@ class Choice:
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
         if not isinstance(value, str) or value not in self.words:
-            hint = did_you_mean(value, self.words) if isinstance(value, str) else None
+            close = closest(value, self.words) if isinstance(value, str) else None
+            hint = f"Did you mean {close!r}?" if close else None
             complaints.add(where, f"expected one of {', '.join(self.words)}, got {show(value)}", hint)
         return value
 
@@ -268,9 +269,8 @@ class Record:
         if type(value) is not dict and self._of is not None and isinstance(value, self._of):
             value = given(value)
         if type(value) is not dict and not isinstance(value, Mapping):
-            complaints.add(
-                where, f"expected a mapping ({', '.join(self._required) or 'see the keys'}), got {show(value)}"
-            )
+            keys = ", ".join(self._required or [*self.keys][:3])
+            complaints.add(where, f"expected a mapping with {keys}, got {show(value)}")
             return None
         found = complaints.found
         before = len(found)
@@ -317,8 +317,3 @@ def given(instance: Any) -> dict[str, Any]:
         if value is not field.default:
             found[field.name] = value
     return found
-
-
-def is_given_object(value: Any) -> bool:
-    """Whether it is an object from Python, not data from a file."""
-    return is_dataclass(value) or callable(value) or not isinstance(value, (str, int, float, Sequence, Mapping))

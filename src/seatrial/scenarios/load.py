@@ -26,13 +26,16 @@ def load(
     *,
     overrides: Mapping[str, Any] | SuiteConfig | None = None,
     environ: Mapping[str, str] | None = None,
+    check_agents: bool = True,
 ) -> list[LoadedSuite]:
     """The suites of files, folders, modules and Python objects. Raises FileProblems with everything that is wrong.
 
-    `overrides` are keys as in `suite.config`, from the command line. `environ` fills `${NAME}` in agent settings.
+    `overrides` are keys as in `suite.config`, from the command line. `${NAME}` in agent settings must be set in
+    `environ` (the process's own without it), unless `check_agents` is False because other agents take their place.
     """
     sources = [paths] if isinstance(paths, (str, Path, Suite, Scenario)) else list(paths)
-    loader = _Loader(read_overrides(overrides), os.environ if environ is None else environ)
+    known = os.environ if environ is None else environ
+    loader = _Loader(read_overrides(overrides), known if check_agents else None)
     if not sources:
         loader.problems.append(Problem(file="paths", message="nothing is given to load"))
     for file in find_files([each for each in sources if isinstance(each, (str, Path))], loader.problems):
@@ -46,7 +49,7 @@ def load(
 class _Loader:
     """Loads one file after the other, and collects what is wrong with any of them."""
 
-    def __init__(self, flags: SuiteConfig, environ: Mapping[str, str]) -> None:
+    def __init__(self, flags: SuiteConfig, environ: Mapping[str, str] | None) -> None:
         self.suites: list[LoadedSuite] = []
         self.problems: list[Problem] = []
         self._flags = flags

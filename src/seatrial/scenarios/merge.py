@@ -71,7 +71,7 @@ class Resolver:
         made = dict(zip(_FIELDS, _values(scenario), strict=True))
         for key, value in self._base.items():
             made[key] = value if made[key] is None else _combine(key, value, made[key])
-        if self._base.get("thresholds") and made["metrics"] is not None:
+        if "thresholds" in self._base:
             _drop_inherited(made, scenario)
         for key, value in self._flags.items():
             made[key] = value if made[key] is None else _combine(key, made[key], value)
@@ -112,8 +112,8 @@ def _has_passfail(made: Mapping[str, Any]) -> bool:
 
 
 def _drop_inherited(made: dict[str, Any], scenario: Scenario) -> None:
-    """Forget the suite's thresholds for metrics that the scenario's own list does not select."""
-    selected = {choice.name for choice in select_metrics(made["metrics"])} | set(scenario.thresholds or ())
+    """Forget the suite's thresholds for metrics that the scenario does not select."""
+    selected = {choice.name for choice in select_metrics(made["metrics"] or ())} | set(scenario.thresholds or ())
     made["thresholds"] = {name: value for name, value in made["thresholds"].items() if name in selected} or None
 
 

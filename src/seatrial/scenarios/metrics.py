@@ -1,28 +1,41 @@
-"""The metrics a file may name: which exist, which names stand for several, and how high their scales reach."""
+"""Which metrics a `metrics:` list selects, and what is left of the suite's list under a scenario's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import MetricChoice
 
-WEIGHTED = (
-    "tool_routing",
-    "parameter_extraction",
-    "result_interpretation",
-    "grounding_fidelity",
-    "instruction_compliance",
-    "information_gathering",
-    "conversation_management",
-    "response_delivery",
-)
-OF_TURNS = ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity")
-NEEDS_WEIGHT = "task_completion"
-GROUPS: Mapping[str, tuple[str, ...]] = {"default": WEIGHTED, "conversation": (*OF_TURNS, "goal_completion")}
-KNOWN = (*WEIGHTED, *OF_TURNS, "goal_completion", NEEDS_WEIGHT)
-MAY_WEIGH = (*WEIGHTED, NEEDS_WEIGHT)
+
+def known_metrics() -> tuple[str, ...]:
+    """The names that may stand in a list without a definition: groups first, then metrics."""
+    from seatrial.judges.metrics import GROUPS, load_metrics
+
+    return (*GROUPS, *load_metrics())
+
+
+def metrics_problem(choices: Sequence[MetricChoice]) -> str | None:
+    """Why these could not be graded together; None when they can."""
+    from seatrial.judges.metrics import resolve_metrics
+
+    try:
+        resolve_metrics(choices)
+    except UsageError as error:
+        return str(error).removeprefix("metrics: ")
+    return None
+
+
+def top_of_scale(choice: MetricChoice) -> float:
+    """The highest value the metric can have."""
+    from seatrial.judges.metrics import load_metrics
+
+    known = load_metrics().get(choice.name)
+    return known.pass_value if known is not None and known.scale == "binary" else 5.0
 
 
 def select_metrics(choices: Sequence[MetricChoice]) -> tuple[MetricChoice, ...]:
     """One choice per metric, group names taken apart; a later entry for the same metric changes its weight."""
+    from seatrial.judges.metrics import GROUPS
+
     selected: dict[str, MetricChoice] = {}
     for choice in choices:
         if choice.name in GROUPS:
@@ -46,8 +59,3 @@ def merge_metrics(base: Sequence[MetricChoice] | None, own: Sequence[MetricChoic
             name=choice.name, weight=choice.weight, scale=before.scale, scope=before.scope, rubric=before.rubric
         )
     return tuple(selected.values())
-
-
-def top_of_scale(choice: MetricChoice) -> float:
-    """The highest value the metric can have."""
-    return 1.0 if choice.name == "goal_completion" else 5.0

@@ -38,7 +38,8 @@ class Positions:
 
     def complain(self, complaints: Complaints) -> None:
         """Complain of keys that are given twice or are no text."""
-        complaints.found.extend(self.odd_keys)
+        odd = {complaint.where for complaint in self.odd_keys}
+        complaints.found[:] = [each for each in complaints.found if each.where not in odd] + self.odd_keys
         for where, places in self.keys.items():
             if len(places) > 1:
                 first = f"line {places[0][0]}, column {places[0][1]}"

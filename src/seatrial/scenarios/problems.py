@@ -146,7 +146,7 @@ def show(value: Any) -> str:
     kind = kind_of(value)
     if value is None:
         return kind
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     if len(text) > 60:
         text = text[:57] + "..."
     return f"{text} ({kind})"

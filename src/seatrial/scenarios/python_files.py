@@ -51,9 +51,7 @@ def explain(error: BaseException) -> str:
 
 
 def import_named(name: str) -> ModuleType:
-    """The module of that name, as `python -m` would find it. Raises FileProblems."""
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    """The module of that name. Raises FileProblems."""
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:

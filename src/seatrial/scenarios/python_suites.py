@@ -24,7 +24,7 @@ def read_objects(suite: Suite, file: str, reader: SuiteReader, problems: list[Pr
     for index, raw in enumerate(raws):
         _read_scenario(raw, index, file, reader, problems)
     complaints = Complaints(python=True)
-    reader.check_groups((), complaints)
+    reader.finish((), complaints)
     problems.extend(_describe(complaints, file, f"suite {suite.name!r}"))
 
 

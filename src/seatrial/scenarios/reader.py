@@ -38,7 +38,7 @@ class Names:
 class SuiteReader:
     """Reads one suite and its scenarios, and remembers what holds for all of them."""
 
-    def __init__(self, *, flags: SuiteConfig, names: Names, environ: Mapping[str, str]) -> None:
+    def __init__(self, *, flags: SuiteConfig, names: Names, environ: Mapping[str, str] | None) -> None:
         self.scenarios: list[Scenario] | None = []
         """As they were written; None once they were forgotten, because they are too many to hold."""
         self.resolved: list[Scenario] | None = []
@@ -46,6 +46,7 @@ class SuiteReader:
         self._names = names
         self._environ = environ
         self._tags: set[str] = set()
+        self._thresholds: set[str] = set()
         self._installed: dict[str, Any] | None = None
         self._resolver: Resolver | None = None
         """None until the suite was read, and where it is not right: then nothing can be merged with it."""
@@ -59,9 +60,9 @@ class SuiteReader:
         if made is None:
             return
         before = len(complaints)
-        for key in ("agent", "agents"):
-            if key in made:
-                made[key] = fill_by_path(made[key], self._environ, (*where, key), complaints)
+        for key in ("agent", "agents") if self._environ is not None else ():
+            # Only looked at: the settings stay as written, so that no secret reaches a fingerprint or a report.
+            fill_by_path(made.get(key), self._environ or {}, (*where, key), complaints)
         self.evaluators = collect_evaluators(made.get("evaluators", ()), (*where, "evaluators"), complaints)
         made.setdefault("name", default_name)
         made["source"] = source
@@ -110,6 +111,8 @@ class SuiteReader:
             complaints.add((*where, "name"), message, "A name is what results are kept under: make it unique")
         self._tags.update(scenario.tags)
         resolved = resolver.resolve(scenario)
+        if resolved.thresholds:
+            self._thresholds.update(resolved.thresholds)
         if self.resolved is not None:
             self.resolved.append(resolved)
         if resolved.scorers != ("passfail",):
@@ -123,12 +126,19 @@ class SuiteReader:
             self._installed = installed_evaluators()
             self.evaluators = {**self._installed, **self.evaluators}
 
-    def check_groups(self, where: Where, complaints: Complaints) -> None:
-        """Complain of groups that gate nothing. To be asked when all scenarios were read."""
-        if self.suite is None or not self.suite.groups:
+    def finish(self, where: Where, complaints: Complaints) -> None:
+        """Complain of what holds for no scenario at all. To be asked when all were read."""
+        if self.suite is None or self._resolver is None:
             return
-        known = self._names.of(self.suite.name)
-        for index, group in enumerate(self.suite.groups):
+        for metric in self.suite.config.thresholds or ():
+            if metric not in self._thresholds:
+                message = f"a threshold for {metric!r}, which no scenario has among its metrics"
+                complaints.add((*where, "config", "thresholds", metric), message, "Add it to 'metrics'")
+        self._check_groups(self.suite, where, complaints)
+
+    def _check_groups(self, suite: Suite, where: Where, complaints: Complaints) -> None:
+        known = self._names.of(suite.name)
+        for index, group in enumerate(suite.groups):
             place = (*where, "groups", index)
             for name in group.must_pass:
                 if name not in known:

@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.vocabulary.scenario import Expect, Scenario
 
-from .metrics import NEEDS_WEIGHT, top_of_scale
+from .metrics import metrics_problem, top_of_scale
 from .problems import Complaints, Where, did_you_mean
 from .scorers import check_scorers, scorer_names
 
@@ -72,6 +72,6 @@ def _check_metrics(scenario: Scenario, where: Where, complaints: Complaints) -> 
         elif minimum > top_of_scale(selected[name]):
             message = f"{name!r} cannot reach {minimum:g}: its scale ends at {top_of_scale(selected[name]):g}"
             complaints.add((*where, "thresholds", name), message)
-    if NEEDS_WEIGHT in selected and selected[NEEDS_WEIGHT].weight is None:
-        message = f"{NEEDS_WEIGHT!r} needs an explicit weight"
-        complaints.add((*where, "metrics"), message, f"Write {{name: {NEEDS_WEIGHT}, weight: 20}}")
+    problem = metrics_problem(scenario.metrics) if scenario.metrics else None
+    if problem is not None:
+        complaints.add((*where, "metrics"), problem)

@@ -14,7 +14,6 @@ from .settings import SHARE
 
 OF_JUDGES = ("similarity", "judge")
 """Scorers that ask a model; the judges room builds them."""
-_NEEDS_OUTPUT = ("exact", "similarity")
 _SIMILARITY = Record(
     "similarity",
     {
@@ -45,41 +44,33 @@ def _check_scorer(
     if not is_built_in(name):
         known = (*EVALUATORS, *OF_JUDGES, *custom)
         complaints.add(where, f"unknown scorer {name!r}", did_you_mean(name, known))
-    elif name in _NEEDS_OUTPUT and scenario.expected_output is None and not _has_expected(name, parameters):
-        complaints.add(where, f"the scorer {name!r} needs 'expected_output' to compare with")
-    elif name == "regex" and parameters is None:
-        if not isinstance((scenario.metadata or {}).get("regex_pattern"), str):
-            hint = 'Write {regex: "ORD-\\\\d+"}, or set metadata.regex_pattern'
-            complaints.add(where, "the scorer 'regex' needs its pattern", hint)
-    elif name in OF_JUDGES:
-        _check_judged(name, parameters, where, complaints)
-    elif parameters is not None or name not in ("passfail", "exact"):
-        _try_to_build(name, parameters, where, complaints)
+    elif name == "judge":
+        _check_judge(parameters, where, complaints)
+    elif name == "similarity":
+        _check_similarity(parameters, scenario, where, complaints)
+    else:
+        try:
+            build_evaluator(name, parameters, scenario=scenario)
+        except UsageError as error:
+            complaints.add(where, str(error))
 
 
-def _has_expected(name: str, parameters: Any) -> bool:
-    if name == "exact" and isinstance(parameters, str):
-        return True
-    return isinstance(parameters, Mapping) and parameters.get("expected") is not None
+def _check_judge(parameters: Any, where: Where, complaints: Complaints) -> None:
+    if isinstance(parameters, Mapping):
+        JUDGE.read(parameters, where, complaints)
+    elif not isinstance(parameters, str) or not parameters.strip():
+        complaints.add(where, f"the scorer 'judge' needs its rubric, got {show(parameters)}")
 
 
-def _check_judged(name: str, parameters: Any, where: Where, complaints: Complaints) -> None:
-    if name == "judge":
-        if isinstance(parameters, Mapping):
-            JUDGE.read(parameters, where, complaints)
-        elif not isinstance(parameters, str) or not parameters.strip():
-            complaints.add(where, f"the scorer 'judge' needs its rubric, got {show(parameters)}")
-    elif isinstance(parameters, Mapping):
+def _check_similarity(parameters: Any, scenario: Scenario, where: Where, complaints: Complaints) -> None:
+    expected = scenario.expected_output
+    if isinstance(parameters, Mapping):
         _SIMILARITY.read(parameters, where, complaints)
+        expected = parameters.get("expected", expected)
     elif parameters is not None:
         SHARE.read(parameters, where, complaints)
-
-
-def _try_to_build(name: str, parameters: Any, where: Where, complaints: Complaints) -> None:
-    try:
-        build_evaluator(name, parameters)
-    except UsageError as error:
-        complaints.add(where, str(error))
+    if expected is None:
+        complaints.add(where, "the scorer 'similarity' needs 'expected_output' to compare with")
 
 
 def is_built_in(name: str) -> bool:

@@ -9,7 +9,7 @@ from seatrial.vocabulary.scenario import GateSpec, LimitSpec, MetricChoice, Mode
 
 from .expectations import NAME
 from .kinds import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Record, Schema, Text
-from .metrics import GROUPS, KNOWN, MAY_WEIGH
+from .metrics import known_metrics, metrics_problem
 from .problems import Complaints, Where, did_you_mean, show
 
 SHARE = Number(minimum=0, maximum=1)
@@ -92,16 +92,15 @@ class _Model:
 
 
 def _check_metric(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
-    name = made["name"]
-    if name in GROUPS or name in KNOWN:
-        extra = [key for key in ("rubric", "scale", "scope") if key in made]
-        if extra:
-            complaints.add((*where, extra[0]), f"{name!r} is already defined; give your own metric another name")
-        elif "weight" in made and name not in MAY_WEIGH:
-            complaints.add((*where, "weight"), f"{name!r} is not part of the overall score, so it has no weight")
-    elif "rubric" not in made:
-        known = did_you_mean(name, (*GROUPS, *KNOWN))
-        complaints.add(where, f"unknown metric {name!r}", f"{known} A metric of your own needs a 'rubric'.")
+    known = known_metrics()
+    if made["name"] not in known and "rubric" not in made:
+        hint = f"{did_you_mean(made['name'], known)} A metric of your own needs a 'rubric'."
+        complaints.add(where, f"unknown metric {made['name']!r}", hint)
+        return
+    if "weight" in made or "rubric" in made or "scale" in made or "scope" in made:
+        problem = metrics_problem([MetricChoice(**made)])
+        if problem is not None:
+            complaints.add(where, problem)
 
 
 class _Metric:
@@ -111,7 +110,7 @@ class _Metric:
         "metric",
         {
             "name": Key(kind=NAME, means="the metric's name", required=True),
-            "weight": Key(kind=Number(above=0), means="its share in the overall score"),
+            "weight": Key(kind=Number(minimum=0), means="its share in the overall score"),
             "scale": Key(kind=Choice(("0-5", "1-5", "binary")), means="the scale of a metric of your own"),
             "scope": Key(kind=Choice(("turn", "trial")), means="what a metric of your own looks at"),
             "rubric": Key(kind=Text(blank=False), means="how the judge grades a metric of your own"),
@@ -127,7 +126,7 @@ class _Metric:
         return self._record.read(value, where, complaints)
 
     def schema(self) -> Schema:
-        return {"anyOf": [{"enum": [*GROUPS, *KNOWN]}, self._record.schema()]}
+        return {"anyOf": [{"enum": list(known_metrics())}, self._record.schema()]}
 
 
 class Scorer:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from seatrial.errors import UsageError
+
 from .positions import Positions, UnreadableFile
 from .problems import Complaint, Place, Where
 
@@ -58,6 +60,14 @@ def read_scalar(text: str) -> Any:
     return float("nan") if text.lower() == ".nan" else float(f"{special.group(1)}inf")
 
 
+def parse_value(text: str) -> Any:
+    """A value given on the command line, as a file would read it: a scalar, or a list or mapping in brackets."""
+    try:
+        return parse(text).data
+    except UnreadableFile as error:
+        raise UsageError(f"{text!r}: {error.message}. Put quotes around a text with special characters") from None
+
+
 def parse(text: str) -> Document:
     """The content of a YAML text. Raises UnreadableFile where it is not YAML, or more of it than is allowed here."""
     import yaml
@@ -73,7 +83,7 @@ def parse(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = f"not YAML: {error.problem or error.context}"
-        hint = "Indent with spaces, not tabs" if "\\t" in message else None
+        hint = "Indent with spaces, not tabs" if mark is not None and _has_tab(text, mark.line) else None
         raise UnreadableFile(message, _place(mark), hint) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         raise UnreadableFile(f"not YAML: {' '.join(str(error).split())}") from None
@@ -201,6 +211,12 @@ def _check_tag(event: Any) -> None:
             _place(event.start_mark),
             "Write the value without a tag",
         )
+
+
+def _has_tab(text: str, line: int) -> bool:
+    """Whether a tab stands in the indentation of a line."""
+    found = text.split("\n")[line : line + 1]
+    return any("\t" in each[: len(each) - len(each.lstrip())] for each in found)
 
 
 def _place(mark: Any) -> Place | None:
