@@ -6,16 +6,14 @@ calls missing and, among those, the fewest left over; first-fit would fail traje
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from seatrial.vocabulary.conversation import ToolCall
 
 from .expected_calls import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(NamedTuple):
     """Which entry each call went to, and what is left."""
 
     owners: tuple[int | None, ...]

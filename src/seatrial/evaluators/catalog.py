@@ -35,6 +35,12 @@ _MAIN_PARAMETER = {"exact": "expected", "regex": "pattern", "tool_calls": "must_
 _FROM_METADATA = {"exact": ("exact_normalize", "normalize"), "regex": ("regex_pattern", "pattern")}
 """Keys of a scenario's metadata that AgenticAssure's files use for parameters."""
 
+_FROM_SCENARIO = {
+    "passfail": {key: key for key in ("expected_tools", "expected_tool_args", "expected_output")},
+    "exact": {"expected": "expected_output"},
+}
+"""Parameters that a scenario gives by keys of its own: parameter -> key."""
+
 _SILENT_WHEN_EMPTY = {
     "contains": ("any_of", "all_of", "matches_any", "matches_all", "none_of"),
     "tool_calls": ("must_include", "must_exclude"),
@@ -46,7 +52,8 @@ _SILENT_WHEN_EMPTY = {
 def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | None = None) -> Evaluator:
     """The evaluator that a file names, with the parameters that stand beside the name.
 
-    Given the scenario, parameters may also come from its metadata, and what must come from it is checked.
+    Given the scenario, parameters that stand there (expected_output, metadata.regex_pattern, …) are taken from it and
+    checked with the rest.
     """
     kind = EVALUATORS.get(name)
     if kind is None:
@@ -57,7 +64,7 @@ def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | N
         if key not in known:
             raise UsageError(f"{name}: unknown parameter {key!r}.{did_you_mean(key, known)}")
     if scenario is not None:
-        given = {**_metadata_parameters(name, scenario), **given}
+        given = {**_scenario_parameters(name, scenario), **given}
     needed = [
         field.name
         for field in fields(kind)  # type: ignore[arg-type]
@@ -65,7 +72,9 @@ def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | N
     ]
     if needed:
         raise UsageError(f"{name}: needs {' and '.join(map(repr, needed))}. Write {{{name}: {{{needed[0]}: …}}}}.")
-    _refuse_silence(name, given, scenario)
+    _refuse_silence(name, given)
+    if name == "exact" and scenario is not None and given["expected"] is None:
+        raise UsageError("exact: there is no text to compare with. Give the scenario an expected_output.")
     return kind(**given)
 
 
@@ -80,14 +89,16 @@ def _by_name(name: str, parameters: Any) -> dict[str, Any]:
     return {main: parameters}
 
 
-def _metadata_parameters(name: str, scenario: Scenario) -> dict[str, Any]:
+def _scenario_parameters(name: str, scenario: Scenario) -> dict[str, Any]:
+    found = {parameter: getattr(scenario, key) for parameter, key in _FROM_SCENARIO.get(name, {}).items()}
     key, parameter = _FROM_METADATA.get(name, ("", ""))
-    metadata = scenario.metadata or {}
-    return {parameter: metadata[key]} if key in metadata else {}
+    if key and scenario.metadata and key in scenario.metadata:
+        found[parameter] = scenario.metadata[key]
+    return found
 
 
-def _refuse_silence(name: str, given: Mapping[str, Any], scenario: Scenario | None) -> None:
-    """Refuse what would pass whatever the agent does, or could never have an answer."""
+def _refuse_silence(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse what would pass whatever the agent does."""
     one_of = _SILENT_WHEN_EMPTY.get(name, ())
     if one_of and not any(given.get(key) not in (None, [], ()) for key in one_of):
         raise UsageError(f"{name}: nothing is asserted. Give at least one of: {', '.join(one_of)}.")
@@ -98,5 +109,3 @@ def _refuse_silence(name: str, given: Mapping[str, Any], scenario: Scenario | No
     allows_all = name == "trajectory" and given.get("mode", "in_order") in ("contains", "in_order")
     if allows_all and not given.get("expected") and not given.get("forbidden"):
         raise UsageError("trajectory: nothing is asserted. Give expected calls, forbidden ones, or both.")
-    if name == "exact" and scenario is not None and given.get("expected") is None and scenario.expected_output is None:
-        raise UsageError("exact: there is no text to compare with. Give the scenario an expected_output.")

@@ -1,8 +1,8 @@
 """An entry of a trajectory: which calls it accepts, how often, how it reads, and what is refused in it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall
@@ -15,8 +15,7 @@ _KEYS = tuple(field.name for field in fields(ExpectedCall))
 _BOUNDS = ("count", "min", "max")
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(NamedTuple):
     """One call that an entry accepts."""
 
     name: str
@@ -33,8 +32,7 @@ class Alternative:
         return made is not None and subset(self.args, made, exact=self.exact)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry with its defaults worked out."""
 
     alternatives: tuple[Alternative, ...]

@@ -11,7 +11,7 @@ from seatrial.vocabulary.roles import Context
 
 from .construction import arguments, text, texts
 from .evidence import arguments_not_recorded, calls_not_recorded
-from .matchers import argument_differences, shown
+from .matchers import argument_differences, shown, subset
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
 
 # Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
@@ -64,10 +64,11 @@ class PassFail:
                 checks += (_TOOLS_CALLED,)
             if tool_args:
                 problem = _argument_problem(tool_args, calls)
-                if isinstance(problem, _Unrecorded):
-                    return arguments_not_recorded("expected_tool_args", tool=problem.tool, checks=checks)
-                if problem:
-                    return _failed(said, checks, name="tool_args", title="Tool arguments match", detail=problem)
+                if problem is not None:
+                    detail, unrecorded = problem
+                    if unrecorded:
+                        return arguments_not_recorded("expected_tool_args", tool=unrecorded, checks=checks)
+                    return _failed(said, checks, name="tool_args", title="Tool arguments match", detail=detail)
                 said += " Tool arguments match: PASS."
                 checks += (_ARGUMENTS_MATCH,)
         if output is not None:
@@ -102,25 +103,25 @@ def _failed(said: str, checks: tuple[Check, ...], *, name: str, title: str, deta
     return EvalResult(passed=False, reasoning=f"{said} {title}: FAIL ({detail}).", checks=(*checks, check))
 
 
-@dataclass(frozen=True, slots=True)
-class _Unrecorded:
-    tool: str
-
-
-def _argument_problem(expected: Mapping[str, Mapping[str, Any]], calls: Sequence[ToolCall]) -> str | _Unrecorded | None:
-    """What is wrong with the first calls; None when nothing is. A call without recorded arguments has no answer."""
+def _argument_problem(
+    expected: Mapping[str, Mapping[str, Any]], calls: Sequence[ToolCall]
+) -> tuple[str, str | None] | None:
+    """What is wrong with the first calls, and else the tool whose arguments were not recorded; None if all is well."""
     problems: list[str] = []
     unrecorded = None
     for tool, wanted in expected.items():
         call = next((call for call in calls if call.name == tool), None)
         if call is None:
             problems.append(f"{tool}: not called")
-        elif not wanted:
             continue
-        elif call.args is not None:
-            problems.extend(f"{tool}.{text}" for text in argument_differences(wanted, call.args))
-        elif call.arguments is None:
-            unrecorded = _Unrecorded(tool)
-        else:
+        made = call.args
+        if made is not None:
+            if not subset(wanted, made):
+                problems.extend(f"{tool}.{text}" for text in argument_differences(wanted, made))
+        elif wanted and call.arguments is None:
+            unrecorded = tool
+        elif wanted:
             problems.append(f"{tool}: arguments are not a mapping, got {shown(call.arguments)}")
-    return "; ".join(problems) or unrecorded
+    if problems:
+        return "; ".join(problems), None
+    return ("", unrecorded) if unrecorded else None

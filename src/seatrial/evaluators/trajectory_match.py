@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from seatrial.vocabulary.conversation import ToolCall
 from seatrial.vocabulary.findings import TrajectoryMatch
@@ -16,8 +17,7 @@ from .trajectory_diff import Row, draw
 _MOST_ISSUES = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A match, with what was noticed about arguments on the way."""
 
     match: TrajectoryMatch
@@ -25,8 +25,7 @@ class Comparison:
     """Where a call of the right name had the wrong arguments, and which."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Findings:
+class _Findings(NamedTuple):
     """What a mode found."""
 
     missing: Sequence[str] = ()
@@ -76,7 +75,7 @@ def _strict(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
     if done == len(entries) and position == len(calls):
         return _Findings()
     by_name = _merge(
-        replace(entry, alternatives=tuple(Alternative(each.name, None, False) for each in entry.alternatives))
+        entry._replace(alternatives=tuple(Alternative(each.name, None, False) for each in entry.alternatives))
         for entry in entries
     )
     names = _assign(by_name, calls, required=[True] * len(calls))
@@ -156,7 +155,7 @@ def _in_order(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
     ordering = _shortened(_order_issues(entries, rows, free.missing))
     if free.matched and not ordering:
         ordering = ["The calls are not in the expected order"]
-    return replace(free, ordering=ordering, entries=entries, rows=rows)
+    return free._replace(ordering=ordering, entries=entries, rows=rows)
 
 
 def _order_issues(entries: Sequence[Entry], rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
@@ -180,7 +179,7 @@ def _order_issues(entries: Sequence[Entry], rows: Sequence[Row], missing: Sequen
 
 
 def _within(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
-    allowed = _merge(replace(entry, low=0, high=entry.high if entry.capped else None) for entry in entries)
+    allowed = _merge(entry._replace(low=0, high=entry.high if entry.capped else None) for entry in entries)
     found = _assign(allowed, calls, required=[True] * len(calls))
     known = {each.name for entry in allowed for each in entry.alternatives}
     extra, ordering = [], []
@@ -254,7 +253,7 @@ def _merge(entries: Iterable[Entry]) -> list[Entry]:
             if key in places:
                 first = merged[places[key]]
                 high = None if first.high is None or entry.high is None else first.high + entry.high
-                merged[places[key]] = replace(first, low=first.low + entry.low, high=high)
+                merged[places[key]] = first._replace(low=first.low + entry.low, high=high)
                 continue
             places[key] = len(merged)
         merged.append(entry)
