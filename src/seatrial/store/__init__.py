@@ -5,9 +5,11 @@ A room of its own because nothing else in the house may know how rows look: ever
 
 from seatrial.vocabulary.summary import summarise
 
+from .labels import Label
 from .opening import open_store
 from .runs import RunRow
 from .store import Store
+from .transfer import Imported
 from .writer import TrialWriter
 
-__all__ = ["RunRow", "Store", "TrialWriter", "open_store", "summarise"]
+__all__ = ["Imported", "Label", "RunRow", "Store", "TrialWriter", "open_store", "summarise"]

@@ -63,8 +63,8 @@ def read_fields(kind: type[Any], body: bytes) -> dict[str, Any]:
 
 def _unreadable(kind: type[Any], cause: Exception) -> StoreError:
     return StoreError(
-        f"a stored {kind.__name__} cannot be read: {type(cause).__name__}: {cause}. "
-        "It may come from a newer Seatrial: upgrade, or delete the run."
+        f"a {kind.__name__} cannot be read: {type(cause).__name__}: {cause}. "
+        "It is damaged, or comes from a newer Seatrial: pip install --upgrade seatrial"
     )
 
 

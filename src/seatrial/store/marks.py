@@ -17,6 +17,7 @@ from typing import Any
 _DEPTH = 50
 _BITS = 2048
 """Longer integers are written in hexadecimal: Python refuses to parse decimals of more than 4,300 digits."""
+_PLAIN = frozenset({str, bool, float, type(None)})
 _SPLIT_PAIR = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 """Two surrogates that stand alone, side by side: JSON would join them to one character."""
 
@@ -42,7 +43,7 @@ class NotPlain(Exception):
 def require_plain(value: Any, depth: int = 0) -> Any:
     """The value itself, when JSON gives it back exactly. Raises NotPlain."""
     kind = type(value)
-    if kind is str or kind is bool or value is None or kind is float:
+    if kind in _PLAIN:
         return value
     if kind is int:
         if value.bit_length() > _BITS:
@@ -53,11 +54,12 @@ def require_plain(value: Any, depth: int = 0) -> Any:
         for name, item in value.items():
             if type(name) is not str:
                 raise NotPlain
-            if type(item) is not str:
+            if type(item) not in _PLAIN:
                 require_plain(item, depth + 1)
     elif kind is list:
         for item in value:
-            require_plain(item, depth + 1)
+            if type(item) not in _PLAIN:
+                require_plain(item, depth + 1)
     else:
         raise NotPlain
     return value

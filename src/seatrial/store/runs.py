@@ -22,10 +22,8 @@ class RunRow:
     passed: int
     failed: int
     errored: int
-
-    @property
-    def trials(self) -> int:
-        return self.passed + self.failed + self.errored
+    trials: int
+    """All that are stored."""
 
 
 def insert_run(connection: Connection, run: Run) -> None:
@@ -81,6 +79,7 @@ def count_trials(connection: Connection, run: Run) -> RunRow:
         passed=counts.get(Status.PASSED, 0),
         failed=counts.get(Status.FAILED, 0),
         errored=counts.get(Status.ERRORED, 0),
+        trials=sum(counts.values()),
     )
 
 

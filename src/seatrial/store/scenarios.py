@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from seatrial.errors import StoreError, UsageError
+from seatrial.errors import UsageError
 from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 
 from . import schema
@@ -36,7 +36,7 @@ def insert_scenarios(connection: Connection, run_id: str, entries: list[Scenario
     for entry, (_, scenario, _, _, body) in zip(entries, rows, strict=True):
         stored = connection.row(schema.SCENARIO, (run_id, scenario))
         if stored is None or stored[0] != body:
-            raise StoreError(
+            raise UsageError(
                 f"run {run_id}: scenario {entry.key.label!r} of suite {entry.key.suite!r} is stored already, and "
                 "differs. Start a new run for an edited scenario, or give the two different names."
             )

@@ -91,7 +91,7 @@ def _make_folder(folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if folder.name == ".seatrial" and not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-    except OSError as refused:
+    except (OSError, ValueError) as refused:
         raise _unusable(name, refused) from refused
 
 

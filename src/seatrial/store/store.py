@@ -9,10 +9,12 @@ from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, T
 
 from . import runs, schema
 from .connection import Connections, Database
+from .labels import Label, put_label, read_labels
 from .marks import write
 from .migrate import migrate
 from .runs import RunRow
 from .scenarios import add_scenarios, read_entries, read_finished
+from .transfer import Imported, export_lines, import_lines
 from .trials import read_summaries, read_trial, read_trials
 from .writer import TrialWriter
 
@@ -120,3 +122,25 @@ class Store:
         """Delete runs and what only they refer to. A baseline goes only by force. Gives their number."""
         with self._connections.transaction() as connection:
             return runs.delete_runs(connection, ids, where=self.name, force=force)
+
+    def label(self, label: Label) -> None:
+        """Store a person's opinion of a trial; it takes the place of their earlier one of the same metric."""
+        with self._connections.transaction() as connection:
+            put_label(connection, label)
+
+    def labels(self, run_id: str, *, key: ScenarioKey | None = None, metric: str | None = None) -> list[Label]:
+        with self._connections.one() as connection:
+            return read_labels(connection, run_id, key=key, metric=metric)
+
+    def export_run(self, run_id: str) -> Iterator[bytes]:
+        """The run as lines of JSON, for `import_runs` of another store."""
+        return export_lines(self._connections, self.run(run_id))
+
+    def import_runs(self, lines: Iterable[bytes | str]) -> list[Imported]:
+        """Store the runs of exported lines, all or nothing. Shards of one run are merged.
+
+        Raises UsageError where the lines are not an export, are cut short, or say otherwise than the store.
+        Other writers wait meanwhile, so hand over lines that are at hand.
+        """
+        with self._connections.transaction() as connection:
+            return import_lines(connection, lines)

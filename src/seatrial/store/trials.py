@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
 from seatrial.errors import StoreError, UsageError
@@ -14,7 +16,7 @@ from seatrial.vocabulary.summary import summarise
 from . import schema
 from .codec import decode, encode, read_fields, take_apart
 from .connection import Conflict, Connection, Connections, Row
-from .marks import Content, read, write, write_marked
+from .marks import Content, Fetch, read, write, write_marked
 
 _LARGE = 16_384
 """Bodies above this size, in bytes, are stored by their hash."""
@@ -22,8 +24,12 @@ _PAGE = 5_000
 _BODY_PAGE = 50
 _KEPT_IN_DETAILS = ("failure_reasons", "error_message", "scores", "failures", "instruments")
 _NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens", "cost_usd", "duration_ms")
+_MOST = 2.0**63
+_kept = attrgetter(*_KEPT_IN_DETAILS)
+_numbers = attrgetter(*_NUMBERS)
 
 
+@lru_cache(maxsize=4096)
 def name_scenario(key: ScenarioKey) -> str:
     """The scenario's name in rows: a hash, since what people write may be too long for an index, or hold a NUL."""
     return blake2b(write(list(key)).encode("ascii"), digest_size=16).hexdigest()
@@ -66,12 +72,14 @@ def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replace
     connection.execute_many(schema.ADD_CONTENT_USE, sorted(uses))
 
 
-def explain_conflict(connection: Connection, run_id: str, trials: Iterable[Trial], conflict: Conflict) -> StoreError:
-    """Which trial of a refused group was at fault, and why."""
-    for trial in trials:
+def explain_conflict(
+    connection: Connection, run_id: str, group: Iterable[tuple[Trial, bool]], conflict: Conflict
+) -> StoreError:
+    """Which trial of a refused group (each with whether it may replace one) was at fault, and why."""
+    for trial, replace in group:
         scenario = name_scenario(trial.key)
         where = f"run {run_id}: {trial.id} of {trial.key.label!r}"
-        if connection.row(schema.BODY, (run_id, scenario, trial.index)):
+        if not replace and connection.row(schema.BODY, (run_id, scenario, trial.index)):
             return StoreError(f"{where}: is stored already. To play errored trials again: --resume RUN --retry-errors")
         if not connection.row(schema.SCENARIO, (run_id, scenario)):
             return StoreError(f"{where}: the scenario is not among those of the run, or the run was deleted")
@@ -144,26 +152,40 @@ def _pack(trial: Trial) -> tuple[bytes, dict[str, bytes]]:
     return write_marked(raw).encode("ascii"), contents
 
 
-def _unpack(connections: Connections, body: bytes) -> Trial:
+def unpack(body: bytes, fetch: Fetch) -> Trial:
+    """The trial of a body."""
+    return decode(Trial, body, fetch=fetch)
+
+
+def fetch_through(connection: Connection) -> Fetch:
+    """Finds contents by their hashes."""
+
     def fetch(hashed: str) -> bytes:
-        with connections.one() as connection:
-            row = connection.row(schema.CONTENT, (hashed,))
+        row = connection.row(schema.CONTENT, (hashed,))
         if row is None:
             raise StoreError(f"a trial refers to the content {hashed}, which is not stored; the store is damaged")
         found: bytes = row[0]
         return found
 
-    return decode(Trial, body, fetch=fetch)
+    return fetch
+
+
+def _unpack(connections: Connections, body: bytes) -> Trial:
+    def fetch(hashed: str) -> bytes:
+        with connections.one() as connection:
+            return fetch_through(connection)(hashed)
+
+    return unpack(body, fetch)
 
 
 def _columns(summary: TrialSummary) -> Row:
     """The columns from status on."""
-    numbers = {name: getattr(summary, name) for name in _NUMBERS}
-    kept = [name for name in _KEPT_IN_DETAILS if getattr(summary, name)]
-    for name, value in numbers.items():
-        if value is not None and not -(2.0**63) < value < 2.0**63:  # databases know neither NaN nor such numbers
-            numbers[name] = 0
-            kept.append(name)
+    numbers = list(_numbers(summary))
+    kept = [name for name, value in zip(_KEPT_IN_DETAILS, _kept(summary), strict=True) if value]
+    for place, value in enumerate(numbers):
+        if value is not None and not -_MOST < value < _MOST:  # databases know neither NaN nor such numbers
+            numbers[place] = 0
+            kept.append(_NUMBERS[place])
     details = None
     if kept:
         raw = take_apart(TrialSummary, summary)
@@ -172,28 +194,16 @@ def _columns(summary: TrialSummary) -> Row:
         summary.status.value,
         summary.error_kind.value if summary.error_kind else None,
         summary.stop_reason,
-        numbers["turns"],
         None if summary.trajectory_matched is None else int(summary.trajectory_matched),
-        *(numbers[name] for name in _NUMBERS[1:6]),
         summary.started_at.isoformat(),
-        numbers["duration_ms"],
+        *numbers,
         details,
     )
 
 
 def _summary(key: ScenarioKey, index: int, columns: Row) -> TrialSummary:
-    status, error_kind, stop_reason, turns, matched, score, latency, median, tokens, cost, started, took, details = (
-        columns
-    )
-    known = {
-        "overall_score": score,
-        "latency_ms": latency,
-        "median_latency_ms": median,
-        "tokens": tokens,
-        "cost_usd": cost,
-        "turns": turns,
-        "duration_ms": took,
-    }
+    status, error_kind, stop_reason, matched, started, *numbers, details = columns
+    known = dict(zip(_NUMBERS, numbers, strict=True))
     if details is not None:
         known.update(read_fields(TrialSummary, details))
     return TrialSummary(

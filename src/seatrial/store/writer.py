@@ -19,7 +19,7 @@ _ROOM = 1_000
 
 
 class TrialWriter:
-    """Saves trials. `on_committed` is told of each group once it is safe, on the writer's thread.
+    """Saves trials. `on_committed` is told of each group once it is safe, on the writer's thread; it must not submit.
 
     On an event loop, ask first, so that the loop never waits for the disk:
     `if writer.full: await asyncio.to_thread(writer.wait_for_room)`.
@@ -35,7 +35,7 @@ class TrialWriter:
         """Somebody waits for what is here; no use in gathering more."""
         self._writing = False
         self._closing = False
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._thread = Thread(target=self._work, name="seatrial-store", daemon=True)
         self._thread.start()
 
@@ -106,7 +106,7 @@ class TrialWriter:
                     self._on_committed([trial for trial, _ in group])
             finally:
                 connection.close()
-        except Exception as error:  # the end of a thread: whoever submits or closes next raises it
+        except BaseException as error:  # the end of a thread: whoever submits or closes next raises it
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
@@ -135,5 +135,4 @@ class TrialWriter:
             with connection.transaction():
                 insert_trials(connection, rows, replaced=replaced)
         except Conflict as conflict:
-            trials = [trial for trial, replace in group if not replace]
-            raise explain_conflict(connection, self._run_id, trials, conflict) from conflict
+            raise explain_conflict(connection, self._run_id, group, conflict) from conflict

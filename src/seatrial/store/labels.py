@@ -1,0 +1,47 @@
+"""What people say of trials, for judges to be held against."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.run import ScenarioKey
+
+from . import schema
+from .codec import decode, encode
+from .connection import Connection
+from .marks import write
+from .trials import name_scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """One person's opinion of one trial."""
+
+    run_id: str
+    key: ScenarioKey
+    index: int
+    metric: str
+    """A metric, or a name for the trial as a whole, such as `passed`."""
+    value: float
+    """On the metric's scale; 1 and 0 for yes and no."""
+    who: str
+    at: datetime
+
+
+def put_label(connection: Connection, label: Label) -> None:
+    """Store the label inside the transaction under way; it takes the place of the person's earlier one."""
+    scenario = name_scenario(label.key)
+    if not connection.row(schema.BODY, (label.run_id, scenario, label.index)):
+        raise UsageError(
+            f"run {label.run_id}: has no trial-{label.index + 1} of {label.key.label!r} to label. "
+            f"See: seatrial show {label.run_id}"
+        )
+    place = (label.run_id, scenario, label.index, write(label.metric), write(label.who))
+    connection.execute(schema.PUT_LABEL, (*place, encode(Label, label)))
+
+
+def read_labels(connection: Connection, run_id: str, *, key: ScenarioKey | None, metric: str | None) -> list[Label]:
+    labels = [decode(Label, body) for (body,) in connection.rows(schema.LABELS, (run_id,))]
+    return [
+        label for label in labels if (key is None or label.key == key) and (metric is None or label.metric == metric)
+    ]
