@@ -65,6 +65,8 @@ class EvalResult:
     turn: int | None = None
     """Index of the turn it speaks about; None for the whole trial. Filled in by the runner."""
     trajectory: TrajectoryMatch | None = None
+    use: "ModelUse | None" = None
+    """What asking took, for evaluators that ask a model."""
 
     def __post_init__(self) -> None:
         if self.score is None:

@@ -1,0 +1,197 @@
+"""What the judge grades: the metrics of `metrics.toml`, those of the user's own, and the score they make together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from math import fsum, isfinite
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.findings import MetricScore
+from seatrial.vocabulary.scenario import MetricChoice
+
+Scale: TypeAlias = Literal["0-5", "1-5", "binary"]
+Scope: TypeAlias = Literal["turn", "trial"]
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "default": (
+        "tool_routing",
+        "parameter_extraction",
+        "result_interpretation",
+        "grounding_fidelity",
+        "instruction_compliance",
+        "information_gathering",
+        "conversation_management",
+        "response_delivery",
+    ),
+    "conversation": ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity", "goal_completion"),
+}
+"""Names that stand for several metrics."""
+LABELS = ("critical_fail", "fail", "poor", "acceptable", "good", "excellent")
+_OWN_FILE = Path(__file__).with_name("metrics.toml")
+_KEYS = ("asks", "scope", "scale", "weight", "tier", "scores", "pass")
+_FULL_MARKS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """Something a judge grades on a scale, per turn or per trial."""
+
+    name: str
+    asks: str
+    scale: Scale = "0-5"
+    scope: Scope = "trial"
+    weight: float | None = None
+    """The share in the overall score, brought to a sum of 1 by `resolve_metrics`; None for metrics outside it."""
+    tier: str | None = None
+    scores: Mapping[str, str] = field(default_factory=dict)
+    """What each score means, by the score; `pass` and `fail` for binary metrics."""
+    pass_value: float = _FULL_MARKS
+    """The value of a pass, for binary metrics; a fail is 0."""
+
+    @property
+    def lowest(self) -> int:
+        return 1 if self.scale == "1-5" else 0
+
+    def value_of(self, answer: int | bool) -> float:
+        """The judge's answer as a number on the metric's scale."""
+        if self.scale == "binary":
+            return self.pass_value if answer else 0.0
+        return float(answer)
+
+    def label_of(self, value: float) -> str:
+        """The value in words."""
+        if self.scale == "binary":
+            return "pass" if value else "fail"
+        return LABELS[int(value)]
+
+
+def load_metrics(path: Path | None = None) -> Mapping[str, Metric]:
+    """The metrics by name, from the file that comes with the package or one of the user's own."""
+    return _load(path or _OWN_FILE)
+
+
+def resolve_metrics(
+    choices: Sequence[MetricChoice], *, known: Mapping[str, Metric] | None = None
+) -> tuple[Metric, ...]:
+    """The metrics that a `metrics:` list means, their weights brought to a sum of 1."""
+    if not choices:
+        raise UsageError("metrics: the list is empty, which would grade nothing. Leave it out, or write [default].")
+    metrics = load_metrics() if known is None else known
+    found: dict[str, Metric] = {}
+    for metric in (metric for choice in choices for metric in _expand(choice, metrics)):
+        if metric.name in found:
+            raise UsageError(f"metrics: {metric.name!r} is chosen twice. Keep one entry.")
+        found[metric.name] = metric
+    return _normalised(tuple(found.values()))
+
+
+def overall_score(scores: Iterable[MetricScore]) -> float:
+    """0 to 100: the weighted mean of the scores that have a weight, at two decimals."""
+    weighted = [(score.value, score.weight) for score in scores if score.weight is not None]
+    total = fsum(weight for _, weight in weighted)
+    if total <= 0:
+        raise UsageError("metrics: no score has a weight above 0, so there is no overall score. Give one a weight.")
+    return round(100.0 * fsum(value / _FULL_MARKS * weight / total for value, weight in weighted), 2)
+
+
+def _expand(choice: MetricChoice, metrics: Mapping[str, Metric]) -> list[Metric]:
+    where = f"metrics: {choice.name!r}"
+    _check_weight(where, choice.weight)
+    if choice.name in GROUPS:
+        if choice != MetricChoice(name=choice.name):
+            raise UsageError(f"{where} stands for several metrics. List a metric by its own name to change it.")
+        return [_known(MetricChoice(name=name), metrics) for name in GROUPS[choice.name]]
+    return [_known(choice, metrics) if choice.rubric is None else _custom(choice, metrics)]
+
+
+def _known(choice: MetricChoice, metrics: Mapping[str, Metric]) -> Metric:
+    where = f"metrics: {choice.name!r}"
+    metric = metrics.get(choice.name)
+    if metric is None:
+        words = [*GROUPS, *metrics]
+        close = get_close_matches(choice.name, words, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        raise UsageError(
+            f"metrics: unknown metric {choice.name!r}.{guess} Known: {', '.join(words)}. "
+            "A metric of your own needs a rubric."
+        )
+    if choice.scale is not None or choice.scope is not None:
+        raise UsageError(f"{where} is already defined; its scale and scope are fixed. Give your own another name.")
+    if choice.weight is None:
+        if metric.weight == 0:
+            raise UsageError(f"{where} needs a weight. Write {{name: {choice.name}, weight: 0.2}}.")
+        return metric
+    if metric.weight is None:
+        raise UsageError(f"{where} is not part of the overall score, so it has no weight. Set a threshold instead.")
+    return replace(metric, weight=choice.weight)
+
+
+def _custom(choice: MetricChoice, metrics: Mapping[str, Metric]) -> Metric:
+    where = f"metrics: {choice.name!r}"
+    if choice.name in metrics:
+        raise UsageError(f"{where} is already defined. Give your own metric another name.")
+    if not choice.rubric or not choice.rubric.strip():
+        raise UsageError(f"{where} has an empty rubric. Say what the judge is to look at.")
+    scope = choice.scope or "trial"
+    if scope == "turn" and choice.weight is not None:
+        raise UsageError(f"{where} is graded per turn, so it has no part in the overall score. Drop the weight.")
+    return Metric(name=choice.name, asks=choice.rubric, scale=choice.scale or "0-5", scope=scope, weight=choice.weight)
+
+
+def _check_weight(where: str, weight: float | None) -> None:
+    if weight is None:
+        return
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not isfinite(weight) or weight < 0:
+        raise UsageError(f"{where} has the weight {weight!r}. A weight is 0 or more.")
+
+
+def _normalised(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    weights = [metric.weight for metric in metrics if metric.weight is not None]
+    if not weights:
+        return metrics
+    total = fsum(weights)
+    if total <= 0 or not isfinite(total):
+        raise UsageError(f"metrics: the weights add up to {total!r}, so there is no overall score. Give one a weight.")
+    return tuple(
+        metric if metric.weight is None else replace(metric, weight=metric.weight / total) for metric in metrics
+    )
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path) -> Mapping[str, Metric]:
+    import tomllib
+
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: the metrics cannot be read: {error}") from error
+    return {name: _read(name, table, where=f"{path}: [{name}]") for name, table in tables.items()}
+
+
+def _read(name: str, table: Any, *, where: str) -> Metric:
+    if not isinstance(table, dict):
+        raise UsageError(f"{where}: expected a table of {', '.join(_KEYS)}, got {table!r}.")
+    for key in table:
+        if key not in _KEYS:
+            raise UsageError(f"{where}: unknown key {key!r}. Known: {', '.join(_KEYS)}.")
+    asks, scale, scope = table.get("asks"), table.get("scale", "0-5"), table.get("scope", "trial")
+    if not isinstance(asks, str) or not asks.strip():
+        raise UsageError(f"{where}: 'asks' must say what the judge is asked.")
+    if scale not in ("0-5", "1-5", "binary") or scope not in ("turn", "trial"):
+        raise UsageError(
+            f"{where}: scale is '0-5', '1-5' or 'binary', scope 'turn' or 'trial'; got {scale!r}, {scope!r}."
+        )
+    _check_weight(where, table.get("weight"))
+    return Metric(
+        name=name,
+        asks=asks,
+        scale=scale,
+        scope=scope,
+        weight=table.get("weight"),
+        tier=table.get("tier"),
+        scores={str(score): str(means) for score, means in table.get("scores", {}).items()},
+        pass_value=float(table.get("pass", _FULL_MARKS)),
+    )
