@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from .record import record
+
 Message: TypeAlias = dict[str, Any]
 """A chat message in the form of chat completions: role, content, and what else the agent put there."""
 
@@ -31,7 +33,7 @@ class ErrorKind(StrEnum):
     INFRA = "infra"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ErrorInfo:
     """Why something has no answer, and what to do about it."""
 
@@ -82,7 +84,7 @@ class ToolCall:
         return self.arguments if isinstance(self.arguments, Mapping) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Usage:
     """Tokens that a model took; None where the provider did not say."""
 
@@ -125,7 +127,7 @@ class AgentResult:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PlayedTurn:
     """One user message and everything the agent did until its reply."""
 
@@ -144,7 +146,7 @@ class PlayedTurn:
     error: ErrorInfo | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Transcript:
     """All turns of a trial, and how it ended."""
 

@@ -1,36 +1,35 @@
 """What happens during a run, for those who watch: progress, live pages."""
 
-from dataclasses import dataclass
-
+from .record import record
 from .run import Run, ScenarioEntry, ScenarioKey, Trial
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunStarted:
     run: Run
     scenarios: int
     trials: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ScenarioPlanned:
     entry: ScenarioEntry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialStarted:
     key: ScenarioKey
     index: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialFinished:
     """Sent only after the trial's commit."""
 
     trial: Trial
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunFinished:
     run: Run
 

@@ -1,11 +1,11 @@
 """What evaluators and judges say about a trial."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from .conversation import ErrorInfo, Usage, sum_usage
+from .record import record
 
 
 class Severity(StrEnum):
@@ -19,7 +19,7 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Check:
     """One step of an evaluator that makes several."""
 
@@ -28,7 +28,7 @@ class Check:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrajectoryMatch:
     """How the calls that were made compare with those that were expected."""
 
@@ -49,7 +49,7 @@ class TrajectoryMatch:
     """An aligned diff for people: lines that begin with "  ", "- " (missing), "+ " (extra) or "! " (forbidden)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EvalResult:
     """What an evaluator says. `EvalResult(passed=…, reasoning=…)` is enough to make one."""
 
@@ -82,7 +82,7 @@ class EvalResult:
         return self.reasoning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MetricScore:
     """What a judge gave one metric, for a turn or for the trial."""
 
@@ -97,7 +97,7 @@ class MetricScore:
     """The share in the overall score, normalised over the trial's metrics; None for metrics outside it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OutcomeResult:
     """Whether one statement of `expected_outcomes` is true of the trial."""
 
@@ -107,7 +107,7 @@ class OutcomeResult:
     justification: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BehaviourFailure:
     """Something the judge saw the agent do wrong."""
 
@@ -118,7 +118,7 @@ class BehaviourFailure:
     turn: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UniqueError:
     """One behaviour failure, merged over the trials of a scenario."""
 
@@ -133,7 +133,7 @@ class UniqueError:
         return len(self.examples)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ModelUse:
     """What our own instruments took: model calls for users and judges."""
 
@@ -158,7 +158,7 @@ def sum_model_use(uses: Iterable[ModelUse | None]) -> ModelUse:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Judgement:
     """Everything the judge says of one trial."""
 

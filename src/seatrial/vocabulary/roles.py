@@ -6,11 +6,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from .conversation import Message, ToolCall, Transcript, Usage
 from .findings import EvalResult, Judgement, ModelUse
+from .record import record
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TurnContext:
     """What an evaluator of a turn sees."""
 
@@ -30,7 +31,7 @@ class TurnContext:
         return [call.name for call in self.tool_calls or ()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialContext:
     """What an evaluator of a whole trial sees: the last reply, all calls, and the transcript itself."""
 
@@ -69,7 +70,7 @@ class Evaluator(Protocol):
     async def evaluate(self, ctx: Any) -> EvalResult: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolAnswer:
     """What a mocked tool gave back: a result, or an error that the agent sees."""
 
@@ -92,7 +93,7 @@ class ToolBox(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialStart:
     """What an agent's session is told when a trial begins."""
 
@@ -110,7 +111,7 @@ class TrialStart:
     timeout_seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AgentReply:
     """What came back from one exchange with the agent."""
 
@@ -149,7 +150,7 @@ class Agent(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UserMove:
     """What the user does next: says something, or stops."""
 
@@ -177,7 +178,7 @@ class TrialJudge(Protocol):
 Hook = Callable[[Any], Any | Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PreparedScenario:
     """A scenario ready to be played: finished objects, nothing left to look up."""
 

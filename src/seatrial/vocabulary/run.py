@@ -1,13 +1,13 @@
 """What a run keeps: the scenarios it planned, the trials it played, and the verdicts that follow from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from .conversation import ErrorInfo, ErrorKind, Transcript
 from .findings import EvalResult, Judgement, MetricScore, ModelUse, Severity, UniqueError
+from .record import record
 
 
 class Status(StrEnum):
@@ -37,7 +37,7 @@ class ScenarioKey(NamedTuple):
         return f"{self.name} [{self.agent}]" if self.agent else self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gates:
     """The rules that turn a scenario's trials into its verdict; stored with the run when it starts."""
 
@@ -51,7 +51,7 @@ class Gates:
     must_pass: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ScenarioEntry:
     """What a run keeps of a scenario."""
 
@@ -71,7 +71,7 @@ class ScenarioEntry:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Trial:
     """One conversation of one scenario with one agent, played and judged."""
 
@@ -95,7 +95,7 @@ class Trial:
         return f"trial-{self.index + 1}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialSummary:
     """A trial without its bodies: what verdicts and lists are made from."""
 
@@ -129,7 +129,7 @@ class TrialSummary:
         return f"trial-{self.index + 1}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verdict:
     """What was decided, and why."""
 
@@ -141,13 +141,13 @@ class Verdict:
         return self.status is Status.PASSED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Interval:
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ScenarioOutcome:
     """A scenario's verdict with the numbers it follows from."""
 
@@ -174,7 +174,7 @@ class ScenarioOutcome:
         return self.passed + self.failed + self.errored
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunGates:
     """The rules that turn scenarios into the run's verdict."""
 
@@ -184,7 +184,7 @@ class RunGates:
     """Each: name, tags, threshold, must_pass."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Totals:
     """The aggregates that are recorded with a run."""
 
@@ -210,7 +210,7 @@ class Totals:
     cache_hits: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunOutcome:
     """A run's verdict with the numbers it follows from."""
 
@@ -220,7 +220,7 @@ class RunOutcome:
     groups: tuple[tuple[str, Verdict], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Run:
     """One execution of a selection of scenarios."""
 

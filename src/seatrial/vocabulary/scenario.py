@@ -1,13 +1,14 @@
 """What is tested, as a user writes it down: in YAML by key, in Python by keyword."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal
 
 from .conversation import Message
+from .record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Judge:
     """A question for the judge: does this follow the rubric?"""
 
@@ -18,7 +19,7 @@ class Judge:
     retries: int = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolArgs:
     """An entry of `tool_calls_args`."""
 
@@ -29,7 +30,7 @@ class ToolArgs:
     judge: Judge | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Expect:
     """What must be true of a turn, or of the whole trial (last reply, all calls)."""
 
@@ -47,7 +48,7 @@ class Expect:
     """Python only: evaluator objects, or functions marked with @evaluator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ExpectedCall:
     """An entry of a trajectory: one call, or alternatives, and how often."""
 
@@ -65,14 +66,14 @@ class ExpectedCall:
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrajectorySpec:
     mode: TrajectoryMode = "in_order"
     expected: Sequence[ExpectedCall] = ()
     forbidden: Sequence[ExpectedCall] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Turn:
     """A scripted user message and what must be true after the agent's reply."""
 
@@ -82,7 +83,7 @@ class Turn:
     reply: Literal["required", "optional"] = "required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class User:
     """A simulated user."""
 
@@ -92,7 +93,7 @@ class User:
     first_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LimitSpec:
     """Assertions on what a trial may take. Over the limit is failed; unknown is errored."""
 
@@ -103,7 +104,7 @@ class LimitSpec:
     turns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GateSpec:
     """The pass rate that must be shown, and how sure one must be. After merging both are set (confidence: 0.95)."""
 
@@ -111,7 +112,7 @@ class GateSpec:
     confidence: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MetricChoice:
     """A metric in a `metrics:` list: a known name, or a definition of one's own."""
 
@@ -122,7 +123,7 @@ class MetricChoice:
     rubric: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Models:
     """Which model plays which role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
 
@@ -131,7 +132,7 @@ class Models:
     dedup: str | Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Settings:
     """Keys that may stand in `suite.config` as the default and in a scenario as its own. None: not given."""
 
@@ -160,7 +161,7 @@ class Settings:
 SHARED_KEYS = tuple(field.name for field in fields(Settings))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Scenario(Settings):
     """What is tested: the user's side, the mocked tools, the expectations, the gates."""
 
@@ -190,7 +191,7 @@ class Scenario(Settings):
     """file:line where it was written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SuiteConfig(Settings):
     """Defaults for every scenario of the suite, and how the run goes about it."""
 
@@ -205,7 +206,7 @@ class SuiteConfig(Settings):
     isolation: Literal["thread", "process"] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Group:
     """A gate over the scenarios that carry one of the tags; it can fail a run, never save it."""
 
@@ -215,7 +216,7 @@ class Group:
     must_pass: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Suite:
     """A file or folder of scenarios with shared settings."""
 
