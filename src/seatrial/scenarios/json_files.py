@@ -69,24 +69,25 @@ def _place(text: str, index: int) -> Place:
     return text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index)
 
 
-def find_positions(text: str) -> Positions:
+def find_positions(text: str, *, first_line: int = 1) -> Positions:
     """Where every key and value stands, in a text that `parse` could read."""
     positions = Positions()
-    _Walk(text, positions).value((), 0)
+    _Walk(text, positions, first_line).value((), 0)
     return positions
 
 
 class _Walk:
     """Goes through a valid JSON text and notes where things begin."""
 
-    def __init__(self, text: str, positions: Positions) -> None:
+    def __init__(self, text: str, positions: Positions, first_line: int) -> None:
         self._text = text
         self._positions = positions
+        self._first_line = first_line
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def _place(self, index: int) -> Place:
         line = bisect_right(self._line_starts, index)
-        return line, index - self._line_starts[line - 1] + 1
+        return line + self._first_line - 1, index - self._line_starts[line - 1] + 1
 
     def value(self, where: Where, index: int) -> int:
         """Note the value that begins at or after the index; return where it ends."""

@@ -9,7 +9,7 @@ from seatrial.vocabulary.scenario import Scenario
 
 from .json_files import find_positions, parse
 from .positions import UnreadableFile
-from .problems import Complaint, Complaints, Place, Problem, place_problems
+from .problems import Complaints, Problem, place_problems
 from .reader import SuiteReader
 
 KEEP = 10_000
@@ -68,11 +68,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str | UnreadableFile]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 yield number, UnreadableFile("not UTF-8", (number, error.start + 1), "Save the file as UTF-8")
                 continue
-            if not text.isspace():
+            if text and not text.isspace():
                 yield number, text
 
 
@@ -92,11 +92,6 @@ def _unreadable(path: Path, number: int, error: UnreadableFile) -> Problem:
 
 
 def _place(path: Path, number: int, line: str, complaints: Complaints) -> list[Problem]:
-    positions = find_positions(line)
+    positions = find_positions(line, first_line=number)
     positions.complain(complaints)
-
-    def locate(complaint: Complaint) -> Place:
-        found = positions.locate(complaint)
-        return (number, found[1] if found else 1)
-
-    return place_problems(str(path), complaints.found, locate)
+    return place_problems(str(path), complaints.found, positions.locate)

@@ -122,6 +122,7 @@ class _Builder:
             event = get_event()
             kind = type(event)
             opened: Any = None
+            grown = 1
             if kind is ScalarEvent:
                 if type(container) is dict and key is _NO_KEY:
                     key = self._read_key(event, container)
@@ -138,7 +139,7 @@ class _Builder:
                     self._anchors[anchor] = (ended, size - began + 1)
                 continue
             elif kind is AliasEvent:
-                value = self._read_alias(event, is_key=type(container) is dict and key is _NO_KEY)
+                value, grown = self._read_alias(event, is_key=type(container) is dict and key is _NO_KEY)
             elif kind is StreamEndEvent:
                 return
             else:
@@ -146,7 +147,7 @@ class _Builder:
                     hint = "Put all scenarios into one document, without ---"
                     raise UnreadableFile("the file holds several documents", _place(event.start_mark), hint)
                 continue
-            size += 1
+            size += grown
             if type(container) is list:
                 container.append(value)
             else:
@@ -184,7 +185,7 @@ class _Builder:
         if depth >= MAX_DEPTH:
             raise UnreadableFile(f"nested more than {MAX_DEPTH} levels deep", _place(event.start_mark))
 
-    def _read_alias(self, event: Any, *, is_key: bool) -> Any:
+    def _read_alias(self, event: Any, *, is_key: bool) -> tuple[Any, int]:
         place = _place(event.start_mark)
         if is_key:
             raise UnreadableFile(f"an alias (*{event.anchor}) cannot be a key", place, "Write the key out")
@@ -194,7 +195,7 @@ class _Builder:
         self._aliased += size
         if self._aliased > MAX_ALIASED:
             raise UnreadableFile(f"the aliases of this file stand for more than {MAX_ALIASED:,} values", place)
-        return value
+        return value, size
 
 
 def _read_plain(event: Any) -> Any:
