@@ -62,10 +62,10 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({shown})"
 
 
-def _eq(self: Any, other: object) -> bool:
+def _eq(self: object, other: object) -> bool:
     if type(other) is not type(self):
         return NotImplemented
-    return bool(_values(self) == _values(other))
+    return _values(self) == _values(other)
 
 
 def _hash(self: Any) -> int:
