@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from seatrial.errors import UsageError
+from seatrial.errors import SeatrialError, UsageError
 
 COMMANDS = {
     "init": ("init", "Write a small suite and agent that pass at once."),
@@ -64,8 +64,12 @@ def _exit_code(args: Sequence[str] | None) -> int:
     try:
         code = seatrial.main(args=None if args is None else list(args), standalone_mode=False)
     except UsageError as error:
-        click.echo(f"error: {error}", err=True)
+        show_error(error)
         return 2
+    except SeatrialError as error:
+        # Nobody's mistake in files or flags, such as a full disk: said without a traceback, and never a pass.
+        show_error(error)
+        return 1
     except click.ClickException as error:
         error.show()
         return 2
@@ -76,3 +80,10 @@ def _exit_code(args: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     return code if isinstance(code, int) else 0
+
+
+def show_error(error: SeatrialError) -> None:
+    """One clear text on stderr. It may quote files and agents, so nothing in it may act on the terminal or the CI."""
+    from seatrial.reports.visible import defused, visible
+
+    click.echo(defused(visible(f"error: {error}")), err=True)

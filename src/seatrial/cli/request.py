@@ -11,6 +11,7 @@ from seatrial.errors import UsageError
 from seatrial.session import RunRequest
 from seatrial.session.doors import models_from
 from seatrial.settings import read_settings
+from seatrial.store import Store, open_store
 
 DEFAULT_FOLDER = "scenarios"
 
@@ -97,3 +98,13 @@ def store_url(store: str | None) -> str:
     found = store or read_settings(Path.cwd(), os.environ)["store"]
     assert isinstance(found, str)
     return found
+
+
+def open_stored(store: str | None) -> Store:
+    """The store that runs are read from. Looking must not make one, so it has to be there."""
+    url = store_url(store)
+    scheme, separator, rest = url.partition("://")
+    file = rest[1:] if separator and scheme == "sqlite" else None if separator else url
+    if file is not None and not Path(file).expanduser().exists():
+        raise UsageError(f"{url}: nothing is stored there yet. Run something first: seatrial run")
+    return open_store(url)

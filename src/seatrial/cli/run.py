@@ -2,15 +2,18 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from seatrial.errors import UsageError
-from seatrial.reports import Progress, parse_report_option, print_run, write_report
-from seatrial.session import NothingSelected, Report, RunPlan, execute
+from seatrial.reports import Progress, ReportKind, parse_report_option, print_run, write_report
+from seatrial.session import NothingSelected, Report, RunPlan, StoredRecord, execute
 
-from .request import make_request, parse_shard, read_assignments, read_environment
+from .main import show_error
+from .request import make_request, open_stored, parse_shard, read_assignments, read_environment
+from .table import lay_out
 
 
 @click.command("run")
@@ -45,20 +48,20 @@ def command(**options: Any) -> int:
     PATHS are files or folders; by default the folder `scenarios`. Exit code 0: passed; 1: not passed, or nothing was
     run; 2: a mistake in files or flags; 130: interrupted.
     """
-    reports = [parse_report_option(text) for text in options["reports"]]
-    verbose = options["verbose"]
+    asked = [parse_report_option(text) for text in options["reports"]]
     progress = Progress(sys.stderr)
-    request = _request(options, listeners=() if options["dry_run"] else (progress,))
+    plan = RunPlan(_request(options, listeners=() if options["dry_run"] else (progress,)))
+    reports = [*asked, *_suite_reports(plan, but={kind for kind, _ in asked})]
     if options["dry_run"]:
-        return _show_plan(RunPlan(request))
+        return _show_plan(plan)
     try:
-        report = execute(request)
+        report = execute(plan)
     except NothingSelected as nothing:
-        click.echo(f"error: {nothing}", err=True)
+        show_error(nothing)
         return 1
     finally:
         progress.close()
-    _write_reports(report, reports, verbose=verbose, environ=request.environ)
+    _write_reports(report, reports, verbose=options["verbose"], environ=plan.request.environ)
     return report.exit_code
 
 
@@ -84,6 +87,7 @@ def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> Any:
         agent=options["agent"],
         scenario_text=options["scenario_text"],
         tags=options["tags"],
+        only=_failed_last_time(options["store"]) if options["failed"] else None,
         name=options["name"],
         store=options["store"],
         resume=options["resume"],
@@ -102,21 +106,49 @@ def _trials(text: str | None) -> Any:
         raise UsageError(f"--trials {text!r}: expected a number or auto") from None
 
 
+def _failed_last_time(store: str | None) -> frozenset[tuple[str, str]]:
+    """The scenarios that spoke against the last run."""
+    from seatrial.reports.phrases import failing
+
+    with open_stored(store) as opened:
+        outcomes = failing(StoredRecord(opened, opened.run("latest")).outcome)
+    return frozenset((outcome.entry.key.suite, outcome.entry.key.name) for outcome in outcomes)
+
+
+def _suite_reports(plan: RunPlan, *, but: set[ReportKind]) -> list[tuple[ReportKind, Path | None]]:
+    """What the suites' own `reports` ask for; a flag of the same kind comes instead of it."""
+    found: dict[tuple[ReportKind, Path | None], None] = {}
+    for suite in plan.suites:
+        for text in suite.suite.reports:
+            try:
+                found[parse_report_option(text)] = None
+            except UsageError as problem:
+                raise UsageError(f"{suite.path}: suite.reports: {str(problem).removeprefix('--report: ')}") from None
+    return [(kind, path) for kind, path in found if kind not in but]
+
+
 def _show_plan(plan: RunPlan) -> int:
+    from seatrial.reports.phrases import counted
+
     plan.require_something()
-    scenarios, trials = plan.count()
+    rows = []
     for prepared in plan.scenarios():
         entry = prepared.entry
-        what = f"skipped: {entry.skip}" if entry.skip is not None else f"{entry.trials} trial(s)"
-        click.echo(f"{entry.key.suite} / {entry.key.label}  {what}  agent {prepared.agent.name}")
-    click.echo(f"{scenarios} scenarios, {trials} trials; nothing was run")
+        what = counted(entry.trials, "trial") if entry.skip is None else f"skipped: {entry.skip}"
+        rows.append((entry.key.suite, entry.key.label, prepared.agent.name, what))
+    for line in lay_out(("suite", "scenario", "agent", "trials"), rows):
+        click.echo(line)
+    scenarios, trials = plan.count()
+    click.echo(f"{counted(scenarios, 'scenario')}, {counted(trials, 'trial')}; nothing was run")
     return 0
 
 
-def _write_reports(report: Report, reports: list[Any], *, verbose: bool, environ: Mapping[str, str]) -> None:
+def _write_reports(
+    report: Report, reports: list[tuple[ReportKind, Path | None]], *, verbose: bool, environ: Mapping[str, str]
+) -> None:
     """The console and results.json always, the others as asked."""
     print_run(report.record, sys.stdout, verbose=verbose)
-    files = [(kind, path) for kind, path in reports if kind != "console"]
+    files = [report for report in reports if report[0] != "console"]
     if not any(kind == "json" for kind, _ in files):
         files.append(parse_report_option("json"))
     for kind, path in files:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,17 @@ class NothingSelected(UsageError):
 
 
 def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
+    if request.only is not None and not request.only:
+        return "--failed: in the last run no scenario failed, so nothing was run. Leave the flag out to run them all."
     asked = [f"--scenario {text!r}" for text in request.scenario_text] + [f"--tag {tag!r}" for tag in request.tags]
-    names = [scenario.name for suite in suites for scenario in suite.scenarios][:10]
-    chosen = f" fits {' and '.join(asked)}" if asked else " is left to run"
-    return f"no scenario{chosen}. There are: {', '.join(names)}"
+    if request.only is not None:
+        asked.append("--failed")
+    if request.shard is not None:
+        asked.append(f"--shard {request.shard[0]}/{request.shard[1]}")
+    total = sum(suite.count for suite in suites)
+    names = [scenario.name for suite in suites for scenario in islice(suite.scenarios, 10)][:10]
+    more = f" and {total - len(names):,} more" if total > len(names) else ""
+    return f"no scenario fits {' and '.join(asked)}; nothing was run. There are: {', '.join(names)}{more}"
 
 
 def _merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:

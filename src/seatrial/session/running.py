@@ -48,9 +48,9 @@ class _Resumed:
     """Errored trials that are played again."""
 
 
-def execute(request: RunRequest) -> Report:
+def execute(what: RunRequest | RunPlan) -> Report:
     """Run it to its end, or until Ctrl-C; what is finished is kept either way."""
-    plan = RunPlan(request)
+    plan = what if isinstance(what, RunPlan) else RunPlan(what)
     plan.require_something()
     return _run_to_the_end(_Running(plan).play())
 

@@ -1,0 +1,138 @@
+"""`seatrial show`."""
+
+import json
+import re
+import sys
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+from seatrial.errors import UsageError
+from seatrial.reports import print_run, write_report
+from seatrial.session import StoredRecord
+from seatrial.store import Store
+from seatrial.vocabulary.run import Run, ScenarioOutcome, Status, Trial
+
+from .request import open_stored
+
+
+@click.command("show")
+@click.argument("run", default="latest")
+@click.argument("scenario", required=False)
+@click.argument("trial", required=False)
+@click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
+@click.option("--json", "as_json", is_flag=True, help="As in results.json.")
+@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+def command(run: str, scenario: str | None, trial: str | None, verbose: bool, as_json: bool, store: str | None) -> int:
+    """Show a stored run, one of its scenarios, or one trial with its whole conversation.
+
+    RUN is an id, the beginning of one, a name, `latest` (the default) or `baseline`; SCENARIO a name or a part of it;
+    TRIAL a number from 1.
+    """
+    with open_stored(store) as opened:
+        record = StoredRecord(opened, _find_run(opened, run, scenario))
+        if scenario is None:
+            _show_run(record, verbose=verbose, as_json=as_json)
+            return 0
+        for outcome in find_scenarios(record, scenario):
+            trials = list(record.trials(outcome.entry.key))
+            if trial is not None:
+                trials = [find_trial(trials, trial, outcome)]
+            if as_json:
+                _print_json(outcome, trials, whole=trial is None)
+            else:
+                _print_scenario(outcome, trials, everything=verbose or trial is not None)
+    return 0
+
+
+def _find_run(store: Store, ref: str, scenario: str | None) -> Run:
+    try:
+        return store.run(ref)
+    except UsageError as unknown:
+        if scenario is None and _is_scenario_of_latest(store, ref):
+            raise UsageError(
+                f"{ref!r} is no run, but a scenario of the latest one: seatrial show latest {ref!r}"
+            ) from None
+        raise unknown
+
+
+def _is_scenario_of_latest(store: Store, name: str) -> bool:
+    latest = store.runs(1)
+    return bool(latest) and any(name in (e.key.name, e.key.label) for e in store.entries(latest[0].id))
+
+
+def _show_run(record: StoredRecord, *, verbose: bool, as_json: bool) -> None:
+    if as_json:
+        write_report("json", record, sys.stdout)
+    else:
+        print_run(record, sys.stdout, verbose=verbose)
+
+
+def find_scenarios(record: StoredRecord, text: str) -> list[ScenarioOutcome]:
+    """The scenarios of that name, one for each agent; else the only one whose name has the text. Raises UsageError."""
+    outcomes = record.outcome.scenarios
+    exact = [o for o in outcomes if text in (o.entry.key.label, o.entry.key.name)]
+    if exact:
+        return exact
+    part = [o for o in outcomes if text.lower() in o.entry.key.label.lower()]
+    names = list(dict.fromkeys(o.entry.key.name for o in part or outcomes))
+    if part and len(names) == 1:
+        return part
+    where = f"run {record.run.id}"
+    if part:
+        raise UsageError(f"{where}: {text!r} is part of several names: {_several(names)}. Give more of the name.")
+    close = get_close_matches(text, names, n=3, cutoff=0.5)
+    known = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"There are: {_several(names)}."
+    raise UsageError(f"{where}: has no scenario {text!r}. {known}")
+
+
+def _several(names: list[str]) -> str:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(map(repr, names[:10])) + more
+
+
+def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Trial:
+    """The trial of that number, as `2` or `trial-2`. Raises UsageError."""
+    number = re.fullmatch(r"(?:trial-)?([0-9]{1,9})", text)
+    if number is not None:
+        for trial in trials:
+            if trial.index == int(number.group(1)) - 1:
+                return trial
+    known = ", ".join(trial.id for trial in trials[:10]) + (", …" if len(trials) > 10 else "")
+    stored = f"There are: {known}." if trials else "None of its trials was played."
+    raise UsageError(f"scenario {outcome.entry.key.label!r}: has no trial {text!r}. {stored}")
+
+
+def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:
+    from seatrial.reports.run_form import scenario_form
+    from seatrial.reports.trial_form import trial_form
+
+    forms = [trial_form(trial) for trial in trials]
+    form: dict[str, Any] = {**scenario_form(outcome), "trials": forms} if whole else forms[0]
+    click.echo(json.dumps(form, ensure_ascii=True))
+
+
+def _print_scenario(outcome: ScenarioOutcome, trials: list[Trial], *, everything: bool) -> None:
+    """The verdict and its reasons, then each trial; the conversation of those that did not pass, or of all."""
+    from seatrial.reports.conversation import converse
+    from seatrial.reports.explain import explain, summarise
+    from seatrial.reports.paper import Paper
+    from seatrial.reports.phrases import aside, share
+    from seatrial.reports.visible import one_line
+
+    paper = Paper(sys.stdout)
+    about = aside(outcome) or share(outcome)
+    paper.line(f"{one_line(outcome.entry.key.label)}  {one_line(about)}", mark=outcome.verdict.status)
+    if outcome.entry.source:
+        paper.line(one_line(outcome.entry.source), indent=2, style="dim")
+    for reason in () if outcome.skipped else outcome.verdict.failure_reasons:
+        paper.line(reason, indent=2)
+    for trial in trials:
+        paper.line(f"{trial.id} {summarise(trial)}", indent=2, mark=trial.status)
+        if trial.status is not Status.PASSED:
+            for reason in explain(trial):
+                paper.line(reason, indent=6)
+        if everything or trial.status is not Status.PASSED:
+            for depth, text in converse(trial):
+                paper.line(text, indent=6 + 2 * depth)
