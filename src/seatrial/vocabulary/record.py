@@ -64,7 +64,7 @@ def _repr(self: Any) -> str:
 
 def _eq(self: object, other: object) -> bool:
     if type(other) is not type(self):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     return _values(self) == _values(other)
 
 

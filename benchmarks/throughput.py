@@ -1,0 +1,139 @@
+"""10,000 instant scenarios with two tool calls each, beside a bare loop that does the same work.
+
+The floor: read the JSONL, call the agent, make the same four checks, write rows into SQLite in batches with default
+durability. Some scenarios are wrong on purpose; both must find exactly those.
+
+    python benchmarks/throughput.py [--scenarios 10000] [--rounds 3]
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+AGENT = '''
+from seatrial import AgentResult, ToolCall
+
+def answer(input):
+    number = input.rsplit(" ", 1)[1]
+    order = "ORD-0" if int(number) % 97 == 0 else f"ORD-{number}"
+    return AgentResult(
+        f"Order {order} is on its way.",
+        [ToolCall("lookup_order", {"order_id": order}), ToolCall("track_parcel", {"order_id": order})],
+    )
+
+async def answer_async(input):
+    return answer(input)
+'''
+
+FLOOR = '''
+import json, sqlite3, sys, time, uuid
+
+def agent(text):
+    number = text.rsplit(" ", 1)[1]
+    order = "ORD-0" if int(number) % 97 == 0 else f"ORD-{number}"
+    return f"Order {order} is on its way.", [
+        {"name": "lookup_order", "arguments": {"order_id": order}},
+        {"name": "track_parcel", "arguments": {"order_id": order}},
+    ]
+
+def check(scenario, output, calls):
+    if not output.strip():
+        return False
+    names = {call["name"] for call in calls}
+    if any(tool not in names for tool in scenario["expected_tools"]):
+        return False
+    for tool, arguments in scenario["expected_tool_args"].items():
+        first = next((call for call in calls if call["name"] == tool), None)
+        if first is None or any(first["arguments"].get(key) != value for key, value in arguments.items()):
+            return False
+    return scenario["expected_output"].lower() in output.lower()
+
+database = sqlite3.connect(sys.argv[2])
+database.execute("PRAGMA journal_mode=WAL")
+database.execute("CREATE TABLE trials (id TEXT PRIMARY KEY, scenario TEXT, passed INTEGER, ms REAL, body BLOB)")
+rows, failed = [], 0
+for line in open(sys.argv[1], encoding="utf-8"):
+    scenario = json.loads(line)
+    started = time.perf_counter()
+    output, calls = agent(scenario["input"])
+    passed = check(scenario, output, calls)
+    failed += not passed
+    body = json.dumps({"user": scenario["input"], "reply": output, "tool_calls": calls})
+    rows.append((uuid.uuid4().hex, scenario["name"], passed, time.perf_counter() - started, body.encode()))
+    if len(rows) == 100:
+        with database:
+            database.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", rows)
+        rows.clear()
+with database:
+    database.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", rows)
+print(failed)
+'''
+
+
+def write_suite(path: Path, count: int) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(1, count + 1):
+            order = f"ORD-{number}"
+            scenario = {
+                "name": f"order {number}",
+                "input": f"Where is order {number}",
+                "expected_tools": ["lookup_order", "track_parcel"],
+                "expected_tool_args": {"lookup_order": {"order_id": order}},
+                "expected_output": order,
+            }
+            file.write(json.dumps(scenario) + "\n")
+
+
+def measure(command: list[str], folder: Path) -> tuple[float, float, float, str]:
+    """(wall seconds, CPU seconds, peak MB, standard output) of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, _, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return wall, cpu, usage.ru_maxrss / 1024, output
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenarios", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--agent", default="bench_agent:answer")
+    options = parser.parse_args()
+    wrong = options.scenarios // 97
+    figures: dict[str, list[tuple[float, float, float]]] = {"floor": [], "seatrial": []}
+    for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_suite(folder / "suite.jsonl", options.scenarios)
+            (folder / "bench_agent.py").write_text(AGENT, encoding="utf-8")
+            (folder / "floor.py").write_text(FLOOR, encoding="utf-8")
+            floor = measure([sys.executable, "floor.py", "suite.jsonl", "floor.db"], folder)
+            ours = measure(
+                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", options.agent], folder
+            )
+            assert int(floor[3]) == wrong, floor[3]
+            failed = json.loads((folder / ".seatrial" / "results.json").read_text())["totals"]["failed_count"]
+            assert failed == wrong, (failed, wrong)
+            figures["floor"].append(floor[:3])
+            figures["seatrial"].append(ours[:3])
+    medians = {name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in figures.items()}
+    for name, (wall, cpu, peak) in medians.items():
+        print(f"{name:10} wall {wall:6.2f} s   cpu {cpu:6.2f} s   peak {peak:6.1f} MB")
+    ratio = [ours / floor for ours, floor in zip(medians["seatrial"], medians["floor"], strict=True)]
+    print(f"ratio      wall {ratio[0]:6.2f}     cpu {ratio[1]:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
