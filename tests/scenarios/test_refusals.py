@@ -1,0 +1,136 @@
+"""What is refused before any agent is called: nothing asserted, nothing possible, nothing selected."""
+
+import pytest
+
+from seatrial.scenarios import FileProblems, load
+from seatrial.scenarios.problems import UNFINISHED
+
+
+def _refusal(tmp_path, text: str) -> str:
+    path = tmp_path / "suite.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(FileProblems) as refused:
+        load(path)
+    return str(refused.value).replace(f"{path}:", "")
+
+
+def _scenario(body: str) -> str:
+    return f"scenarios:\n  - name: a\n    {body}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("input: x\n    user: {goal: y}", "4:5: scenarios[0].user: 'input' and 'user' exclude each other"),
+        ("user: {goal: y}", "2:5: scenarios[0]: nothing is asserted"),
+        ("user: {goal: y}\n    expect: {}", "nothing is asserted"),
+        ("user: {goal: y}\n    scorers: [passfail]", "nothing is asserted"),
+        ("user: {goal: y}\n    expected_tools: []", "nothing is asserted"),
+        ("user: {profile: y}", "scenarios[0].user: 'goal' is missing"),
+        ("input: x\n    expect: {judge: {rubric: ' '}}", "expect.judge.rubric: expected a text"),
+        ("input: x\n    expect: {judge: {rubric: a, votes: 4}}", "expected an odd whole number"),
+        ("input: x\n    expect: {reply_matches_any: ['(']}", "reply_matches_any[0]: '(' is not a regular expression"),
+        ("input: x\n    trajectory: {}", "a 'in_order' trajectory with nothing expected"),
+        ("input: x\n    trajectory: {mode: contains, expected: []}", "a 'contains' trajectory with nothing expected"),
+        ("input: x\n    trajectory: {expected: [{args: {a: 1}}]}", "exactly one of 'name' and 'any_of'"),
+        ("input: x\n    trajectory: {expected: [{name: a, count: 1, max: 2}]}", "'count' is exact"),
+        ("input: x\n    trajectory: {expected: [{name: a, min: 3, max: 2}]}", "min 3 is more than max 2"),
+        ("input: x\n    trajectory: {expected: [{name: a, optional: true, min: 1}]}", "'optional' already says"),
+        ("input: x\n    trajectory: {expected: [{name: a, arg_match: exact}]}", "needs 'args' to compare with"),
+        ("input: x\n    trajectory: {forbidden: [{name: a, count: 2}]}", "a forbidden call may not happen at all"),
+        ("input: x\n    scorers: [passfial]", "scorers[0]: unknown scorer 'passfial'. Did you mean 'passfail'?"),
+        ("input: x\n    scorers: [exact]", "scorers[0]: exact: there is no text to compare with"),
+        ("input: x\n    scorers: [similarity]", "needs 'expected_output'"),
+        ("input: x\n    scorers: [regex]", "scorers[0]: regex: needs 'pattern'"),
+        ("input: x\n    scorers: [{regex: '('}]", "scorers[0].regex: "),
+        ("input: x\n    scorers: [{contains: {}}]", "nothing is asserted"),
+        ("input: x\n    scorers: [judge]", "needs its rubric"),
+        ("input: x\n    scorers: [{judge: {rubric: a, votes: 2}}]", "scorers[0].judge.votes"),
+        ("input: x\n    scorers: [{similarity: 2}]\n    expected_output: a", "expected a number from 0 to 1"),
+        ("input: x\n    thresholds: {helpfulness: 3}", "a threshold for 'helpfulness', which is not among the metrics"),
+        ("input: x\n    metrics: [helpfulness]\n    thresholds: {helpfulness: 6}", "cannot reach 6"),
+        ("input: x\n    metrics: [goal_completion]\n    thresholds: {goal_completion: 3}", "its scale ends at 1"),
+        ("input: x\n    metrics: [helpfullness]", "Did you mean 'helpfulness'?"),
+        ("input: x\n    metrics: [task_completion]", "metrics: 'task_completion' needs a weight"),
+        ("input: x\n    metrics: [{name: helpfulness, weight: 2}]", "not part of the overall score"),
+        ("input: x\n    metrics: default", "expected a list of metrics, got 'default' (a string). Write it as a list"),
+        ("input: x\n    gate: {confidence: 0.9}", "gate: 'pass_rate' is missing"),
+        ("input: x\n    failures: false\n    fail_on_error_severity: high", "exclude each other"),
+        ("turns: [{user: a}, {user: b}]\n    max_turns: 1", "would end the script before its 2 turns are played"),
+        ("turns: [{user: ' '}]", "turns[0].user: expected a text"),
+        ("input: x\n    history: [{role: user}]", "history[0]: a message needs 'content'"),
+        ("input: x\n    expected_tool_args: {f: {a: {$nope: 1}}}", "unknown matcher '$nope'"),
+        ("input: x\n    mocks: {f: {returns: 1, raises: x}}", "only one of them can answer"),
+        ("input:", "expected a string, got null"),
+    ],
+)
+def test_a_scenario_that_cannot_be_meant_is_refused(body, said, tmp_path):
+    assert said in _refusal(tmp_path, _scenario(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "input: x\n    expected_tools: []",
+        "input: x\n    expect: {}",
+        "turns: [{user: x, expect: {tool_calls_ordered: true}}]",
+        "input: x\n    trajectory: {mode: strict, expected: []}",
+        "input: x\n    trajectory: {mode: within}",
+        "input: x\n    trajectory: {expected: [a, {any_of: [b, {name: c, args: {d: 1}}]}]}",
+        "input: x\n    trajectory: {forbidden: [a]}",
+        "input: x\n    scorers: [regex]\n    metadata: {regex_pattern: a+}",
+        "input: x\n    scorers: [{exact: y}]",
+        "input: x\n    metrics: [{name: polite, rubric: Is it polite?, scale: binary, scope: turn}]",
+        "input: x\n    metrics: [default, {name: task_completion, weight: 0.2}]",
+        "user: {goal: y}\n    expected_outcomes: [It is done.]",
+        "user: {goal: y}\n    metrics: [helpfulness]",
+        "user: {goal: y}\n    limits: {turns: 3}",
+        "user: {goal: y}\n    failures: true",
+        "user: {goal: y}\n    expected_output: ok",
+        "user: {goal: y}\n    scorers: [{regex: a}]",
+    ],
+)
+def test_a_scenario_that_asserts_something_loads(body, tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text(_scenario(body), "utf-8")
+    assert load(path)[0].count == 1
+
+
+@pytest.mark.parametrize(
+    ("suite", "said"),
+    [
+        ("{agent: a:b, agents: {c: d:e}}", "suite.agents: 'agent' and 'agents' exclude each other"),
+        ("{config: {default_timeout: 1, timeout_seconds: 2}}", "are the same; give one"),
+        ("{config: {thresholds: {helpfulness: 3}}}", "suite.config.thresholds.helpfulness: a threshold for"),
+        ("{config: {default_scorers: [exact]}}", "scenarios[0].scorers[0]: exact"),
+        ("{groups: [{name: g}]}", "suite.groups[0]: a group needs 'tags' or 'must_pass'"),
+        ("{groups: [{name: g, tags: [reed]}]}", "no scenario carries the tag 'reed'. Did you mean 'read'?"),
+        ("{groups: [{name: g, must_pass: [bb]}]}", "no scenario has that name"),
+    ],
+)
+def test_a_suite_that_cannot_be_meant_is_refused(suite, said, tmp_path):
+    assert said in _refusal(tmp_path, f"suite: {suite}\n{_scenario('input: x')}    tags: [read]\n")
+
+
+def test_all_problems_of_all_files_are_told_at_once(tmp_path):
+    (tmp_path / "a.yaml").write_text(_scenario("inputt: x\n    trials: 0"))
+    (tmp_path / "b.yaml").write_text("scenarios: [")
+    (tmp_path / "c.jsonl").write_text('{"name": "a"}')
+    (tmp_path / "d_trials.py").write_text("import nothing_of_this_name")
+    with pytest.raises(FileProblems) as refused:
+        load([tmp_path, tmp_path / "missing.yaml"])
+    names = [problem.file.rpartition("/")[2] for problem in refused.value.problems]
+    assert sorted(names) == ["a.yaml", "a.yaml", "b.yaml", "c.jsonl", "d_trials.py", "missing.yaml"]
+
+
+def test_a_name_is_unique_in_a_suite_over_all_its_files(tmp_path):
+    for name in ("one.yaml", "two.yaml"):
+        (tmp_path / name).write_text("suite: {name: s}\nscenarios: [{name: a, input: x}]\n")
+    with pytest.raises(FileProblems, match=r"two.yaml:2:20: .*the name 'a' is taken in the suite 's' by .*one.yaml:2"):
+        load(tmp_path)
+
+
+def test_a_key_whose_machinery_is_not_finished_is_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.setitem(UNFINISHED, "scenario.gate", "'gate' comes with the next version")
+    said = _refusal(tmp_path, _scenario("input: x\n    gate: {pass_rate: 0.9}"))
+    assert said == "4:5: scenarios[0].gate: 'gate' comes with the next version"
