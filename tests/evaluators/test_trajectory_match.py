@@ -167,7 +167,7 @@ def test_an_order_issue_names_both_calls() -> None:
     found = matched("in_order", named("check", "book"), made("book", "check"))
 
     assert found.missing_calls == ()
-    assert found.ordering_issues == ('"check" was not called before the rest',)
+    assert found.ordering_issues == ('"check" was not called before "book"',)
 
 
 def test_a_call_that_never_came_is_missing_and_not_out_of_order() -> None:

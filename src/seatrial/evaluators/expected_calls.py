@@ -1,7 +1,7 @@
 """An entry of a trajectory: which calls it accepts, how often, how it reads, and what is refused in it."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from seatrial.errors import UsageError
@@ -121,7 +121,7 @@ def expected_call(where: str, value: Any, *, counted: bool = True) -> ExpectedCa
     if isinstance(value, str):
         call = ExpectedCall(name=value)
     elif isinstance(value, ExpectedCall):
-        call = value
+        call = replace(value, any_of=_alternatives(where, value.any_of))
     elif isinstance(value, Mapping):
         call = _from_mapping(where, value)
     else:
@@ -134,13 +134,17 @@ def _from_mapping(where: str, value: Mapping[str, Any]) -> ExpectedCall:
     for key in value:
         if key not in _KEYS:
             raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(key, _KEYS)}")
-    options = value.get("any_of", ())
-    if not isinstance(options, (list, tuple)) or ("any_of" in value and not options):
+    if value.get("any_of", True) in ([], ()):
+        raise UsageError(f"{where}.any_of: expected a list of alternatives, got an empty one.")
+    return ExpectedCall(**{**value, "any_of": _alternatives(where, value.get("any_of", ()))})
+
+
+def _alternatives(where: str, options: Any) -> tuple[ExpectedCall, ...]:
+    if not isinstance(options, (list, tuple)):
         raise UsageError(f"{where}.any_of: expected a list of alternatives, got {shown(options)}.")
-    any_of = tuple(
+    return tuple(
         expected_call(f"{where}.any_of[{index}]", option, counted=False) for index, option in enumerate(options)
     )
-    return ExpectedCall(**{**value, "any_of": any_of})
 
 
 def _check(where: str, call: ExpectedCall, *, counted: bool) -> None:
@@ -149,7 +153,6 @@ def _check(where: str, call: ExpectedCall, *, counted: bool) -> None:
     if call.any_of and (call.args is not None or call.arg_match is not None):
         raise UsageError(f"{where}: args belong to each alternative of any_of, not beside it.")
     for index, option in enumerate(call.any_of):
-        expected_call(f"{where}.any_of[{index}]", option, counted=False)
         if option.any_of:
             raise UsageError(f"{where}.any_of[{index}]: an alternative cannot have alternatives; list them all here.")
     if call.name is not None and not text(f"{where}.name", call.name).strip():

@@ -82,23 +82,27 @@ def _after_group(entry: Entry, calls: Sequence[ToolCall], must: Sequence[bool], 
     From one start the possible ends are an interval, and both its bounds only grow with the start: the first end is
     where enough calls are accepted, the last is before a call that must be taken and cannot be.
     """
-    accepts = [entry.accepts(call) for call in calls[starts[0] :]]
-    offset = starts[0]
+    accepts: dict[int, bool] = {}
+    """By call, filled as far as the two ends have come: most entries look at few calls."""
     ends: list[int] = []
-    first, enough = offset, 0
-    last, forced = offset, 0
+    first, enough = starts[0], 0
+    last, forced = starts[0], 0
     for place, start in enumerate(starts):
         for left in range(starts[place - 1] if place else start, start):
-            enough -= accepts[left - offset] and left < first
-            forced -= must[left] and accepts[left - offset] and left < last
+            enough -= left < first and accepts[left]
+            forced -= left < last and must[left] and accepts[left]
         first, last = max(first, start), max(last, start)
         while first < len(calls) and enough < entry.low:
-            enough += accepts[first - offset]
+            accepts[first] = entry.accepts(calls[first])
+            enough += accepts[first]
             first += 1
         if enough < entry.low:
             break
-        while last < len(calls) and _may_pass(entry, must[last], accepts[last - offset], forced):
-            forced += must[last] and accepts[last - offset]
+        while last < len(calls):
+            accepts[last] = entry.accepts(calls[last])
+            if not _may_pass(entry, must[last], accepts[last], forced):
+                break
+            forced += must[last] and accepts[last]
             last += 1
         ends.extend(range(max(first, ends[-1] + 1 if ends else first), last + 1))
     return ends
@@ -127,9 +131,10 @@ def align(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[tuple[int
 def _slots(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[tuple[int, bool]]:
     """(entry, whether it is needed) for each call that an entry could take."""
     slots: list[tuple[int, bool]] = []
+    countable = len(entries) * len(calls) <= _MOST_CELLS
     for index, entry in enumerate(entries):
         most = entry.low
-        if entry.high is None or entry.high > entry.low:
+        if countable and (entry.high is None or entry.high > entry.low):
             fitting = sum(entry.accepts(call) for call in calls)
             most = max(entry.low, fitting if entry.high is None else min(fitting, entry.high))
         slots += [(index, True)] * entry.low + [(index, False)] * (most - entry.low)
@@ -140,13 +145,16 @@ def _align_greedily(
     entries: Sequence[Entry], slots: Sequence[tuple[int, bool]], calls: Sequence[ToolCall]
 ) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
-    position = 0
+    position, looks = 0, 0
     for slot, (entry, _) in enumerate(slots):
         for call in range(position, len(calls)):
+            looks += 1
             if entries[entry].accepts(calls[call]):
                 pairs.append((slot, call))
                 position = call + 1
                 break
+        if looks > _MOST_CELLS:
+            break
     return pairs
 
 

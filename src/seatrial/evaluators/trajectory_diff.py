@@ -12,6 +12,7 @@ Row: TypeAlias = tuple[int | None, int | None]
 
 _UNCHANGED_KEPT = 3
 _MOST_LINES = 200
+_MOST_COMPARED = 20
 
 
 def draw(
@@ -23,7 +24,10 @@ def draw(
     surplus: frozenset[int],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The lines of the diff, and the differences in arguments that it shows."""
-    unmatched = [call for entry, call in rows if entry is None and call is not None]
+    unmatched: dict[str, list[ToolCall]] = {}
+    for entry, call in rows:
+        if entry is None and call is not None:
+            unmatched.setdefault(calls[call].name, []).append(calls[call])
     lines: list[str] = []
     notes: list[str] = []
     for entry, call in rows:
@@ -31,7 +35,7 @@ def draw(
             lines.append(_call_line(calls[call], call, taken=entry is not None, forbidden=forbidden, surplus=surplus))
         elif entry is not None:
             lines.append(f"- {entries[entry].call_words}")
-            differences = _closest(entries[entry], calls, unmatched)
+            differences = _closest(entries[entry], unmatched)
             notes += differences
             lines += [f"    {difference}" for difference in differences]
     return _shortened(lines), tuple(dict.fromkeys(notes))
@@ -46,13 +50,15 @@ def _call_line(call: ToolCall, index: int, *, taken: bool, forbidden: frozenset[
     return f"+ {words}" if index in surplus else f"  {words} (not asked for, allowed)"
 
 
-def _closest(entry: Entry, calls: Sequence[ToolCall], unmatched: list[int]) -> list[str]:
+def _closest(entry: Entry, unmatched: dict[str, list[ToolCall]]) -> list[str]:
     """Why the first call of the right name that has no counterpart is not the one that was expected."""
-    for index in unmatched:
-        differences = entry.differences(calls[index])
-        if differences:
-            unmatched.remove(index)
-            return differences
+    for each in entry.alternatives:
+        calls = unmatched.get(each.name, ()) if each.args is not None else ()
+        for place, call in enumerate(calls[:_MOST_COMPARED]):
+            differences = entry.differences(call)
+            if differences:
+                del unmatched[each.name][place]
+                return differences
     return []
 
 

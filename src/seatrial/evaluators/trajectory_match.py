@@ -1,16 +1,17 @@
 """How the calls that were made compare with a trajectory: one function for each mode."""
 
-import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from seatrial.vocabulary.conversation import ToolCall
 from seatrial.vocabulary.findings import TrajectoryMatch
-from seatrial.vocabulary.scenario import ExpectedCall, TrajectorySpec
+from seatrial.vocabulary.scenario import TrajectorySpec
 
 from .assignment import Assignment, Candidates, assign
 from .expected_calls import Alternative, Entry, entry_of
+from .forbidden import arguments_as_json, broken_rules
 from .sequences import align, find_subsequence, follows_in_order, furthest_position
 from .trajectory_diff import Row, draw
 
@@ -51,7 +52,7 @@ def compare_calls(spec: TrajectorySpec, calls: Sequence[ToolCall]) -> Comparison
     """The match, and the differences in arguments."""
     entries = [entry_of(expected) for expected in spec.expected]
     findings = _MODES[spec.mode](entries, calls)
-    forbidden, hits = _forbidden(spec.forbidden, calls)
+    forbidden, hits = broken_rules(spec.forbidden, calls)
     match = TrajectoryMatch(
         mode=spec.mode,
         matched=findings.matched and not forbidden,
@@ -71,8 +72,9 @@ def compare_calls(spec: TrajectorySpec, calls: Sequence[ToolCall]) -> Comparison
 
 
 def _strict(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
-    done, position = furthest_position(entries, calls)
-    if done == len(entries) and position == len(calls):
+    joined = _join_neighbours(entries)
+    done, position = furthest_position(joined, calls)
+    if done == len(joined) and position == len(calls):
         return _Findings()
     by_name = _merge(
         entry._replace(alternatives=tuple(Alternative(each.name, None, False) for each in entry.alternatives))
@@ -88,7 +90,7 @@ def _strict(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
             if (text := _position_issue(index, entry, call))
         ]
     else:
-        ordering = _furthest_issue(entries, calls, done, position)
+        ordering = _furthest_issue(joined, calls, done, position)
     if not (missing or extra or ordering):
         ordering = ["The calls are not in the expected order"]
     rows = align(entries, calls)
@@ -160,7 +162,8 @@ def _in_order(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
 
 def _order_issues(entries: Sequence[Entry], rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     """A text for each entry whose call was made, but not in its place."""
-    absent = list(missing)
+    absent = Counter(missing)
+    kept = [entries[entry].label for entry, call in rows if entry is not None and call is not None]
     issues = []
     before = ""
     for entry, call in rows:
@@ -169,24 +172,25 @@ def _order_issues(entries: Sequence[Entry], rows: Sequence[Row], missing: Sequen
         label = entries[entry].label
         if call is not None:
             before = label
-        elif label in absent:
-            absent.remove(label)
+        elif absent[label]:
+            absent[label] -= 1
         elif before:
             issues.append(f'"{label}" was not called after "{before}"')
-        else:
-            issues.append(f'"{label}" was not called before the rest')
+        elif kept:
+            issues.append(f'"{label}" was not called before "{kept[0]}"')
     return issues
 
 
 def _within(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
     allowed = _merge(entry._replace(low=0, high=entry.high if entry.capped else None) for entry in entries)
-    found = _assign(allowed, calls, required=[True] * len(calls))
+    candidates = Candidates(allowed)
+    found = assign(allowed, [candidates.of(call) for call in calls], required=[True] * len(calls))
     known = {each.name for entry in allowed for each in entry.alternatives}
     extra, ordering = [], []
     for index in found.homeless:
         call = calls[index]
-        if call.name in known and not any(entry.accepts(call) for entry in allowed):
-            ordering.append(f'Tool "{call.name}": args {_json(call.arguments)} did not match any expected args')
+        if call.name in known and not candidates.any_for(call):
+            ordering.append(f'Tool "{call.name}": args {arguments_as_json(call)} did not match any expected args')
         else:
             extra.append(call.name)
     return _Findings(
@@ -201,36 +205,6 @@ def _within(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
 _MODES = {"strict": _strict, "unordered": _unordered, "contains": _contains, "in_order": _in_order, "within": _within}
 
 
-def _forbidden(rules: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> tuple[tuple[str, ...], frozenset[int]]:
-    """One text for each rule that was broken, and all calls that broke one."""
-    texts: list[str] = []
-    hits: set[int] = set()
-    for rule in rules:
-        broken = [index for index, call in enumerate(calls) if _breaks(rule, call)]
-        if broken:
-            hits.update(broken)
-            texts.append(_broken_in_words(rule, calls[broken[0]]))
-    return tuple(texts), frozenset(hits)
-
-
-def _breaks(rule: ExpectedCall, call: ToolCall) -> bool:
-    """Whether the rule forbids the call. One whose arguments are not known is not excused by a rule about arguments."""
-    return any(
-        each.name == call.name and (each.args is None or call.args is None or each.accepts(call))
-        for each in entry_of(rule).alternatives
-    )
-
-
-def _broken_in_words(rule: ExpectedCall, call: ToolCall) -> str:
-    named = next((each for each in rule.any_of if each.name == call.name), rule)
-    about_arguments = named.arg_match != "ignore" and (named.arg_match or named.args is not None)
-    return f"{call.name}({_json(call.arguments)})" if about_arguments else call.name
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=repr)
-
-
 def _must_be_taken(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[bool]:
     """By call, whether it counts against an entry that limits how many calls match it."""
     capped = [entry for entry in entries if entry.capped]
@@ -238,6 +212,20 @@ def _must_be_taken(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[
         return [False] * len(calls)
     candidates = Candidates(capped)
     return [candidates.any_for(call) for call in calls]
+
+
+def _join_neighbours(entries: Sequence[Entry]) -> list[Entry]:
+    """The same sequence with fewer entries: neighbours that ask for the same tool, whatever its arguments, in one."""
+    joined: list[Entry] = []
+    for entry in entries:
+        last = joined[-1] if joined else None
+        alike = last is not None and last.label == entry.label
+        if last is not None and alike and all(each.args is None for each in (*last.alternatives, *entry.alternatives)):
+            high = None if last.high is None or entry.high is None else last.high + entry.high
+            joined[-1] = last._replace(low=last.low + entry.low, high=high)
+        else:
+            joined.append(entry)
+    return joined
 
 
 def _merge(entries: Iterable[Entry]) -> list[Entry]:
