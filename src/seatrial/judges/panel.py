@@ -22,7 +22,7 @@ class Opinion:
     """What the judge answers. The reasons come first, so that the verdict follows from them."""
 
     reasoning: str
-    # Not bool: pydantic would take "no", "false" and 0 for one.
+    # Not bool: pydantic would take texts such as "no" for one.
     passed: Literal[True, False]
 
 
