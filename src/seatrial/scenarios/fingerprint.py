@@ -11,7 +11,7 @@ from seatrial.vocabulary.scenario import Scenario
 
 from .kinds import given
 
-_DECIDING_METADATA = ("regex_pattern", "exact_normalize", "similarity_threshold")
+_DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
 _DECIDING = tuple(field.name for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
 _DEFAULTS = tuple(field.default for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
@@ -31,7 +31,8 @@ def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, 
     }
     deciding["agent"] = agent_key
     if scenario.metadata:
-        deciding |= {f"metadata.{key}": scenario.metadata.get(key) for key in _DECIDING_METADATA}
+        given_keys = scenario.metadata.keys() & _DECIDING_METADATA
+        deciding |= {f"metadata.{key}": scenario.metadata[key] for key in given_keys}
     if scenario.skip is not None:
         deciding["skip"] = True
     if scenario.xfail is not None:

@@ -1,0 +1,100 @@
+"""Scenarios from rows."""
+
+import pytest
+
+from seatrial.errors import UsageError
+from seatrial.scenarios import FileProblems, expand_examples, load
+from seatrial.vocabulary.scenario import Expect, Scenario, Turn, User
+
+
+def test_a_scenario_without_rows_is_itself():
+    scenario = Scenario(name="a", input="x {y}")
+    assert expand_examples(scenario) == [scenario]
+
+
+def test_a_row_fills_every_text_of_its_scenario():
+    scenario = Scenario(
+        name="weather in {city}",
+        turns=(Turn(user="How is {city}?", expect=Expect(reply_contains_any=("{city}", "there"))),),
+        expected_output="{degrees} degrees",
+        expected_tool_args={"weather": {"city": "{city}", "days": "{days}"}},
+        mocks={"weather": {"returns": {"t": "{degrees}"}}},
+        examples=({"city": "Rome", "degrees": 21, "days": 3},),
+    )
+    [row] = expand_examples(scenario)
+    assert row.name == "weather in Rome[1]"
+    assert row.turns[0].user == "How is Rome?"
+    assert row.turns[0].expect == Expect(reply_contains_any=("Rome", "there"))
+    assert row.expected_output == "21 degrees"
+    assert row.expected_tool_args == {"weather": {"city": "Rome", "days": 3}}
+    assert row.mocks == {"weather": {"returns": {"t": 21}}}
+    assert row.examples == ()
+
+
+def test_a_value_stays_text_where_the_file_needs_text():
+    scenario = Scenario(
+        name="a",
+        input="{n}",
+        expected_output="{yes}",
+        history=({"role": "user", "content": "{n}"},),
+        examples=({"n": 5, "yes": True},),
+    )
+    [row] = expand_examples(scenario)
+    assert (row.input, row.expected_output, row.history) == ("5", "true", ({"role": "user", "content": "5"},))
+
+
+@pytest.mark.parametrize(
+    ("row", "label"), [({"name": "warm", "q": 1}, "warm"), ({"id": 7, "q": 1}, "7"), ({"q": 1}, "1")]
+)
+def test_a_row_is_named_by_its_name_its_id_or_its_number(row, label):
+    [made] = expand_examples(Scenario(name="a", input="{q}", examples=(row,)))
+    assert made.name == f"a[{label}]"
+
+
+def test_a_simulated_user_takes_the_rows_too():
+    scenario = Scenario(
+        name="a", user=User(goal="Book {when}.", knowledge=("It is {when}.",)), examples=({"when": "now"},)
+    )
+    [row] = expand_examples(scenario)
+    assert row.user == User(goal="Book now.", knowledge=("It is now.",))
+
+
+def test_braces_that_are_no_column_stay():
+    scenario = Scenario(name="a", input='{q} {"a": 1} {other thing} \\d{4} {}', examples=({"q": "x"},))
+    assert expand_examples(scenario)[0].input == 'x {"a": 1} {other thing} \\d{4} {}'
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "said"),
+    [
+        ("{city} {day}", ({"city": "a", "day": "b"}, {"city": "c"}), "this row has no column 'day'"),
+        ("{citty} {city}", ({"city": "a"},), "unknown column 'citty' Did you mean 'city'?"),
+        ("nothing", ({"city": "a"},), "no text of the scenario uses a column; write {city}"),
+    ],
+)
+def test_a_column_that_is_not_there_is_a_mistake(text, rows, said):
+    with pytest.raises(UsageError) as refused:
+        expand_examples(Scenario(name="a", input=text, examples=rows))
+    assert said in str(refused.value)
+
+
+def test_rows_of_a_file_are_scenarios_of_their_own(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text("scenarios:\n  - name: a\n    input: say {w}\n    examples: [{w: hi}, {w: ho}]\n")
+    [suite] = load(path)
+    assert suite.count == 2
+    assert [(each.name, each.input) for each in suite.scenarios] == [("a[1]", "say hi"), ("a[2]", "say ho")]
+
+
+def test_a_wrong_row_of_a_file_is_placed(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text("scenarios:\n  - name: a\n    input: say {w}\n    examples: [{w: hi}, {v: ho}]\n")
+    with pytest.raises(FileProblems, match=r":4:25: scenarios\[0\].examples\[1\]: this row has no column 'w'"):
+        load(path)
+
+
+def test_rows_with_one_name_are_refused(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text("scenarios: [{name: a, input: '{w}', examples: [{id: 1, w: x}, {id: 1, w: y}]}]\n")
+    with pytest.raises(FileProblems, match=r"the name 'a\[1\]' is taken"):
+        load(path)

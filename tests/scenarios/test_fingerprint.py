@@ -1,0 +1,160 @@
+"""An edit that can change the verdict changes the fingerprint; any other does not."""
+
+import functools
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from seatrial.scenarios import fingerprint, resolve
+from seatrial.vocabulary.scenario import Expect, Scenario, SuiteConfig, TrajectorySpec, Turn
+
+BASE = Scenario(name="a", input="x", expected_tool_args={"f": {"a": 1, "b": [1, 2]}}, metadata={"owner": "me"})
+
+
+def _print(scenario: Scenario, agent: str = "agent", config: SuiteConfig | None = None, **more: Any) -> str:
+    return fingerprint(resolve(scenario, config or SuiteConfig()), agent, **more)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input": "y"},
+        {"expected_output": ""},
+        {"expected_tool_args": {"f": {"a": 1, "b": [2, 1]}}},
+        {"trials": 2},
+        {"threshold": 0.5},
+        {"retries": 1},
+        {"timeout_seconds": 31.0},
+        {"scorers": ("exact",)},
+        {"metadata": {"regex_pattern": "a"}},
+        {"metadata": {"similarity_threshold": 0.5}},
+        {"expect": Expect(reply_excludes=("a",))},
+        {"trajectory": TrajectorySpec(mode="within")},
+        {"mocks": {"f": {"returns": 1}}},
+        {"system": "s"},
+        {"must_pass": True},
+        {"xfail": "why"},
+        {"setup": "pkg.mod:fn"},
+    ],
+    ids=str,
+)
+def test_what_decides_the_verdict_changes_the_fingerprint(changes):
+    assert _print(replace(BASE, **changes)) != _print(BASE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "b"},
+        {"description": "d"},
+        {"tags": ("t",)},
+        {"metadata": {"owner": "you"}},
+        {"metadata": None},
+        {"source": "file:3"},
+        {"expected_tool_args": {"f": {"b": (1, 2), "a": 1}}},
+        {"threshold": 1.0},
+    ],
+    ids=str,
+)
+def test_what_does_not_decide_leaves_the_fingerprint(changes):
+    assert _print(replace(BASE, **changes)) == _print(BASE)
+
+
+def test_what_the_suite_sets_counts_as_if_the_scenario_did():
+    assert _print(BASE, config=SuiteConfig(retries=2)) == _print(replace(BASE, retries=2))
+
+
+def test_the_agent_counts():
+    assert _print(BASE, "one") != _print(BASE, "two")
+
+
+def test_two_scenarios_that_differ_only_in_where_a_text_stands_differ():
+    one = Scenario(name="a", turns=(Turn(user="x", expect=Expect(reply_contains_any=("y",))),))
+    two = Scenario(name="a", turns=(Turn(user="x", expect=Expect(reply_contains_all=("y",))),))
+    assert _print(one) != _print(two)
+
+
+def _mock(body: str) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(f"def mock(args, ctx):\n    {body}\n", namespace)
+    return namespace["mock"]
+
+
+def test_a_function_counts_by_what_it_does():
+    def with_mock(function: Any) -> str:
+        return _print(replace(BASE, mocks={"f": function}))
+
+    assert with_mock(_mock("return 1")) == with_mock(_mock("return 1"))
+    assert with_mock(_mock("return 1")) != with_mock(_mock("return 2"))
+    assert with_mock(functools.partial(_mock("return 1"), 1)) != with_mock(functools.partial(_mock("return 1"), 2))
+
+
+def test_what_a_function_closes_over_counts():
+    def maker(value: int) -> Any:
+        return lambda args, ctx: value
+
+    assert _print(replace(BASE, mocks={"f": maker(1)})) != _print(replace(BASE, mocks={"f": maker(2)}))
+    assert _print(replace(BASE, mocks={"f": maker(1)})) == _print(replace(BASE, mocks={"f": maker(1)}))
+
+
+@dataclass
+class _Check:
+    limit: int
+
+    async def evaluate(self, ctx: Any) -> Any: ...
+
+
+class _Plain:
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    async def evaluate(self, ctx: Any) -> Any: ...
+
+    def method(self, ctx: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("make", [_Check, _Plain, lambda limit: _Plain(limit).method])
+def test_an_evaluator_object_counts_by_its_state_and_never_by_its_address(make):
+    def with_scorer(limit: int) -> str:
+        return _print(replace(BASE, scorers=(make(limit),)))
+
+    assert with_scorer(1) == with_scorer(1)
+    assert with_scorer(1) != with_scorer(2)
+
+
+def test_a_custom_evaluator_that_is_named_counts_by_its_source():
+    named = replace(BASE, scorers=("mine",))
+    one, two = ({"mine": _mock(f"return {number}")} for number in (1, 2))
+    assert _print(named, evaluators=one) != _print(named, evaluators=two)
+    assert _print(BASE, evaluators=one) == _print(BASE, evaluators=two)
+
+
+@pytest.mark.parametrize("value", [{1: "a", "b": 2}, {"s": {3, 1}}, b"bytes", float("nan"), "\ud800", 10**400])
+def test_any_value_has_a_stable_fingerprint(value):
+    scenario = replace(BASE, mocks={"f": {"returns": value}})
+    assert _print(scenario) == _print(scenario)
+
+
+def test_an_object_that_contains_itself_has_a_fingerprint():
+    loop: list[Any] = []
+    loop.append(loop)
+    assert _print(replace(BASE, mocks={"f": {"returns": loop}}))
+
+
+def test_another_process_gives_the_same_fingerprint():
+    code = (
+        "from seatrial.scenarios import fingerprint\n"
+        "from seatrial.vocabulary.scenario import Scenario\n"
+        "print(fingerprint(Scenario(name='a', input='x', mocks={'f': {'returns': {'a', 'b', 'c'}}}), 'agent'))"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        )
+        for seed in ("1", "2")
+    ]
+    assert runs[0].stdout == runs[1].stdout != ""
