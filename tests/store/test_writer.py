@@ -1,0 +1,92 @@
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from seatrial.errors import StoreError
+from seatrial.store import Store, open_store
+from seatrial.vocabulary.conversation import StopReason, Transcript
+from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
+
+NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
+KEY = ScenarioKey("s", "n")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "runs.db") as opened:
+        opened.start_run(Run(id="r1", name="n", started_at=NOON))
+        opened.add_scenarios("r1", [ScenarioEntry(key=KEY, position=0, fingerprint="f", trials=1)])
+        yield opened
+
+
+def a_trial(index: int) -> Trial:
+    transcript = Transcript(turns=(), stop_reason=StopReason.SCRIPT_ENDED)
+    return Trial(key=KEY, index=index, status=Status.FAILED, transcript=transcript, started_at=NOON)
+
+
+def test_a_group_has_at_most_a_hundred_trials_in_the_order_they_came(store: Store) -> None:
+    groups: list[list[int]] = []
+    with store.writer("r1", on_committed=lambda trials: groups.append([trial.index for trial in trials])) as writer:
+        for index in range(350):
+            writer.submit(a_trial(index))
+    assert max(map(len, groups)) <= 100
+    assert [index for group in groups for index in group] == list(range(350))
+
+
+def test_a_single_trial_is_committed_without_being_asked_for(store: Store) -> None:
+    committed = Event()
+    with store.writer("r1", on_committed=lambda trials: committed.set()) as writer:
+        writer.submit(a_trial(0))
+        assert committed.wait(30)
+
+
+def test_submit_waits_while_the_writer_is_full(store: Store) -> None:
+    gate, passed = Event(), Event()
+
+    def hold(trials: list[Trial]) -> None:
+        assert gate.wait(30)
+
+    def submit_many() -> None:
+        for index in range(1_500):
+            writer.submit(a_trial(index))
+        passed.set()
+
+    writer = store.writer("r1", on_committed=hold)
+    submitting = Thread(target=submit_many)
+    submitting.start()
+    while not writer.full:
+        pass
+    assert not passed.is_set()
+    gate.set()
+    writer.wait_for_room()
+    submitting.join()
+    writer.close()
+    assert len(store.finished("r1")) == 1_500
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), SystemExit(0), KeyboardInterrupt()])
+def test_an_error_in_the_callback_is_raised_by_close(store: Store, error: BaseException) -> None:
+    def fail(trials: list[Trial]) -> None:
+        raise error
+
+    writer = store.writer("r1", on_committed=fail)
+    writer.submit(a_trial(0))
+    with pytest.raises(StoreError, match=type(error).__name__):
+        writer.close()
+
+
+def test_a_closed_writer_takes_no_trials(store: Store) -> None:
+    writer = store.writer("r1", on_committed=lambda trials: None)
+    writer.close()
+    with pytest.raises(StoreError, match="after its writer was closed"):
+        writer.submit(a_trial(0))
+
+
+def test_a_writer_with_nothing_to_do_ends(store: Store) -> None:
+    with store.writer("r1", on_committed=lambda trials: None) as writer:
+        writer.flush()
+        writer.wait_for_room()
+    writer.close()
