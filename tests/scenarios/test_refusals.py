@@ -36,7 +36,6 @@ def _scenario(body: str) -> str:
         ("input: x\n    trajectory: {expected: [{name: a, count: 1, max: 2}]}", "'count' is exact"),
         ("input: x\n    trajectory: {expected: [{name: a, min: 3, max: 2}]}", "min 3 is more than max 2"),
         ("input: x\n    trajectory: {expected: [{name: a, optional: true, min: 1}]}", "'optional' already says"),
-        ("input: x\n    trajectory: {expected: [{name: a, arg_match: exact}]}", "needs 'args' to compare with"),
         ("input: x\n    trajectory: {forbidden: [{name: a, count: 2}]}", "a forbidden call may not happen at all"),
         ("input: x\n    scorers: [passfial]", "scorers[0]: unknown scorer 'passfial'. Did you mean 'passfail'?"),
         ("input: x\n    scorers: [exact]", "scorers[0]: exact: there is no text to compare with"),

@@ -74,6 +74,7 @@ def _exit_code(args: Sequence[str] | None) -> int:
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
         # The reader went away, as `head` does; there is nobody left to tell.

@@ -148,7 +148,7 @@ def _write_reports(
 ) -> None:
     """The console and results.json always, the others as asked."""
     print_run(report.record, sys.stdout, verbose=verbose)
-    files = [report for report in reports if report[0] != "console"]
+    files = [asked for asked in reports if asked[0] != "console"]
     if not any(kind == "json" for kind, _ in files):
         files.append(parse_report_option("json"))
     for kind, path in files:

@@ -91,8 +91,6 @@ EXPECT = Record(
 def _check_call(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
     if ("name" in made) == ("any_of" in made):
         complaints.add(where, "exactly one of 'name' and 'any_of' is needed")
-    if "args" not in made and made.get("arg_match", "ignore") != "ignore":
-        complaints.add((*where, "arg_match"), f"arg_match {made['arg_match']!r} needs 'args' to compare with")
     if "any_of" in made and ("args" in made or "arg_match" in made):
         complaints.add(where, "arguments belong to the alternatives under 'any_of'")
     how_often = [key for key in ("count", "min", "max") if key in made]

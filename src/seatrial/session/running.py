@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.clock import now
-from seatrial.errors import UsageError
+from seatrial.errors import SeatrialError, UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
 from seatrial.runner.pace import Pace
 from seatrial.store import Store, TrialWriter, open_store
@@ -71,14 +71,12 @@ def _run_to_the_end(coroutine: Coroutine[Any, Any, Report]) -> Report:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        with asyncio.Runner() as runner:
-            return runner.run(coroutine)
+        return _run_alone(coroutine)
     found: list[Report | BaseException] = []
 
     def work() -> None:
         try:
-            with asyncio.Runner() as runner:
-                found.append(runner.run(coroutine))
+            found.append(_run_alone(coroutine))
         except BaseException as error:
             found.append(error)
 
@@ -89,6 +87,18 @@ def _run_to_the_end(coroutine: Coroutine[Any, Any, Report]) -> Report:
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+def _run_alone(coroutine: Coroutine[Any, Any, Report]) -> Report:
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(coroutine)
+    except SystemExit as left:
+        # Python would end here with the code that was given, and 0 would look like a pass.
+        raise SeatrialError(
+            f"something that takes part in the run called sys.exit({left.code!r}), so there is no verdict; "
+            "look for it in evaluators, setup and teardown"
+        ) from None
 
 
 class _Running:
