@@ -108,6 +108,6 @@ def _form(name: str, fields: Mapping[str, Any], *, closed: bool = False) -> Any:
 
     make: Any = TypedDict
     form = make(name, dict(fields))
-    if closed:
-        form.__pydantic_config__ = {"extra": "forbid"}
+    # Said in both cases: without, a form takes over what holds for the form it stands in.
+    form.__pydantic_config__ = {"extra": "forbid" if closed else "ignore"}
     return form
