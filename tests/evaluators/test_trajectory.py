@@ -124,3 +124,10 @@ def test_a_trajectory_built_empty_in_python_passes() -> None:
 def test_a_wrong_trajectory_is_refused_when_it_is_built(given: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError, match=text):
         Trajectory(**given)
+
+
+def test_alternatives_may_be_plain_names_in_python_too() -> None:
+    trajectory = Trajectory(expected=[ExpectedCall(any_of=("update", "delete"))])  # type: ignore[arg-type]
+
+    assert judged(trajectory, ToolCall("delete", {})).passed
+    assert not judged(trajectory, ToolCall("create", {})).passed

@@ -13,8 +13,9 @@ from seatrial.vocabulary.scenario import ExpectedCall, TrajectoryMode, Trajector
 
 FREE = ("contains", "in_order")
 
-names = st.sampled_from("abc")
-arguments = st.fixed_dictionaries({}, optional={"x": st.sampled_from([1, 2]), "y": st.just(True)})
+# Few names and values, so that calls compete for entries.
+names = st.sampled_from("aaab")
+arguments = st.sampled_from([{}, {"x": 1}, {"x": 2}, {"x": 1, "y": True}])
 calls = st.lists(st.builds(ToolCall, names, arguments), max_size=5)
 times = st.one_of(
     st.just({}),
@@ -137,6 +138,25 @@ def test_a_mismatch_always_says_why(mode: TrajectoryMode, expected: list[Expecte
     assert found.matched != bool(found.missing_calls or found.extra_calls or found.ordering_issues)
     assert found.matched or found.diff
     assert all(line[:2] in ("  ", "- ", "+ ", "! ") for line in found.diff)
+
+
+LOOSE = ExpectedCall(name="a")
+FIRST, SECOND = ToolCall("a", {"x": 1}), ToolCall("a", {"x": 2})
+
+
+def test_a_call_that_needs_a_place_moves_another_to_an_entry_that_can_take_it_too() -> None:
+    picky = ExpectedCall(name="a", args={"x": 1}, optional=True)
+
+    assert matched("unordered", [LOOSE, picky], [FIRST, SECOND]).matched
+
+
+def test_a_call_that_needs_a_place_takes_it_from_one_that_needs_none() -> None:
+    picky = ExpectedCall(name="a", args={"x": 1}, count=1)
+
+    found = matched("contains", [LOOSE, picky], [SECOND, FIRST, FIRST])
+
+    assert found.matched
+    assert found.other_calls == ("a",)
 
 
 def named(*words: str) -> list[ExpectedCall]:
