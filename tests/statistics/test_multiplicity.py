@@ -98,6 +98,10 @@ def test_a_p_value_that_meets_its_limit_exactly_is_flagged() -> None:
     assert flag_scenarios([scenario(3, 0, repeats=3)], q=0.05) == (True,)
 
 
+def test_two_floors_that_meet_the_limit_exactly_are_both_counted() -> None:
+    assert flag_scenarios([scenario(3, 0, repeats=3)] * 2, q=0.05) == (False, False)
+
+
 def test_p_values_without_their_floors_are_refused() -> None:
     with pytest.raises(ValueError, match="2 p-values but 1 smallest"):
         tarone_benjamini_hochberg([0.1, 0.2], [0.1])

@@ -127,6 +127,11 @@ def test_curtailing_changes_no_verdict_and_never_costs_more(total: int, need: in
         assert point.expected_trials <= total
 
 
+def test_a_rule_that_never_decides_costs_every_trial() -> None:
+    point = peeking_error(0.7, threshold=0.9, look_from=11, look_to=10)
+    assert (point.inconclusive, point.expected_trials) == pytest.approx((1.0, 10.0))
+
+
 def test_looking_more_often_decides_wrongly_more_often() -> None:
     wrong = [peeking_error(0.9, threshold=0.9, look_from=start, look_to=50).fails for start in (50, 25, 5)]
     assert wrong == sorted(wrong)

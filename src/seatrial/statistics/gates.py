@@ -86,24 +86,20 @@ def failures_allowed(total: int, *, threshold: float, confidence: float = 0.95) 
 
 # The bounds are compared through the tail chances they invert: the same answer, without searching for the bound.
 def _certifies(failed: int, total: int, threshold: float, alpha: float) -> bool:
-    if total == 0 or threshold <= 0.0:
+    if threshold <= 0.0:
         return total > 0
     return reaches(binomial_at_least(total - failed, total, threshold), alpha)
 
 
 def _refutes(passed: int, total: int, threshold: float, alpha: float) -> bool:
-    return total > 0 and binomial_at_most(passed, total, threshold) < alpha * (1.0 - ROUNDING)
+    return binomial_at_most(passed, total, threshold) < alpha * (1.0 - ROUNDING)
 
 
 def _more_clean_to_pass(failed: int, total: int, threshold: float, alpha: float) -> int | None:
-    if threshold >= 1.0:
-        return None
     return _first(lambda more: _certifies(failed, total + more, threshold, alpha), start=0)
 
 
 def _more_failed_to_fail(passed: int, total: int, threshold: float, alpha: float) -> int | None:
-    if threshold <= 0.0:
-        return None
     return _first(lambda more: _refutes(passed, total + more, threshold, alpha), start=0)
 
 
