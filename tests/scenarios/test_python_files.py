@@ -96,6 +96,13 @@ def test_a_file_that_fails_to_import_says_where_and_why(text, said, tmp_path):
     assert said in _refusal(_write(tmp_path, text))
 
 
+def test_a_file_named_by_a_relative_path_tells_the_line_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path, "x = = 1\n")
+    with pytest.raises(FileProblems, match="^shop_trials.py:2: cannot be imported: SyntaxError"):
+        load("shop_trials.py")
+
+
 def test_a_file_can_import_what_lies_beside_it(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     (tmp_path / "neighbour_of_trials.py").write_text("GREETING = 'hi'\n")

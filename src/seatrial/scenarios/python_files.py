@@ -6,7 +6,6 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
@@ -36,12 +35,14 @@ def import_file(path: Path) -> ModuleType:
 
 
 def _import_problem(path: Path, error: BaseException) -> Problem:
-    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == path.resolve()]
-    lines += [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
-    line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else None
-    return Problem(
-        file=str(path), line=line or (lines[-1] if lines else None), message=f"cannot be imported: {explain(error)}"
-    )
+    from traceback import extract_tb
+
+    own = path.resolve()
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename).resolve() == own]
+    if isinstance(error, SyntaxError) and error.filename is not None and Path(error.filename).resolve() == own:
+        lines.append(error.lineno)
+    line = lines[-1] if lines else None
+    return Problem(file=str(path), line=line, message=f"cannot be imported: {explain(error)}")
 
 
 def explain(error: BaseException) -> str:

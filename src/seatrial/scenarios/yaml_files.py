@@ -103,16 +103,7 @@ class _Builder:
 
     def follow(self, get_event: Callable[[], Any]) -> None:
         """Read all events."""
-        from yaml.events import (
-            AliasEvent,
-            DocumentStartEvent,
-            MappingEndEvent,
-            MappingStartEvent,
-            ScalarEvent,
-            SequenceEndEvent,
-            SequenceStartEvent,
-            StreamEndEvent,
-        )
+        from yaml import events
 
         container: Any = self.root
         key: Any = _NO_KEY
@@ -123,29 +114,27 @@ class _Builder:
             kind = type(event)
             opened: Any = None
             grown = 1
-            if kind is ScalarEvent:
+            if kind is events.ScalarEvent:
                 if type(container) is dict and key is _NO_KEY:
                     key = self._read_key(event, container)
                     continue
                 value = self._read_value(event)
-            elif kind is MappingStartEvent or kind is SequenceStartEvent:
-                value = opened = {} if kind is MappingStartEvent else []
+            elif kind is events.MappingStartEvent or kind is events.SequenceStartEvent:
+                value = opened = {} if kind is events.MappingStartEvent else []
                 self._check_collection(event, key is _NO_KEY and type(container) is dict, len(stack))
                 if len(stack) == 2 and type(container) is list:
                     self.lines.append(event.start_mark.line + 1)
-            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+            elif kind is events.MappingEndEvent or kind is events.SequenceEndEvent:
                 ended, (container, anchor, began) = container, stack.pop()
                 if anchor is not None:
                     self._anchors[anchor] = (ended, size - began + 1)
                 continue
-            elif kind is AliasEvent:
+            elif kind is events.AliasEvent:
                 value, grown = self._read_alias(event, is_key=type(container) is dict and key is _NO_KEY)
-            elif kind is StreamEndEvent:
+            elif kind is events.StreamEndEvent:
                 return
             else:
-                if kind is DocumentStartEvent and self.root:
-                    hint = "Put all scenarios into one document, without ---"
-                    raise UnreadableFile("the file holds several documents", _place(event.start_mark), hint)
+                self._check_document(event, begins=kind is events.DocumentStartEvent)
                 continue
             size += grown
             if type(container) is list:
@@ -156,7 +145,7 @@ class _Builder:
             if opened is not None:
                 stack.append((container, event.anchor, size))
                 container = opened
-            elif kind is ScalarEvent and event.anchor is not None:
+            elif kind is events.ScalarEvent and event.anchor is not None:
                 self._anchors[event.anchor] = (value, 1)
 
     def _read_key(self, event: Any, container: dict[str, Any]) -> str:
@@ -176,6 +165,11 @@ class _Builder:
         if event.tag is not None:
             _check_tag(event)
         return _read_plain(event) if event.implicit[0] else event.value
+
+    def _check_document(self, event: Any, *, begins: bool) -> None:
+        if begins and self.root:
+            hint = "Put all scenarios into one document, without ---"
+            raise UnreadableFile("the file holds several documents", _place(event.start_mark), hint)
 
     def _check_collection(self, event: Any, is_key: bool, depth: int) -> None:
         if is_key:
