@@ -334,6 +334,20 @@ def test_what_missing_votes_leave_open_is_an_error() -> None:
     assert is_judge_error(judge([refused, refused, one], outcomes=OUTCOMES, votes=3))
 
 
+def test_scores_that_differ_are_left_open_by_a_missing_vote() -> None:
+    refused = ServerReply(status=400, body="{}")
+    assert is_judge_error(judge([weighted_answer(2), refused, weighted_answer(4)], metrics=WEIGHTED, votes=3))
+
+
+def test_one_vote_without_failures_does_not_speak_for_the_others() -> None:
+    none: dict[str, Any] = {"failures": [], "summary": "s"}
+    found = {"failures": [failure()], "summary": "s"}
+    refused = ServerReply(status=400, body="{}")
+    assert len(judge([none, found, found], failures=True, votes=3).failures) == 1
+    assert judge([none, found, none], failures=True, votes=3).failures == ()
+    assert is_judge_error(judge([none, refused, refused], failures=True, votes=3))
+
+
 def test_a_warm_cache_gives_the_same_judgement_without_a_request(tmp_path: Path) -> None:
     answers = [json.dumps(weighted_answer(routing, 4)) for routing in (2, 5, 4)]
     with ModelServer(answers) as server:

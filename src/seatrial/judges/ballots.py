@@ -72,7 +72,8 @@ def read_ballot(answer: Answer, *, metrics: Sequence[Metric], turns: int, catego
 
 def is_settled(ballots: Sequence[Ballot], total: int) -> bool:
     """Whether every item has a majority of all votes already."""
-    return bool(ballots) and all(_majority(values, total) is not None for _, values in _votes(ballots))
+    # Counted first: ballots that name no failure hold no item, yet the next one may name some.
+    return len(ballots) > total // 2 and all(_majority(values, total) is not None for _, values in _votes(ballots))
 
 
 def combine(ballots: Sequence[Ballot], total: int) -> Ballot:
@@ -89,7 +90,7 @@ def combine(ballots: Sequence[Ballot], total: int) -> Ballot:
             open_items.append(item)
         elif winner[0] is not None:
             decided[item] = (winner[0], _reason(ballots, item, winner[0]))
-    if open_items or not ballots:
+    if open_items or len(ballots) <= total // 2:
         raise Undecided(open_items)
     seen = {item for item, (value, _) in decided.items() if item.kind == "failure" and value}
     failures = [failure for ballot in ballots for failure in ballot.failures]
@@ -120,7 +121,7 @@ def _votes(ballots: Sequence[Ballot]) -> Iterator[tuple[Item, list[Any]]]:
 def _majority(values: Sequence[Value], total: int) -> tuple[Value] | None:
     """The value that more than half of all votes give, as a tuple because the value itself can be None."""
     value, count = Counter(values).most_common(1)[0]
-    return (value,) if count >= total // 2 + 1 else None
+    return (value,) if count > total // 2 else None
 
 
 def _reason(ballots: Sequence[Ballot], item: Item, value: int | bool) -> str:
