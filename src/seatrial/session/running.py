@@ -92,7 +92,12 @@ def _run_to_the_end(coroutine: Coroutine[Any, Any, Report]) -> Report:
 def _run_alone(coroutine: Coroutine[Any, Any, Report]) -> Report:
     try:
         with asyncio.Runner() as runner:
-            return runner.run(coroutine)
+            try:
+                return runner.run(coroutine)
+            except KeyboardInterrupt:
+                # The second Ctrl-C. What it broke off has nothing to add, least of all a traceback.
+                runner.get_loop().set_exception_handler(lambda loop, context: None)
+                raise
     except SystemExit as left:
         # Python would end here with the code that was given, and 0 would look like a pass.
         raise SeatrialError(
