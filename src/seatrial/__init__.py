@@ -6,6 +6,7 @@ Every name is fetched when it is first asked for, so that `import seatrial` cost
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seatrial.agents import tool as tool
     from seatrial.errors import ToolError as ToolError
     from seatrial.errors import UsageError as UsageError
     from seatrial.evaluators import ContainsEvaluator as ContainsEvaluator
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from seatrial.vocabulary.scenario import User as User
 
 _WHERE = {
+    "seatrial.agents": ("tool",),
     "seatrial.errors": ("ToolError", "UsageError"),
     "seatrial.evaluators": (
         "ContainsEvaluator",

@@ -1,8 +1,10 @@
 """The border to foreign code: timeouts that hold, and every exception caught and named."""
 
+import asyncio
 import inspect
 import traceback
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorKind
@@ -17,11 +19,14 @@ class Boundary:
     """Runs foreign functions, sync or async, for one run; never on the runner's own loop."""
 
     def __init__(self) -> None:
+        self._hall: asyncio.AbstractEventLoop | None = None
         self._threads = AgentThreads()
         self._loop = AgentLoop()
 
     async def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Any:
         """What the function returns. Raises AgentFailure for what it raised, TrialError(limit) when it was too slow."""
+        self._serve(asyncio.get_running_loop())
+        started = perf_counter()
         try:
             outcome = await (
                 self._loop.call(function, timeout=timeout)
@@ -29,10 +34,19 @@ class Boundary:
                 else self._threads.call(function, timeout=timeout)
             )
             if outcome.raised is None and inspect.isawaitable(outcome.value):
-                outcome = await self._loop.call(_awaiting(outcome.value), timeout=timeout)
+                left = timeout - (perf_counter() - started)
+                outcome = await self._loop.call(_awaiting(outcome.value), timeout=left)
         except TimeoutError:
             raise overran(timeout) from None
         return _value(outcome)
+
+    def _serve(self, hall: asyncio.AbstractEventLoop) -> None:
+        """Threads and loops give their answers to one hall; an agent that is run again has another."""
+        if self._hall is not hall:
+            self.close()
+            self._hall = hall
+            self._threads = AgentThreads()
+            self._loop = AgentLoop()
 
     @property
     def abandoned(self) -> int:
@@ -40,6 +54,7 @@ class Boundary:
         return self._threads.abandoned + self._loop.abandoned
 
     def close(self) -> None:
+        self._hall = None
         self._threads.close()
         self._loop.close()
 
@@ -65,22 +80,24 @@ def _value(outcome: Outcome) -> Any:
         return outcome.value
     if isinstance(raised, TrialError):
         raise raised
-    text = str(raised)
+    raise AgentFailure(_describe(raised), traceback=_foreign_traceback(raised)) from None
+
+
+def _describe(raised: BaseException) -> str:
     if isinstance(raised, SystemExit):
-        message = f"the agent called sys.exit({'' if raised.code is None else raised.code!r})"
-    else:
-        message = f"{type(raised).__name__}: {text}" if text else type(raised).__name__
-    raise AgentFailure(message, traceback=_foreign_traceback(raised)) from None
+        return f"the agent called sys.exit({'' if raised.code is None else repr(raised.code)})"
+    name = type(raised).__name__
+    try:
+        text = str(raised)
+    except Exception as broken:
+        # Its text is foreign code as well.
+        text = f"(its text cannot be shown: {type(broken).__name__})"
+    return f"{name}: {text}" if text else name
 
 
 def _foreign_traceback(raised: BaseException) -> str:
     """The traceback from the user's first line on; our own frames would only be in the way."""
-    frames = traceback.extract_tb(raised.__traceback__)
-    while frames and "/seatrial/agents/" in frames[0].filename.replace("\\", "/"):
-        frames.pop(0)
-    return "".join(
-        [
-            *traceback.format_list(frames),
-            *traceback.format_exception_only(raised),
-        ]
-    ).rstrip()
+    shown = traceback.TracebackException.from_exception(raised)
+    while shown.stack and "/seatrial/agents/" in shown.stack[0].filename.replace("\\", "/"):
+        shown.stack.pop(0)
+    return "".join(shown.format()).rstrip()

@@ -2,45 +2,26 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from time import perf_counter
 from typing import Any, Literal
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import Message
-from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.conversation import ErrorKind, Message
+from seatrial.vocabulary.copies import copied
+from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import AgentReply, TrialStart
 
-from .boundary import Boundary
+from .boundary import Boundary, overran
 from .context import AgentContext, on_trial
+from .doors import Door, find_door, is_factory, require_no_arguments
 from .replies import read_reply
-
-_MEANING = {
-    "input": "input",
-    "prompt": "input",
-    "text": "input",
-    "question": "input",
-    "query": "input",
-    "message": "input",
-    "user_input": "input",
-    "messages": "messages",
-    "history": "messages",
-    "conversation": "messages",
-    "ctx": "ctx",
-}
-"""Parameter names and what they are given; the last word of a user's habit decides nothing else."""
 
 Scope = Literal["trial", "run"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Door:
-    """How one callable is entered: which of its parameters gets what."""
-
-    function: Callable[..., Any]
-    parameters: tuple[tuple[str, str], ...]
-    is_async: bool
-    streams: bool
+CLOSE_SECONDS = 10.0
+"""How long an agent may take to close."""
 
 
 class CallableAgent:
@@ -51,46 +32,93 @@ class CallableAgent:
     def __init__(self, target: Any, *, name: str = "agent", scope: Scope = "trial") -> None:
         self.name = name
         self._boundary = Boundary()
-        self._make = target if _is_factory(target) else None
+        self._make = target if is_factory(target) else None
         if inspect.isclass(target):
-            _require_no_arguments(target, name)
-        self._shared_instance = scope == "run" or self._make is None
-        self._instance = None if self._make is not None else target
-        door = None if self._make is not None and not inspect.isclass(target) else find_door(target, name)
-        self._door = door
-        self.keeps_conversation = door is None or _remembers(door, fresh=not self._shared_instance)
+            require_no_arguments(target, name)
+        known = self._make is None or inspect.isclass(target)
+        door = find_door(target, name) if known else None
+        self._on_loop = door is not None and door.is_async
+        self._given = None if self._make is not None or door is None else (target, door)
+        self._shared: tuple[Any, Door] | None = None
+        self._sharing = asyncio.Lock()
+        self._keeps_apart = self._make is not None and scope == "trial"
+        self.keeps_conversation = door is None or self._remembers(door)
 
     def open(self, start: TrialStart) -> "CallableSession":
         return CallableSession(self, start)
 
-    async def instance(self, *, timeout: float) -> Any:
-        """The object to talk to: the shared one, or a fresh one."""
-        if self._instance is not None:
-            return self._instance
-        assert self._make is not None
-        is_async = inspect.iscoroutinefunction(self._make)
-        made = await self._boundary.call(self._make, is_async=is_async, timeout=timeout)
+    async def enter(self, *, timeout: float) -> tuple[Any, Door]:
+        """Whom to talk to, and how: the object that was given, the one that all share, or a fresh one."""
+        if self._given is not None:
+            return self._given
+        if self._keeps_apart:
+            return await self._made(timeout=timeout)
+        async with self._sharing:
+            if self._shared is None:
+                self._shared = await self._made(timeout=timeout)
+            return self._shared
+
+    async def _made(self, *, timeout: float) -> tuple[Any, Door]:
+        make = self._make
+        assert make is not None
+
+        async def make_on_loop() -> Any:
+            return make()
+
+        is_async = self._on_loop or inspect.iscoroutinefunction(make)
+        made = await self.call(make_on_loop if self._on_loop else make, is_async=is_async, timeout=timeout)
         if made is None or isinstance(made, str | int | float | list | dict | tuple):
             raise AgentFailure(
                 f"{self.name}: a function without parameters is taken as a factory, but it returned "
                 f"{type(made).__name__}; give the agent a parameter (input, messages or ctx)",
                 final=True,
             )
-        if self._shared_instance:
-            self._instance = made
-        return made
+        try:
+            return made, find_door(made, self.name)
+        except UsageError as problem:
+            raise TrialError(ErrorKind.CONFIG, str(problem)) from None
+
+    def require_memory(self, door: Door, *, turn: int) -> None:
+        """What a factory makes is not known before: refuse a second turn to one that cannot know the first."""
+        if turn > 0 and not self._remembers(door):
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the agent {self.name!r} takes only the latest message (input), and all trials share it, "
+                "so it cannot know what was said before",
+                hint="let it take messages, or use scope: trial",
+            )
+
+    def _remembers(self, door: Door) -> bool:
+        """Whether a second turn can know the first: given the conversation, or kept by an object made for the trial."""
+        return self._keeps_apart or any(meaning in ("messages", "ctx") for _, meaning in door.parameters)
 
     async def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Any:
         return await self._boundary.call(function, is_async=is_async, timeout=timeout)
 
-    async def close(self) -> None:
-        if self._make is not None and self._instance is not None:
-            await close_instance(self, self._instance)
-        self._boundary.close()
+    async def leave(self, instance: Any) -> None:
+        """Close what was made for one trial."""
+        if self._keeps_apart:
+            await self._close(instance)
 
-    @property
-    def closes_after_trial(self) -> bool:
-        return not self._shared_instance
+    async def _close(self, instance: Any) -> None:
+        """Call the object's own `aclose` or `close`, where it has one."""
+        for name in ("aclose", "close"):
+            method = getattr(instance, name, None)
+            if callable(method):
+                await self.call(method, is_async=inspect.iscoroutinefunction(method), timeout=CLOSE_SECONDS)
+                return
+
+    async def close(self) -> None:
+        shared, self._shared = self._shared, None
+        self._sharing = asyncio.Lock()
+        try:
+            if shared is not None:
+                await self._close(shared[0])
+        except TrialError as failure:
+            # The verdicts stand already, and no trial is left to carry this.
+            warnings.warn(f"closing the agent {self.name!r} failed: {failure}", RuntimeWarning, stacklevel=2)
+        finally:
+            self._boundary.close()
 
 
 class CallableSession:
@@ -99,47 +127,44 @@ class CallableSession:
     def __init__(self, agent: CallableAgent, start: TrialStart) -> None:
         self._agent = agent
         self._start = start
-        self._target: Any = None
-        self._door = agent._door
+        self._entered: tuple[Any, Door] | None = None
         self._ctx: AgentContext | None = None
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        if self._target is None:
-            self._target = await self._agent.instance(timeout=timeout)
-            if self._door is None or self._agent.closes_after_trial:
-                self._door = find_door(self._target, self._agent.name)
-        door = self._door
-        assert door is not None
-        ctx = self._context(door)
-        ctx.messages = [dict(message) for message in messages]
+        if self._entered is None:
+            started = perf_counter()
+            self._entered = await self._agent.enter(timeout=timeout)
+            timeout -= perf_counter() - started
+        door = self._entered[1]
+        self._agent.require_memory(door, turn=self._start.turn())
+        if self._ctx is None:
+            self._ctx = AgentContext(self._start, hall=asyncio.get_running_loop())
+        ctx = self._ctx
+        ctx.messages = [copied(message) for message in messages]
         ctx.input = _latest_user_text(messages)
-        value = await self._agent.call(_entering(door, ctx), is_async=door.is_async, timeout=timeout)
+        try:
+            reply: AgentReply = await self._agent.call(
+                _entering(door, ctx, messages), is_async=door.is_async, timeout=timeout
+            )
+        except TrialError:
+            if ctx.fatal is not None:
+                raise ctx.fatal from None
+            raise
+        if not await ctx.settle(timeout=timeout):
+            raise overran(timeout)
         if ctx.fatal is not None:
             raise ctx.fatal
-        return read_reply(value)
-
-    def _context(self, door: _Door) -> AgentContext:
-        if self._ctx is None:
-            self._ctx = AgentContext(self._start, hall=asyncio.get_running_loop(), is_async=door.is_async)
-        return self._ctx
+        return reply
 
     async def close(self) -> None:
         if self._ctx is not None:
             self._ctx.closed = True
-        if self._target is not None and self._agent.closes_after_trial:
-            await close_instance(self._agent, self._target)
+        if self._entered is not None:
+            await self._agent.leave(self._entered[0])
 
 
-async def close_instance(agent: CallableAgent, instance: Any) -> None:
-    """Call the object's own `aclose` or `close`, where it has one."""
-    for name in ("aclose", "close"):
-        method = getattr(instance, name, None)
-        if callable(method):
-            await agent.call(method, is_async=inspect.iscoroutinefunction(method), timeout=10.0)
-            return
-
-
-def _entering(door: _Door, ctx: AgentContext) -> Callable[[], Any]:
+def _entering(door: Door, ctx: AgentContext, said: Sequence[Message]) -> Callable[[], Any]:
+    """The call as it is made on the agent's side. What it returns is read there, too: that is foreign code as well."""
     values = {"input": ctx.input, "messages": ctx.messages, "ctx": ctx}
     arguments = {name: values[meaning] for name, meaning in door.parameters}
     function = door.function
@@ -147,102 +172,42 @@ def _entering(door: _Door, ctx: AgentContext) -> Callable[[], Any]:
     def enter() -> Any:
         on_trial.set(ctx)
         value = function(**arguments)
-        return _joined(value) if inspect.isgenerator(value) else value
+        if inspect.isasyncgen(value):
+            value = _collect(value)
+        if inspect.isawaitable(value):
+            return read_later(value)
+        return read_reply(_joined(list(value)) if inspect.isgenerator(value) else _only_new(value, said))
 
-    async def enter_async() -> Any:
+    async def read_later(awaitable: Awaitable[Any]) -> AgentReply:
         on_trial.set(ctx)
-        if door.streams:
-            return "".join([part async for part in function(**arguments)])
-        return await function(**arguments)
+        return read_reply(_only_new(await awaitable, said))
+
+    async def enter_async() -> AgentReply:
+        value = function(**arguments)
+        return await read_later(_collect(value) if door.streams else value)
 
     return enter_async if door.is_async else enter
 
 
-def _joined(parts: Any) -> str:
-    return "".join(parts)
+def _only_new(value: Any, said: Sequence[Message]) -> Any:
+    """Without the conversation so far, where the agent returns the whole of it with its own messages appended."""
+    if isinstance(value, list) and value[: len(said)] == list(said):
+        return value[len(said) :]
+    return value
 
 
-def _is_factory(target: Any) -> bool:
-    """A class, or a function without required parameters and without any that we would fill."""
-    if inspect.isclass(target):
-        return True
-    if hasattr(target, "run") or not callable(target):
-        return False
-    try:
-        parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return all(p.default is not p.empty and p.name not in _MEANING for p in parameters)
+async def _collect(pieces: AsyncIterable[Any]) -> str:
+    return _joined([piece async for piece in pieces])
 
 
-def _require_no_arguments(target: type, name: str) -> None:
-    """A class is made anew per trial, so it must be makeable without arguments."""
-    try:
-        inspect.signature(target).bind()
-    except ValueError:
-        return
-    except TypeError as problem:
-        raise UsageError(
-            f"agent {name!r}: the class {target.__qualname__} cannot be made without arguments ({problem}); "
-            "give a factory without parameters that makes it"
-        ) from None
-
-
-def find_door(target: Any, name: str) -> _Door:
-    """How to call the agent. Raises UsageError when it cannot be called as one."""
-    of_class = inspect.isclass(target)
-    function = getattr(target, "run", None)
-    if not callable(function):
-        function = getattr(target, "__call__", None) if of_class else target  # noqa: B004
-    if not callable(function) or (of_class and not _defines_call(target)):
-        raise UsageError(
-            f"agent {name!r}: {_called(target)} is neither callable nor has a run() method; "
-            "give a function, an object or class with run(input), or a factory without parameters"
-        )
-    behind = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    streams = inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(behind)
-    return _Door(
-        function=function,
-        parameters=_read_parameters(function, name, skip_self=of_class),
-        is_async=streams or inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(behind),
-        streams=streams,
-    )
-
-
-def _defines_call(target: type) -> bool:
-    return callable(getattr(target, "run", None)) or "__call__" in {k for c in target.__mro__[:-1] for k in vars(c)}
-
-
-def _read_parameters(function: Callable[..., Any], name: str, *, skip_self: bool) -> tuple[tuple[str, str], ...]:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return (("input", "input"),)
-    found: list[tuple[str, str]] = []
-    for parameter in parameters[1:] if skip_self else parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        meaning = _MEANING.get(parameter.name)
-        if meaning is None and parameter.default is parameter.empty:
-            if parameter.name == "context":
-                raise _unknown_parameter(name, parameter.name, "give it a default of None, or name it ctx")
-            raise _unknown_parameter(name, parameter.name, "name it input (latest user text), messages or ctx")
-        if meaning is not None:
-            if parameter.kind is parameter.POSITIONAL_ONLY:
-                raise _unknown_parameter(name, parameter.name, "parameters are given by name; remove the `/`")
-            found.append((parameter.name, meaning))
-    if not found:
-        raise UsageError(f"agent {name!r}: takes none of input, messages, ctx; give it one of them as a parameter")
-    return tuple(found)
-
-
-def _unknown_parameter(name: str, parameter: str, remedy: str) -> UsageError:
-    return UsageError(f"agent {name!r}: cannot fill its parameter {parameter!r}; {remedy}")
-
-
-def _remembers(door: _Door, *, fresh: bool) -> bool:
-    """Whether a second turn can know the first: given the conversation, or kept by an object made for the trial."""
-    return fresh or any(meaning in ("messages", "ctx") for _, meaning in door.parameters)
+def _joined(pieces: list[Any]) -> str:
+    for piece in pieces:
+        if not isinstance(piece, str):
+            raise AgentFailure(
+                f"the agent yielded {piece!r:.80} ({type(piece).__name__}); yield the pieces of its reply, each a str",
+                final=True,
+            )
+    return "".join(pieces)
 
 
 def _latest_user_text(messages: Sequence[Message]) -> str:
@@ -251,7 +216,3 @@ def _latest_user_text(messages: Sequence[Message]) -> str:
             content = message.get("content")
             return content if isinstance(content, str) else ""
     return ""
-
-
-def _called(target: Any) -> str:
-    return getattr(target, "__qualname__", None) or type(target).__name__

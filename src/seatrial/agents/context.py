@@ -5,10 +5,11 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from seatrial.errors import ToolError
 from seatrial.vocabulary.conversation import ErrorKind, Message, ToolCall
+from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.roles import ToolAnswer, TrialStart
 
@@ -19,12 +20,12 @@ on_trial: ContextVar["AgentContext | None"] = ContextVar("on_trial", default=Non
 
 
 class AgentContext:
-    """One trial as the agent sees it. `call_tool` is awaited by async agents and plainly called by sync ones."""
+    """One trial as the agent sees it. `call_tool` is awaited in async code and plainly called in sync code."""
 
-    def __init__(self, start: TrialStart, *, hall: asyncio.AbstractEventLoop, is_async: bool) -> None:
+    def __init__(self, start: TrialStart, *, hall: asyncio.AbstractEventLoop) -> None:
         self._start = start
         self._hall = hall
-        self._is_async = is_async
+        self._in_flight: set[asyncio.Task[Any]] = set()
         self.messages: Sequence[Message] = ()
         self.input = ""
         self.fatal: TrialError | None = None
@@ -58,46 +59,70 @@ class AgentContext:
         return self._start.tools.knows(name)
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Any:
-        """The mocked tool's result. Raises ToolError where the mock says so."""
+        """The mocked tool's result, to be awaited where a loop runs. Raises ToolError where the mock says so."""
         given = {**(arguments or {}), **more}
-        if self._is_async:
-            return self._call_async(name, given)
-        future = asyncio.run_coroutine_threadsafe(self._answer(name, given), self._hall)
-        return _result(future.result())
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self.ask_blocking(name, given)
+        return self.ask(name, given)
 
-    async def _call_async(self, name: str, arguments: dict[str, Any]) -> Any:
+    def ask_blocking(self, name: str, arguments: dict[str, Any]) -> Any:
+        """From any thread but the runner's: a sync tool blocks the thread that called it, as it would in earnest."""
+        self.require_open(name)
+        return _result(asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._hall).result())
+
+    async def ask(self, name: str, arguments: dict[str, Any]) -> Any:
+        self.require_open(name)
         future = asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._hall)
         return _result(await asyncio.wrap_future(future))
 
-    async def _answer(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+    def require_open(self, name: str) -> None:
         if self.closed:
             raise TrialError(ErrorKind.AGENT, f"tool {name!r} was called after the trial had ended")
+
+    async def _answer(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+        self.require_open(name)
+        # A mock may call the very tool that it stands in for; it means the real one.
+        on_trial.set(None)
+        task = asyncio.current_task()
+        assert task is not None
+        self._in_flight.add(task)
         started = self._start.elapsed_ms()
         try:
             answer = await self._start.tools.call(name, arguments, turn=self._start.turn())
         except TrialError as error:
-            self.fatal = error
-            self._record(name, arguments, ToolAnswer(error=str(error)), started)
+            self.fatal = self.fatal or error
+            self.record(name, arguments, ToolAnswer(error=str(error)), started)
             raise
-        self._record(name, arguments, answer, started)
+        except asyncio.CancelledError:
+            self.record(name, arguments, ToolAnswer(error="cancelled by the agent"), started)
+            raise
+        finally:
+            self._in_flight.discard(task)
+        self.record(name, arguments, answer, started)
         return answer
 
-    def _record(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer, started: float) -> None:
+    async def settle(self, *, timeout: float) -> bool:
+        """Wait for calls that the agent did not wait for: they were made. False when some are still unanswered."""
+        if not self._in_flight:
+            return True
+        _, pending = await asyncio.wait(list(self._in_flight), timeout=timeout)
+        return not pending
+
+    def record(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer, started: float) -> None:
+        """Keep a call, as it was at this moment: the agent may go on to change what it gave and got."""
         self._start.record(
             ToolCall(
                 name,
-                arguments,
-                answer.result,
+                copied(arguments),
+                copied(answer.result),
                 answer.error,
                 None,
                 started,
                 self._start.elapsed_ms() - started,
             )
         )
-
-    def record(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer, started: float) -> None:
-        """Keep a call that was answered by the real tool."""
-        self._record(name, arguments, answer, started)
 
     def elapsed_ms(self) -> float:
         return self._start.elapsed_ms()
@@ -111,7 +136,10 @@ def _result(answer: ToolAnswer) -> Any:
 
 def tool(function: _Function) -> _Function:
     """A tool function of your own that can be mocked: inside a trial its calls are recorded and answered from the
-    scenario's mocks where there is one; everywhere else it is the function it was."""
+    scenario's mocks where there is one; everywhere else it is the function it was.
+
+    A thread that the agent starts by itself does not know that it is on trial, unless it is run in a copy of the
+    agent's context, as `asyncio.to_thread` does."""
     signature = inspect.signature(function)
     name = function.__name__
 
@@ -122,43 +150,48 @@ def tool(function: _Function) -> _Function:
             ctx = on_trial.get()
             if ctx is None:
                 return await function(*args, **kwargs)
-            arguments = _arguments(signature, args, kwargs)
-            if ctx.knows_tool(name):
-                return await ctx._call_async(name, arguments)
-            started = ctx.elapsed_ms()
-            try:
-                result = await function(*args, **kwargs)
-            except Exception as error:
-                ctx.record(name, arguments, ToolAnswer(error=f"{type(error).__name__}: {error}"), started)
-                raise
-            ctx.record(name, arguments, ToolAnswer(result=result), started)
-            return result
+            with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
+                if call.is_mocked:
+                    return await ctx.ask(name, call.arguments)
+                call.result = await function(*args, **kwargs)
+                return call.result
 
         return call_async  # type: ignore[return-value]
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_plainly(*args: Any, **kwargs: Any) -> Any:
         ctx = on_trial.get()
         if ctx is None:
             return function(*args, **kwargs)
-        arguments = _arguments(signature, args, kwargs)
-        if ctx.knows_tool(name):
-            return _call_blocking(ctx, name, arguments)
-        started = ctx.elapsed_ms()
-        try:
-            result = function(*args, **kwargs)
-        except Exception as error:
-            ctx.record(name, arguments, ToolAnswer(error=f"{type(error).__name__}: {error}"), started)
-            raise
-        ctx.record(name, arguments, ToolAnswer(result=result), started)
-        return result
+        with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
+            if call.is_mocked:
+                return ctx.ask_blocking(name, call.arguments)
+            call.result = function(*args, **kwargs)
+            return call.result
 
-    return call  # type: ignore[return-value]
+    return call_plainly  # type: ignore[return-value]
 
 
-def _call_blocking(ctx: AgentContext, name: str, arguments: dict[str, Any]) -> Any:
-    """From any thread but the runner's: a sync tool blocks the thread that called it, as it would in earnest."""
-    return _result(asyncio.run_coroutine_threadsafe(ctx._answer(name, arguments), ctx._hall).result())
+class _Recorded:
+    """Keeps a call of a real tool, however it ends; a mocked one is kept where it is answered."""
+
+    def __init__(self, ctx: AgentContext, name: str, arguments: dict[str, Any]) -> None:
+        ctx.require_open(name)
+        self._ctx = ctx
+        self._name = name
+        self._started = ctx.elapsed_ms()
+        self.arguments = arguments
+        self.is_mocked = ctx.knows_tool(name)
+        self.result: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, _: object) -> None:
+        if self.is_mocked:
+            return
+        error = None if kind is None else f"{kind.__name__}: {raised}"
+        self._ctx.record(self._name, self.arguments, ToolAnswer(result=self.result, error=error), self._started)
 
 
 def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from operator import index
 from typing import Any
 
 from seatrial.vocabulary.conversation import AgentResult, Message, ToolCall, Usage
+from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
@@ -30,7 +34,9 @@ def read_reply(value: Any) -> AgentReply:
         return _from_messages(value)
     dump = getattr(value, "model_dump", None)
     if callable(dump):
-        return read_reply(dump())
+        dumped = dump()
+        if isinstance(dumped, Mapping | list):
+            return read_reply(dumped)
     raise AgentFailure(f"the agent returned {_brief(value)}; {_FORMS}", final=True)
 
 
@@ -39,7 +45,7 @@ def _from_result(result: AgentResult) -> AgentReply:
         reply=_text(result.output, "AgentResult.output"),
         tool_calls=None if result.tool_calls is None else read_calls(result.tool_calls),
         usage=_read_usage(result.usage),
-        cost_usd=result.cost_usd,
+        cost_usd=_read_cost(result.cost_usd),
     )
 
 
@@ -75,7 +81,8 @@ def _first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _from_message(message: Mapping[str, Any], *, usage: Usage | None = None) -> AgentReply:
-    requested = read_calls(message.get("tool_calls") or ())
+    calls = read_calls(message.get("tool_calls") or ())
+    requested = tuple(call if call.id else replace(call, id=f"call_{place}") for place, call in enumerate(calls, 1))
     return AgentReply(
         reply=read_content(message.get("content")),
         tool_calls=(),
@@ -118,25 +125,29 @@ def read_calls(calls: Any) -> tuple[ToolCall, ...]:
     """Tool calls from names, ToolCalls, mappings with a name, or chat-completions calls."""
     if isinstance(calls, str) or not isinstance(calls, Iterable):
         raise AgentFailure(f"tool calls must be a list of names or ToolCalls, got {_brief(calls)}", final=True)
-    return tuple(_read_call(call, index) for index, call in enumerate(calls))
+    return tuple(_read_call(call, place) for place, call in enumerate(calls, start=1))
 
 
-def _read_call(call: Any, index: int) -> ToolCall:
-    if isinstance(call, ToolCall):
-        return call
+def _read_call(call: Any, place: int) -> ToolCall:
+    if isinstance(call, ToolCall) and isinstance(call.name, str):
+        return replace(call, arguments=copied(call.arguments), result=copied(call.result))
     if isinstance(call, str):
         return ToolCall(call)
     if isinstance(call, Mapping):
         function = call.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             return ToolCall(
-                function["name"], parse_arguments(function.get("arguments")), id=call.get("id") or f"call_{index + 1}"
+                function["name"], parse_arguments(function.get("arguments")), id=call.get("id") or f"call_{place}"
             )
         if isinstance(call.get("name"), str):
             arguments = call.get("arguments", call.get("args"))
             error = call.get("error")
             return ToolCall(
-                call["name"], arguments, call.get("result"), None if error is None else str(error), call.get("id")
+                call["name"],
+                copied(arguments),
+                copied(call.get("result")),
+                None if error is None else str(error),
+                call.get("id"),
             )
     raise AgentFailure(f"a tool call must be a name, a ToolCall or a dict with a name, got {_brief(call)}", final=True)
 
@@ -182,14 +193,33 @@ def _text(value: Any, where: str) -> str | None:
 
 
 def _read_usage(usage: Any) -> Usage | None:
-    if usage is None or isinstance(usage, Usage):
-        return usage
-    if isinstance(usage, Mapping):
-        return Usage(
-            input_tokens=usage.get("input_tokens", usage.get("prompt_tokens")),
-            output_tokens=usage.get("output_tokens", usage.get("completion_tokens")),
-        )
-    raise AgentFailure(f"usage must be a Usage or a dict, got {_brief(usage)}", final=True)
+    if usage is None:
+        return None
+    if isinstance(usage, Usage):
+        taken, given = usage.input_tokens, usage.output_tokens
+    elif isinstance(usage, Mapping):
+        taken = usage.get("input_tokens", usage.get("prompt_tokens"))
+        given = usage.get("output_tokens", usage.get("completion_tokens"))
+    else:
+        raise AgentFailure(f"usage must be a Usage or a dict, got {_brief(usage)}", final=True)
+    return Usage(input_tokens=_read_tokens(taken), output_tokens=_read_tokens(given))
+
+
+def _read_tokens(tokens: Any) -> int | None:
+    if tokens is None:
+        return None
+    if isinstance(tokens, bool) or not hasattr(tokens, "__index__") or tokens < 0:
+        raise AgentFailure(f"tokens in usage must be a whole number, got {_brief(tokens)}", final=True)
+    return index(tokens)
+
+
+def _read_cost(cost_usd: Any) -> float | None:
+    if cost_usd is None:
+        return None
+    known = float(cost_usd) if hasattr(cost_usd, "__float__") and not isinstance(cost_usd, bool) else inf
+    if not 0 <= known < inf:
+        raise AgentFailure(f"cost_usd must be a number of US dollars, got {_brief(cost_usd)}", final=True)
+    return known
 
 
 def _brief(value: Any) -> str:

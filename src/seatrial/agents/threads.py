@@ -8,12 +8,13 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
 from .outcome import Outcome, attempt
 
-_Job = tuple["asyncio.Future[Outcome]", Callable[[], Any]]
+_Job = tuple["asyncio.Future[Outcome]", Callable[[], Any], Context]
 
 
 class AgentThreads:
@@ -22,7 +23,6 @@ class AgentThreads:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._done: deque[tuple[asyncio.Future[Outcome], Outcome]] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._wake_pending = False
         self._threads = 0
         self._busy = 0
@@ -30,12 +30,12 @@ class AgentThreads:
 
     async def call(self, function: Callable[[], Any], *, timeout: float) -> Outcome:
         """What the function returned or raised. Raises TimeoutError when it takes too long; it then goes on unheard."""
-        loop = self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
         self._busy += 1
         if self._busy > self._threads:
-            self._start_thread()
-        self._jobs.put((future, function))
+            self._start_thread(loop)
+        self._jobs.put((future, function, copy_context()))
         timer = loop.call_later(timeout, _expire, future)
         try:
             return await future
@@ -46,22 +46,22 @@ class AgentThreads:
         finally:
             timer.cancel()
 
-    def _start_thread(self) -> None:
+    def _start_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         self._threads += 1
-        threading.Thread(target=self._work, name=f"seatrial-agent-{self._threads}", daemon=True).start()
+        name = f"seatrial-agent-{self._threads}"
+        threading.Thread(target=self._work, args=(loop,), name=name, daemon=True).start()
 
-    def _work(self) -> None:
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while (job := self._jobs.get()) is not None:
-            future, function = job
-            self._done.append((future, attempt(function)))
-            loop = self._loop
+            future, function, context = job
+            self._done.append((future, context.run(attempt, function)))
             # One wake-up serves all results that are there when the loop comes round: a wake-up is a system call.
-            if not self._wake_pending and loop is not None and not loop.is_closed():
+            if not self._wake_pending:
                 self._wake_pending = True
                 try:
                     loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
-                    return
+                    return  # the run is over: nobody waits for this any more
 
     def _deliver(self) -> None:
         self._wake_pending = False
