@@ -103,7 +103,7 @@ def fisher_power(base_rate: float, candidate_rate: float, *, trials: int, alpha:
     power, cut = 0.0, -1
     for base_passed in range(trials + 1):
         # The more the baseline passed, the more the candidate may pass and still be significantly worse.
-        while cut < trials and reaches(_fisher_p(base_passed, cut + 1, trials), alpha):
+        while reaches(_fisher_p(base_passed, cut + 1, trials), alpha):
             cut += 1
         power += base.exactly(base_passed) * candidate.at_most(cut)
     return power
