@@ -99,7 +99,7 @@ def test_a_file_that_fails_to_import_says_where_and_why(text, said, tmp_path):
 def test_a_file_named_by_a_relative_path_tells_the_line_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _write(tmp_path, "x = = 1\n")
-    with pytest.raises(FileProblems, match="^shop_trials.py:2: cannot be imported: SyntaxError"):
+    with pytest.raises(FileProblems, match=r"^shop_trials\.py:2: cannot be imported: SyntaxError"):
         load("shop_trials.py")
 
 
