@@ -6,11 +6,11 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import SHARED_KEYS, GateSpec, Scenario, Settings, SuiteConfig, User
+from seatrial.vocabulary.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
 from .kinds import given
 from .metrics import merge_metrics, select_metrics
-from .problems import Complaints, path_text
+from .problems import Complaints, Problem, path_text
 from .shape import CONFIG
 
 DEFAULTS: Mapping[str, Any] = {
@@ -24,10 +24,11 @@ DEFAULTS: Mapping[str, Any] = {
 }
 TRIALS_OF_SIMULATED_USER = 3
 CONFIDENCE = 0.95
+SEQUENTIAL = SequentialSpec(good=0.9, bad=0.7, alpha=0.05, beta=0.05, max_trials=60)
 _FIELDS = tuple(field.name for field in fields(Scenario))
 _values = attrgetter(*_FIELDS)
 _MAPS = ("mocks", "thresholds")
-_RECORDS = ("models", "limits", "gate")
+_RECORDS = ("models", "limits", "gate", "sequential")
 _S = TypeVar("_S", bound=Settings)
 
 
@@ -45,8 +46,11 @@ def read_overrides(overrides: Mapping[str, Any] | SuiteConfig | None) -> SuiteCo
     complaints = Complaints(python=True)
     config = CONFIG.read(overrides, (), complaints)
     if config is None:
-        found = (": ".join((path_text(each.where), each.message)) for each in complaints.found)
-        raise UsageError("\n".join(found))
+        found = (
+            Problem(file="", path=path_text(each.where), message=each.message, suggestion=each.suggestion)
+            for each in complaints.found
+        )
+        raise UsageError("\n".join(map(str, found)))
     assert isinstance(config, SuiteConfig)
     return config
 
@@ -85,6 +89,10 @@ class Resolver:
         """Fill in what depends on other keys."""
         if made["trials"] is None:
             made["trials"] = TRIALS_OF_SIMULATED_USER if isinstance(made["user"], User) else 1
+        if made["trials"] == "auto":
+            made["sequential"] = _combine("sequential", SEQUENTIAL, made["sequential"] or SEQUENTIAL)
+        elif scenario.sequential is None or self.overrides.trials is not None:
+            made["sequential"] = None  # the suite's is for those scenarios that are `auto`
         if len(made["turns"]) > made["max_turns"] and self.max_turns_by(scenario) is None:
             made["max_turns"] = len(made["turns"])
         if made["metrics"] is not None:
