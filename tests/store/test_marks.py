@@ -129,6 +129,11 @@ def test_a_kind_of_text_number_or_mapping_comes_back_as_the_plain_one(value: Any
     assert (type(read_back), read_back) == (type(back), back)
 
 
+def test_a_value_that_looks_like_a_document_of_ours_comes_back() -> None:
+    for value in ({"$marked": 1, "parts": []}, {"$marked": 1}, [{"$marked": {"$tuple": []}, "parts": [(1,)]}]):
+        assert read(write(value)) == value
+
+
 def test_an_unknown_mark_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown mark '\\$later'"):
         read('{"$marked":{"$later":1},"parts":[]}')

@@ -5,13 +5,14 @@ of pydantic when stored runs are shown. A field that is None is left out where N
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from seatrial.errors import StoreError
+from seatrial.vocabulary.record import record
 
 from .marks import Fetch, NotPlain, read, require_plain, restore, write_marked, write_plain
 
@@ -68,7 +69,7 @@ def _unreadable(kind: type[Any], cause: Exception) -> StoreError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Shape:
     """How one dataclass is taken apart and put together."""
 

@@ -1,9 +1,9 @@
 """What people say of trials, for judges to be held against."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from seatrial.errors import UsageError
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import ScenarioKey
 
 from . import schema
@@ -13,7 +13,7 @@ from .marks import write
 from .trials import name_scenario
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Label:
     """One person's opinion of one trial."""
 

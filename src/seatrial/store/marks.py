@@ -9,10 +9,11 @@ people.
 import json
 import math
 import re
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from seatrial.vocabulary.record import record
 
 _DEPTH = 50
 _BITS = 2048
@@ -29,7 +30,7 @@ Fetch = Callable[[str], bytes]
 """From the hash of a body that is stored by itself to that body."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Content:
     """Stands for a body that is stored by itself, under its hash."""
 
@@ -95,6 +96,8 @@ def write_marked(value: Any) -> str:
 
 def write(value: Any) -> str:
     """ASCII JSON of any value, without marks where it needs none."""
+    if type(value) is dict and "$marked" in value:  # it would be taken for ours
+        return write_marked(value)
     try:
         return write_plain(require_plain(value))
     except NotPlain:
@@ -180,7 +183,7 @@ def _mark_scalar(value: Any) -> Any:
     if isinstance(value, float):
         return float.__float__(value) if math.isfinite(value) else {"$float": float.__repr__(value)}
     if isinstance(value, bytes | bytearray):
-        return {"$bytes": b64encode(value).decode("ascii")}
+        return {"$bytes": b2a_base64(value, newline=False).decode("ascii")}
     if isinstance(value, Content):
         return {"$content": value.hash}
     if isinstance(value, Mapping | list | tuple | set | frozenset):
@@ -247,6 +250,6 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "$str": "".join,
     "$int": lambda digits: int(digits, 16),
     "$float": float,
-    "$bytes": b64decode,
+    "$bytes": a2b_base64,
 }
 _COLLECTIONS: dict[str, Callable[[Iterable[Any]], Any]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}

@@ -1,10 +1,11 @@
 """Runs as rows: found by what people call them, counted, chosen as baseline, deleted."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from seatrial.errors import StoreError, UsageError
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunState, Status
 
 from . import schema
@@ -13,7 +14,7 @@ from .connection import Conflict, Connection, Connections, Row
 from .marks import read, write
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunRow:
     """A run with the numbers of its trials, for lists."""
 
@@ -118,13 +119,13 @@ def read_baseline(connection: Connection, suite: str | None) -> Run | None:
 
 def delete_runs(connection: Connection, ids: Iterable[str], *, where: str, force: bool) -> int:
     """How many were deleted; all of them or none."""
+    connection.own_contents()
     wanted = list(dict.fromkeys(ids))
     for run_id in wanted:
         if read_run(connection, run_id) is None:
             raise _unknown(connection, run_id, where)
         if not force and connection.row(schema.BASELINES_OF_RUN, (run_id,)):
             raise UsageError(f"{where}: run {run_id} is a baseline. Choose another baseline first, or force it.")
-    connection.own_contents()
     for run_id in wanted:
         for statement in schema.DROP_RUN:
             connection.execute(statement, (run_id,))

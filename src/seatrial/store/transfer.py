@@ -5,12 +5,13 @@ last line says how many there were, so that a file that was cut short is noticed
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from json import JSONDecodeError, loads
 from typing import Any, TypeVar
 
 from seatrial.errors import StoreError, UsageError
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, Trial
 
 from . import schema
@@ -28,7 +29,7 @@ _GROUP = 100
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Imported:
     """What came of one run in an import."""
 
@@ -61,6 +62,7 @@ def export_lines(connections: Connections, run: Run) -> Iterator[bytes]:
 
 def import_lines(connection: Connection, lines: Iterable[bytes | str]) -> list[Imported]:
     """Store what the lines say, inside the transaction under way. Several files may follow each other."""
+    connection.share_contents()
     reading = _Import(connection)
     for number, line in enumerate(lines, start=1):
         if not line.strip():

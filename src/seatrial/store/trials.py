@@ -1,7 +1,6 @@
 """Trials as rows: their columns, their bodies, and what is large apart from them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -10,6 +9,7 @@ from typing import Any
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.conversation import ErrorKind
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial, TrialSummary
 from seatrial.vocabulary.summary import summarise
 
@@ -35,7 +35,7 @@ def name_scenario(key: ScenarioKey) -> str:
     return blake2b(write(list(key)).encode("ascii"), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialRows:
     """Everything that is written for one trial."""
 
@@ -57,15 +57,16 @@ def make_rows(run_id: str, trial: Trial) -> TrialRows:
 
 def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replaced: Iterable[Row] = ()) -> None:
     """Write a group inside the transaction under way; the rows at the places in `replaced` make way."""
+    contents = {name: body for rows in group for name, body in rows.contents.items()}
+    if contents:
+        connection.share_contents()  # before any row: whoever deletes runs takes the locks in the same order
     for place in replaced:
         connection.execute(schema.DROP_TRIAL, place)
         connection.execute(schema.DROP_BODY, place)
     connection.execute_many(schema.ADD_TRIAL, [rows.row for rows in group])
     connection.execute_many(schema.ADD_BODY, [(*rows.place, rows.body) for rows in group])
-    contents = {name: body for rows in group for name, body in rows.contents.items()}
     if not contents:
         return
-    connection.share_contents()
     # In order of their hashes: processes that insert the same contents would otherwise wait for each other in a circle.
     connection.execute_many(schema.ADD_CONTENT, sorted(contents.items()))
     uses = {(rows.row[0], name) for rows in group for name in rows.contents}
@@ -141,14 +142,14 @@ def _pack(trial: Trial) -> tuple[bytes, dict[str, bytes]]:
             if len(text) > _LARGE:
                 hashed = blake2b(text, digest_size=20).hexdigest()
                 contents[hashed] = text
-                holder[name] = Content(hashed)
+                holder[name] = Content(hash=hashed)
 
     raw = take_apart(Trial, trial)
     for turn in raw["transcript"]["turns"]:
         for call in turn.get("tool_calls", ()):
             set_apart(call, "arguments", "result")
     set_apart(raw["transcript"], "history", "state")
-    set_apart(raw, "transcript")
+    set_apart(raw, "transcript", "results", "judgement")
     return write_marked(raw).encode("ascii"), contents
 
 

@@ -11,7 +11,7 @@ def summarise(trial: Trial) -> TrialSummary:
     judgement = trial.judgement
     matches = [result.trajectory.matched for result in trial.results if result.trajectory is not None]
     usage = transcript.usage
-    latencies = sorted(turn.latency_ms for turn in transcript.turns)
+    latencies = sorted([turn.latency_ms for turn in transcript.turns])
     return TrialSummary(
         key=trial.key,
         index=trial.index,
