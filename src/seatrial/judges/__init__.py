@@ -3,29 +3,52 @@
 A model says whether a rubric is followed, grades metrics, checks outcomes and names what the agent did wrong; a small
 local one says how near two texts are. It is a room of its own because an opinion can be missing, and then it must
 become an error of class judge: never a pass, and never a failure of the agent.
+
+A file is loaded when the first of its names is used: reading which metrics exist must not load the judges themselves.
 """
 
-from .calibration import Calibration, calibrate
-from .failures import Category, load_categories
-from .merge import MergedFailures, merge_failures
-from .metrics import Metric, load_metrics, overall_score, resolve_metrics
-from .rubric import JudgeEvaluator, ToolArgsJudge
-from .similarity import Similarity
-from .transcript_judge import TranscriptJudge
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Calibration",
-    "Category",
-    "JudgeEvaluator",
-    "MergedFailures",
-    "Metric",
-    "Similarity",
-    "ToolArgsJudge",
-    "TranscriptJudge",
-    "calibrate",
-    "load_categories",
-    "load_metrics",
-    "merge_failures",
-    "overall_score",
-    "resolve_metrics",
-]
+if TYPE_CHECKING:
+    from .calibration import Calibration as Calibration
+    from .calibration import calibrate as calibrate
+    from .failures import Category as Category
+    from .failures import load_categories as load_categories
+    from .merge import MergedFailures as MergedFailures
+    from .merge import merge_failures as merge_failures
+    from .metrics import Metric as Metric
+    from .metrics import load_metrics as load_metrics
+    from .metrics import overall_score as overall_score
+    from .metrics import resolve_metrics as resolve_metrics
+    from .rubric import JudgeEvaluator as JudgeEvaluator
+    from .rubric import ToolArgsJudge as ToolArgsJudge
+    from .similarity import Similarity as Similarity
+    from .transcript_judge import TranscriptJudge as TranscriptJudge
+
+_WHERE = {
+    "calibration": ("Calibration", "calibrate"),
+    "failures": ("Category", "load_categories"),
+    "merge": ("MergedFailures", "merge_failures"),
+    "metrics": ("Metric", "load_metrics", "overall_score", "resolve_metrics"),
+    "rubric": ("JudgeEvaluator", "ToolArgsJudge"),
+    "similarity": ("Similarity",),
+    "transcript_judge": ("TranscriptJudge",),
+}
+_FILE_OF = {name: file for file, names in _WHERE.items() for name in names}
+
+__all__ = sorted(_FILE_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    file = _FILE_OF.get(name)
+    if file is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{file}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_FILE_OF])
