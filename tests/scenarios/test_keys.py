@@ -15,6 +15,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "tools": ([{"name": "search", "parameters": {"type": "object"}}], {"name": "search"}),
     "unmocked_tools": ("passthrough", "ignore"),
     "trials": ("auto", 0),
+    "sequential": ({"good": 0.95, "bad": 0.8, "alpha": 0.02, "beta": 0.1, "max_trials": 90}, {"good": 1}),
     "threshold": (0.8, 1.5),
     "gate": ({"pass_rate": 0.9, "confidence": 0.99}, {"pass_rate": 2}),
     "max_turns": (12, 0),
@@ -92,11 +93,14 @@ def _with_scenario(key: str, value: Any) -> dict[str, Any]:
         del scenario["input"]
     if key == "thresholds":
         scenario["metrics"] = ["helpfulness"]
+    if key == "sequential":
+        scenario["trials"] = "auto"
     return {"scenarios": [{**scenario, key: value}]}
 
 
 def _with_config(key: str, value: Any) -> dict[str, Any]:
-    config = {key: value, **({"metrics": ["helpfulness"]} if key == "thresholds" else {})}
+    beside = {"thresholds": {"metrics": ["helpfulness"]}, "sequential": {"trials": "auto"}}
+    config = {key: value, **beside.get(key, {})}
     return {"suite": {"config": config}, "scenarios": [{"name": "a", "input": "hi"}]}
 
 

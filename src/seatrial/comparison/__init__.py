@@ -1,1 +1,31 @@
-"""The comparison room."""
+"""Two runs side by side: what changed, whether it is beyond noise, and where the conversations part.
+
+A room of its own, pure, so that the command line, the pages and Python programs all compare by the same rules: runs and
+summaries come in, frozen results go out.
+"""
+
+from .alignment import align, align_closest
+from .changes import classify
+from .compare import BaselinePool, compare_runs
+from .confirm import confirm, find_suspects, fresh_trials_needed
+from .gate import Gate, find_objections
+from .match import RunSide
+from .regressions import check_limits, find_regressions
+from .visibility import visible_drop
+
+__all__ = [
+    "BaselinePool",
+    "Gate",
+    "RunSide",
+    "align",
+    "align_closest",
+    "check_limits",
+    "classify",
+    "compare_runs",
+    "confirm",
+    "find_objections",
+    "find_regressions",
+    "find_suspects",
+    "fresh_trials_needed",
+    "visible_drop",
+]

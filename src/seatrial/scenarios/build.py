@@ -1,7 +1,7 @@
 """From a resolved scenario to finished objects that the runner can play."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from seatrial.agents import import_attribute
@@ -15,12 +15,12 @@ from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.vocabulary.scenario import Scenario, User
 
 from .build_evaluators import build_expectations, build_scorer
-from .fingerprint import fingerprint
+from .fingerprint import fingerprints
+from .merge import SEQUENTIAL
 from .model_cast import ModelCast
 
 _NO_MOCKS = MockSet.parse(None, matches=matches)
 _REPLY = ReplyProduced()
-SEQUENTIAL_TEST = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +67,16 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
 
 
 def _entry(scenario: Scenario, cast: Cast, position: int) -> ScenarioEntry:
-    auto = scenario.trials == "auto"
+    sequential = _sequential(scenario)
     gate = scenario.gate
+    whole, of_trial = fingerprints(scenario, cast.agent_key, evaluators=cast.evaluators)
     return ScenarioEntry(
         key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
         position=position,
-        fingerprint=fingerprint(scenario, cast.agent_key, evaluators=cast.evaluators),
-        trials=int(SEQUENTIAL_TEST["max_trials"]) if auto else int(scenario.trials or 1),
-        sequential=SEQUENTIAL_TEST if auto else None,
+        fingerprint=whole,
+        trial_fingerprint=of_trial,
+        trials=int(scenario.trials or 1) if sequential is None else int(sequential["max_trials"]),
+        sequential=sequential,
         gates=Gates(
             threshold=1.0 if scenario.threshold is None else scenario.threshold,
             pass_rate=None if gate is None else gate.pass_rate,
@@ -91,6 +93,13 @@ def _entry(scenario: Scenario, cast: Cast, position: int) -> ScenarioEntry:
         xfail=scenario.xfail,
         source=scenario.source,
     )
+
+
+def _sequential(scenario: Scenario) -> Mapping[str, float] | None:
+    if scenario.trials != "auto":
+        return None
+    spec = scenario.sequential or SEQUENTIAL
+    return {field.name: getattr(spec, field.name) for field in fields(spec)}
 
 
 def _require_memory(scenario: Scenario, agent: Agent) -> None:

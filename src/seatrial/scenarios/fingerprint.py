@@ -13,6 +13,10 @@ from .kinds import given
 
 _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
+_OVER_TRIALS = frozenset(
+    ("trials", "threshold", "gate", "sequential", "thresholds", "fail_on_error_severity", "must_pass")
+)
+"""What decides over all trials of a scenario, but not one of them."""
 _DECIDING = tuple(field.name for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
 _DEFAULTS = tuple(field.default for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
 _values = attrgetter(*_DECIDING)
@@ -20,7 +24,12 @@ _MAX_DEPTH = 20
 
 
 def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> str:
-    """The hash of a resolved scenario: equal when nothing that decides its verdict was changed.
+    """The hash of a resolved scenario: equal when nothing that decides its verdict was changed."""
+    return fingerprints(scenario, agent_key, evaluators=evaluators)[0]
+
+
+def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> tuple[str, str]:
+    """(whole, of a trial): the hash of what decides the verdict, and of what decides one trial, apart from the agent.
 
     `evaluators` are the suite's custom ones; those that the scenario names count by their source.
     """
@@ -29,18 +38,20 @@ def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, 
         for name, value, default in zip(_DECIDING, _values(scenario), _DEFAULTS, strict=True)
         if value is not default
     }
-    deciding["agent"] = agent_key
     if scenario.metadata:
         given_keys = scenario.metadata.keys() & _DECIDING_METADATA
         deciding |= {f"metadata.{key}": scenario.metadata[key] for key in given_keys}
-    if scenario.skip is not None:
-        deciding["skip"] = True
-    if scenario.xfail is not None:
-        deciding["xfail"] = True
     if evaluators and scenario.scorers:
         from .scorers import scorer_names
 
         deciding["custom"] = {name: evaluators[name] for name in scorer_names(scenario.scorers) if name in evaluators}
+    over_trials = {name: deciding.pop(name) for name in _OVER_TRIALS if name in deciding}
+    over_trials |= {"skip": scenario.skip is not None, "xfail": scenario.xfail is not None, "agent": agent_key}
+    of_trial = _hash(deciding)
+    return _hash({"trial": of_trial, **over_trials}), of_trial
+
+
+def _hash(deciding: Mapping[str, Any]) -> str:
     return sha256(_canonical(deciding).encode()).hexdigest()[:32]
 
 

@@ -33,12 +33,30 @@ def check_resolved(
         complaints.add(where, message)
     if scenario.gate is not None and scenario.gate.pass_rate is None:
         complaints.add((*where, "gate"), "'pass_rate' is missing: the pass rate that must be shown")
+    if scenario.sequential is not None:
+        _check_sequential(scenario, where, complaints)
     if scenario.fail_on_error_severity is not None and not scenario.failures:
         complaints.add((*where, "failures"), "'failures: false' and 'fail_on_error_severity' exclude each other")
     if scenario.metrics is not None or scenario.thresholds is not None:
         _check_metrics(scenario, where, complaints)
     if scenario.scorers is not None and scenario.scorers != ("passfail",):
         check_scorers(scenario, custom, where, complaints)
+
+
+def _check_sequential(scenario: Scenario, where: Where, complaints: Complaints) -> None:
+    spec = scenario.sequential
+    assert spec is not None
+    if scenario.trials != "auto":
+        complaints.add((*where, "sequential"), "is without effect unless 'trials: auto'", "Set trials, or remove it")
+        return
+    assert spec.good is not None
+    assert spec.bad is not None
+    assert spec.alpha is not None
+    assert spec.beta is not None
+    if spec.bad >= spec.good:
+        complaints.add((*where, "sequential"), f"bad {spec.bad:g} must be below good {spec.good:g}")
+    if spec.alpha + spec.beta >= 1.0:
+        complaints.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
 
 
 def _asserts(scenario: Scenario) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.evaluators import check_expected
 from seatrial.mocks import check_tools, find_problems
-from seatrial.vocabulary.scenario import GateSpec, LimitSpec, MetricChoice, Models
+from seatrial.vocabulary.scenario import GateSpec, LimitSpec, MetricChoice, Models, SequentialSpec
 
 from .expectations import NAME
 from .kinds import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Record, Schema, Text
@@ -157,6 +157,14 @@ GATE_KEYS = {
     "pass_rate": Key(kind=Number(above=0, maximum=1), means="the true pass rate that must be shown"),
     "confidence": Key(kind=Number(above=0, below=1), means="how sure one must be (0.95)"),
 }
+_OPEN_SHARE = Number(above=0, below=1)
+SEQUENTIAL_KEYS = {
+    "good": Key(kind=_OPEN_SHARE, means="the pass rate of an agent that shall pass (0.9)"),
+    "bad": Key(kind=_OPEN_SHARE, means="the pass rate of an agent that shall fail (0.7)"),
+    "alpha": Key(kind=_OPEN_SHARE, means="the chance allowed for failing a good one (0.05)"),
+    "beta": Key(kind=_OPEN_SHARE, means="the chance allowed for passing a bad one (0.05)"),
+    "max_trials": Key(kind=COUNT, means="where it gives up, undecided (60)"),
+}
 MODEL_KEYS = {
     "judge": Key(kind=_Model(), means="the model that judges"),
     "user": Key(kind=_Model(), means="the model that plays the user"),
@@ -174,6 +182,10 @@ SHARED: dict[str, Key] = {
     "tools": Key(kind=_Tools(), means="JSON Schemas of the tools"),
     "unmocked_tools": Key(kind=Choice(("error", "passthrough")), means="what a call without a mock is (error)"),
     "trials": Key(kind=_Trials(), means="how often it is played; 3 with a simulated user, else 1"),
+    "sequential": Key(
+        kind=Record("sequential", SEQUENTIAL_KEYS, make=SequentialSpec, check=_refuse_empty),
+        means="the test of `trials: auto`: which rates to tell apart, how surely",
+    ),
     "threshold": Key(kind=SHARE, means="the share of trials that must pass (1.0)"),
     "gate": Key(
         kind=Record("gate", GATE_KEYS, make=GateSpec, check=_refuse_empty),

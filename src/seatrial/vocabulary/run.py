@@ -60,6 +60,8 @@ class ScenarioEntry:
     """Its place in the selection, from 0: the order of reports."""
     fingerprint: str
     """A hash of everything that decides the verdict."""
+    trial_fingerprint: str = ""
+    """A hash of what decides one trial, apart from the agent: equal where trials of two runs asked the same of it."""
     trials: int
     """How many are planned; with `auto`, the most that may be needed."""
     sequential: Mapping[str, float] | None = None

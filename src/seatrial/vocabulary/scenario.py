@@ -113,6 +113,22 @@ class GateSpec:
 
 
 @record
+class SequentialSpec:
+    """The test behind `trials: auto`: two rates to tell apart, two errors to allow, and where to give up.
+
+    After merging all are set (0.9, 0.7, 0.05, 0.05, 60).
+    """
+
+    good: float | None = None
+    bad: float | None = None
+    alpha: float | None = None
+    """The chance allowed for failing an agent that is good."""
+    beta: float | None = None
+    """The chance allowed for passing an agent that is bad."""
+    max_trials: int | None = None
+
+
+@record
 class MetricChoice:
     """A metric in a `metrics:` list: a known name, or a definition of one's own."""
 
@@ -140,6 +156,7 @@ class Settings:
     tools: Sequence[Mapping[str, Any]] | None = None
     unmocked_tools: Literal["error", "passthrough"] | None = None
     trials: int | Literal["auto"] | None = None
+    sequential: SequentialSpec | None = None
     threshold: float | None = None
     gate: GateSpec | None = None
     max_turns: int | None = None

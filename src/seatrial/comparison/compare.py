@@ -1,0 +1,137 @@
+"""Two runs in, one comparison out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from seatrial.vocabulary.changes import (
+    Change,
+    Comparison,
+    ConfigDifference,
+    Evidence,
+    RegressionLimits,
+    ScenarioChange,
+    ScenarioFigures,
+)
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome
+
+from .changes import classify, find_edits, score_delta
+from .evidence import counts_of, find_dependence, flag, p_values, weigh
+from .figures import measure_scenario, measure_suites
+from .match import RunSide, refuse_incomparable
+from .regressions import check_limits, find_regressions
+from .sentences import counted
+
+NO_LIMITS = RegressionLimits()
+
+
+@record
+class BaselinePool:
+    """Trials of further runs of the same agent and scenarios, which make the baseline longer for the tests."""
+
+    runs: tuple[str, ...] = ()
+    counts: Mapping[ScenarioKey, tuple[int, int]]
+    """(passed, answered) by scenario."""
+
+
+NO_POOL = BaselinePool(counts={})
+
+
+def compare_runs(
+    base: RunSide,
+    candidate: RunSide,
+    *,
+    limits: RegressionLimits = NO_LIMITS,
+    pool: BaselinePool = NO_POOL,
+    differences: Sequence[ConfigDifference] = (),
+    allow_unfinished: bool = False,
+) -> Comparison:
+    """What changed from the baseline to the candidate. Raises UsageError where the two cannot be compared."""
+    check_limits(limits)
+    refuse_incomparable(base, candidate, allow_unfinished=allow_unfinished)
+    before, now = _measure(base), _measure(candidate)
+    dependence = find_dependence(base.run, candidate.run)
+    changes = _changes(base, candidate, before, now, pool)
+    if dependence is None:
+        changes = _with_tests(changes)
+        evidence = weigh(changes, pooled_runs=pool.runs)
+    else:
+        evidence = Evidence(sentence=dependence, testable=False)
+    base_figures, candidate_figures = measure_suites(before, now)
+    return Comparison(
+        base=base.run,
+        candidate=candidate.run,
+        limits=limits,
+        scenarios=tuple(changes),
+        base_figures=base_figures,
+        candidate_figures=candidate_figures,
+        regressions=find_regressions(base_figures, candidate_figures, limits),
+        evidence=evidence,
+        config_differences=tuple(differences),
+        notes=tuple(_notes(base, candidate)),
+    )
+
+
+def _measure(side: RunSide) -> dict[ScenarioKey, ScenarioFigures]:
+    trials = side.trials()
+    return {key: measure_scenario(outcome, trials[key]) for key, outcome in side.played().items()}
+
+
+def _changes(
+    base: RunSide,
+    candidate: RunSide,
+    before: Mapping[ScenarioKey, ScenarioFigures],
+    now: Mapping[ScenarioKey, ScenarioFigures],
+    pool: BaselinePool,
+) -> list[ScenarioChange]:
+    """In the order of the candidate's scenarios; what is missing comes last."""
+    old, new = base.played(), candidate.played()
+    found = []
+    for key, outcome in new.items():
+        if key in old:
+            found.append(_change(old[key], outcome, before[key], now[key], pool.counts.get(key, (0, 0))))
+        else:
+            found.append(ScenarioChange(key=key, change=Change.NEW, candidate=now[key]))
+    gone = [key for key in old if key not in new]
+    return [*found, *(ScenarioChange(key=key, change=Change.MISSING, base=before[key]) for key in gone)]
+
+
+def _change(
+    old: ScenarioOutcome,
+    new: ScenarioOutcome,
+    before: ScenarioFigures,
+    now: ScenarioFigures,
+    pooled: tuple[int, int],
+) -> ScenarioChange:
+    return ScenarioChange(
+        key=new.entry.key,
+        change=classify(before, now),
+        base=before,
+        candidate=now,
+        score_delta=score_delta(before, now),
+        edits=find_edits(old.entry, new.entry),
+        pooled_passed=pooled[0],
+        pooled=pooled[1],
+    )
+
+
+def _with_tests(changes: Sequence[ScenarioChange]) -> list[ScenarioChange]:
+    tested = [(place, counts) for place, change in enumerate(changes) if (counts := counts_of(change)) is not None]
+    flags = flag([counts for _, counts in tested])
+    made = list(changes)
+    for (place, counts), beyond in zip(tested, flags, strict=True):
+        worse, better = p_values(counts)
+        made[place] = replace(made[place], p_worse=worse, p_better=better, beyond_noise=beyond)
+    return made
+
+
+def _notes(base: RunSide, candidate: RunSide) -> list[str]:
+    notes = []
+    for side in (base, candidate):
+        absent = [outcome for outcome in side.outcome.scenarios if not outcome.played]
+        skipped = sum(outcome.skipped for outcome in absent)
+        if skipped:
+            notes.append(f"run {side.run.id}: {counted(skipped, 'scenario')} skipped")
+        if len(absent) > skipped:
+            notes.append(f"run {side.run.id}: {counted(len(absent) - skipped, 'scenario')} not run")
+    return notes
