@@ -117,6 +117,11 @@ def read_baseline(connection: Connection, suite: str | None) -> Run | None:
     return None
 
 
+def list_baselines(connection: Connection) -> list[tuple[str | None, Run]]:
+    """Every baseline with its suite, the general one (None) among them."""
+    return [(read(suite), decode(Run, body)) for suite, body in connection.rows(schema.BASELINES)]
+
+
 def delete_runs(connection: Connection, ids: Iterable[str], *, where: str, force: bool) -> int:
     """How many were deleted; all of them or none."""
     connection.own_contents()

@@ -142,6 +142,8 @@ SUMMARY_PAGE_OF_SCENARIO = f"""{_SUMMARIES} WHERE s.run_id = ? AND s.scenario = 
 SET_BASELINE = """INSERT INTO baselines (suite, run_id) VALUES (?, ?)
     ON CONFLICT (suite) DO UPDATE SET run_id = excluded.run_id"""
 BASELINE = "SELECT r.body FROM baselines b JOIN runs r ON r.id = b.run_id WHERE b.suite = ?"
+BASELINES = "SELECT b.suite, r.body FROM baselines b JOIN runs r ON r.id = b.run_id ORDER BY b.suite"
+CLEAR_BASELINE = "DELETE FROM baselines WHERE suite = ?"
 BASELINES_OF_RUN = "SELECT suite FROM baselines WHERE run_id = ?"
 
 PUT_LABEL = """INSERT INTO labels (run_id, scenario, trial, metric, who, body) VALUES (?, ?, ?, ?, ?, ?)

@@ -118,6 +118,16 @@ class Store:
         with self._connections.one() as connection:
             return runs.read_baseline(connection, suite)
 
+    def baselines(self) -> list[tuple[str | None, Run]]:
+        """Every baseline with the suite it is for; None for the general one."""
+        with self._connections.one() as connection:
+            return runs.list_baselines(connection)
+
+    def clear_baseline(self, suite: str | None = None) -> bool:
+        """Whether there was one; the run itself stays."""
+        with self._connections.transaction() as connection:
+            return connection.execute(schema.CLEAR_BASELINE, (write(suite),)).rowcount > 0
+
     def delete_runs(self, ids: Iterable[str], *, force: bool = False) -> int:
         """Delete runs and what only they refer to. A baseline goes only by force. Gives their number."""
         with self._connections.transaction() as connection:
