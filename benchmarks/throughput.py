@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-AGENT = '''
+AGENT = """
 from seatrial import AgentResult, ToolCall
 
 def answer(input):
@@ -30,9 +30,9 @@ def answer(input):
 
 async def answer_async(input):
     return answer(input)
-'''
+"""
 
-FLOOR = '''
+FLOOR = """
 import json, sqlite3, sys, time, uuid
 
 def agent(text):
@@ -74,7 +74,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
 with database:
     database.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", rows)
 print(failed)
-'''
+"""
 
 
 def write_suite(path: Path, count: int) -> None:
@@ -121,14 +121,17 @@ def main() -> None:
             (folder / "floor.py").write_text(FLOOR, encoding="utf-8")
             floor = measure([sys.executable, "floor.py", "suite.jsonl", "floor.db"], folder)
             ours = measure(
-                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", options.agent], folder
+                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", options.agent, "--report", "json"],
+                folder,
             )
             assert int(floor[3]) == wrong, floor[3]
             failed = json.loads((folder / ".seatrial" / "results.json").read_text())["totals"]["failed_count"]
             assert failed == wrong, (failed, wrong)
             figures["floor"].append(floor[:3])
             figures["seatrial"].append(ours[:3])
-    medians = {name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in figures.items()}
+    medians = {
+        name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in figures.items()
+    }
     for name, (wall, cpu, peak) in medians.items():
         print(f"{name:10} wall {wall:6.2f} s   cpu {cpu:6.2f} s   peak {peak:6.1f} MB")
     ratio = [ours / floor for ours, floor in zip(medians["seatrial"], medians["floor"], strict=True)]

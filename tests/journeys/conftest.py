@@ -68,8 +68,8 @@ class Folder:
         )
 
     def results(self) -> Any:
-        """What the last run wrote for programs."""
-        return json.loads((self.path / ".seatrial" / "results.json").read_text("utf-8"))
+        """What is stored of the last run."""
+        return json.loads(self.seatrial("show", "latest", "--json").out)
 
     def exists(self, name: str) -> bool:
         return (self.path / name).exists()

@@ -105,7 +105,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     write(folder / "answers.json", {case["id"]: case["agent_result"] for case in CASES})
     (folder / "agent.py").write_text(AGENT, encoding="utf-8")
 
-    done = seatrial(folder, "run", "--agent", "agent:answer", "scenarios")
+    done = seatrial(folder, "run", "--agent", "agent:answer", "--report", "json", "scenarios")
 
     assert done.returncode == 1, done.stderr
     results = json.loads((folder / ".seatrial" / "results.json").read_text("utf-8"))

@@ -136,9 +136,10 @@ def test_a_suite_asks_for_its_own_reports(letters: Any) -> None:
     assert letters.exists("other.xml")
 
 
-def test_results_are_written_without_being_asked(letters: Any) -> None:
+def test_no_report_is_written_without_being_asked_since_everything_is_stored(letters: Any) -> None:
     letters.seatrial("run")
 
+    assert not letters.exists(".seatrial/results.json")
     assert letters.results()["schema_version"] == 1
 
 

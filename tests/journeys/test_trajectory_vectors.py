@@ -51,7 +51,7 @@ def matches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "calls.json").write_text(json.dumps(calls), encoding="utf-8")
     (folder / "agent.py").write_text(AGENT, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "seatrial", "run", ".", "--agent", "agent:answer"],
+        [sys.executable, "-m", "seatrial", "run", ".", "--agent", "agent:answer", "--report", "json"],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from seatrial.errors import SeatrialError, UsageError
+from seatrial.version import __version__
 
 COMMANDS = {
     "init": ("init", "Write a small suite and agent that pass at once."),
@@ -16,6 +17,9 @@ COMMANDS = {
     "validate": ("validate", "Check scenario files without running anything."),
     "list": ("listing", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
+    "compare": ("compare", "Compare two stored runs."),
+    "baseline": ("baseline", "Choose the run that others are compared with."),
+    "plan": ("plan", "How many trials it takes to see a drop."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
 }
 
@@ -47,7 +51,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="seatrial")
+@click.version_option(__version__)
 def seatrial() -> None:
     """Sea trials for AI agents."""
 

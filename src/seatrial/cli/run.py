@@ -146,10 +146,8 @@ def _show_plan(plan: RunPlan) -> int:
 def _write_reports(
     report: Report, reports: list[tuple[ReportKind, Path | None]], *, verbose: bool, environ: Mapping[str, str]
 ) -> None:
-    """The console and results.json always, the others as asked."""
+    """The console always, files as asked: everything is in the store."""
     print_run(report.record, sys.stdout, verbose=verbose)
-    files = [asked for asked in reports if asked[0] != "console"]
-    if not any(kind == "json" for kind, _ in files):
-        files.append(parse_report_option("json"))
-    for kind, path in files:
-        write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-")
+    for kind, path in reports:
+        if kind != "console":
+            write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-")

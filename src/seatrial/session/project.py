@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
+from seatrial.version import __version__
+
 
 @dataclass(slots=True)
 class Commit:
@@ -51,14 +53,5 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def versions() -> Mapping[str, str]:
-    """Of Seatrial and Python. Reading our own metadata is cheap; listing every package is not."""
-    return {"seatrial": own_version(), "python": ".".join(map(str, sys.version_info[:3]))}
-
-
-def own_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("seatrial")
-    except PackageNotFoundError:
-        return "unknown"
+    """Of Seatrial and Python."""
+    return {"seatrial": __version__, "python": ".".join(map(str, sys.version_info[:3]))}

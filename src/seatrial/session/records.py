@@ -14,6 +14,7 @@ from seatrial.vocabulary.run import (
     ScenarioKey,
     Status,
     Trial,
+    TrialSummary,
     Verdict,
 )
 
@@ -41,6 +42,9 @@ class StoredRecord:
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
         return self.store.trials(self.run.id, key)
 
+    def summaries(self) -> Iterator[TrialSummary]:
+        return self.store.summaries(self.run.id)
+
 
 class MemoryRecord:
     """A run that nobody stored."""
@@ -53,6 +57,9 @@ class MemoryRecord:
     @cached_property
     def outcome(self) -> RunOutcome:
         return decide(self.run, self._entries, (summarise(trial) for trial in self._trials))
+
+    def summaries(self) -> Iterator[TrialSummary]:
+        return (summarise(trial) for trial in self._trials)
 
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
         mine = (trial for trial in self._trials if trial.key == key)
@@ -107,4 +114,5 @@ class Report:
         return 0 if self.passed else 1
 
     def __repr__(self) -> str:
-        return f"<Report {self.run.id} {self.status}>"
+        # Not the verdict: event loops print what they wait for, and a verdict reads every row.
+        return f"<Report {self.run.id}>"
