@@ -10,6 +10,9 @@ from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Tran
 from seatrial.vocabulary.findings import EvalResult
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
 
+from .as_messages import messages_of
+from .border import FOREIGN, describe, require_foreign
+
 
 async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index: int) -> tuple[EvalResult, ...]:
     """All results of a trial: turn by turn, then of the whole. Of a trial that errored only the trajectories."""
@@ -29,10 +32,9 @@ async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index:
                 turn=turn.index,
             )
             results += await _ask_all(_for_the_record(evaluators, errored), ctx, turn=turn.index)
-            history += [
-                {"role": "user", "content": turn.user},
-                {"role": "assistant", "content": turn.reply or ""},
-            ]
+            history += messages_of(turn)
+        if not errored:
+            results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
     if prepared.trial_evaluators:
         whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
         results += await _ask_all(_for_the_record(prepared.trial_evaluators, errored), whole, turn=None)
@@ -58,16 +60,27 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
         said: Any = evaluator.evaluate(ctx)
         if inspect.isawaitable(said):
             said = await said
-    except Exception as raised:
-        return _broken(name, turn, f"{type(raised).__name__}: {raised}", traceback.format_exc())
+    except FOREIGN as raised:
+        require_foreign(raised)
+        return _broken(name, turn, describe(raised), "".join(traceback.format_exception(raised)))
     if not isinstance(said, EvalResult):
-        return _broken(name, turn, f"returned {said!r} instead of an EvalResult", None)
+        return _broken(name, turn, f"returned {said!r:.200} instead of an EvalResult")
+    passed: Any = said.passed
+    if passed is not True and passed is not False:
+        return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
     return replace(said, evaluator=name, turn=turn)
 
 
-def _broken(name: str, turn: int | None, message: str, foreign: str | None) -> EvalResult:
+def _broken(name: str, turn: int | None, message: str, foreign: str | None = None) -> EvalResult:
     error = ErrorInfo(kind=ErrorKind.EVALUATOR, message=f"evaluator {name!r}: {message}", turn=turn, traceback=foreign)
     return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
+
+
+def _never_played(turn: int) -> EvalResult:
+    """For a scripted turn that the conversation did not come to: what was expected of it has no answer."""
+    message = f"turn {turn + 1} of the script was never played, so its expectations have no answer"
+    error = ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint="raise max_turns", turn=turn)
+    return EvalResult(passed=False, reasoning=message, error=error, evaluator="script", turn=turn)
 
 
 def evaluator_name(evaluator: Any) -> str:

@@ -10,10 +10,15 @@ class Pace:
         self._gap = 60.0 / per_minute
         self._next = 0.0
 
-    async def wait(self) -> None:
-        """Return when it is this caller's turn."""
-        now = asyncio.get_running_loop().time()
+    def reserve(self, now: float) -> float:
+        """Seconds from now until the next free place, which is taken with this call."""
         mine = max(now, self._next)
         self._next = mine + self._gap
-        if mine > now:
-            await asyncio.sleep(mine - now)
+        return mine - now
+
+    async def wait(self) -> float:
+        """Return when it is this caller's turn; the seconds that it waited."""
+        seconds = self.reserve(asyncio.get_running_loop().time())
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+        return seconds

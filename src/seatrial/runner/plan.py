@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from seatrial.statistics import SequentialTest, decide_sequentially
-from seatrial.verdicts import answer_of, reaches, read_sequential_test
+from seatrial.verdicts import answer_of, can_still_pass, read_sequential_test
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
 
@@ -44,10 +44,11 @@ class Plan:
         while not self.stopped:
             if self._ready:
                 plan = self._ready[0]
-                job = plan.take()
-                if not plan.wants_more():
-                    self._ready.popleft()
-                return job
+                # A trial that came in meanwhile may have decided the test.
+                if plan.wants_more():
+                    return plan.take()
+                self._ready.popleft()
+                continue
             for job in self._fixed:
                 return job
             prepared = next(self._scenarios, None)
@@ -74,9 +75,8 @@ class Plan:
         """Take a finished trial into account."""
         plan = self._sequential.get(trial.key)
         if plan is not None:
-            wanted_before = plan.wants_more()
             plan.note(trial)
-            if plan.wants_more() and not wanted_before:
+            if plan.wants_more() and plan not in self._ready:
                 self._ready.append(plan)
         if self._fail_fast and prepared.entry.xfail is None and self._is_lost(prepared, trial, plan):
             self.stopped = True
@@ -87,9 +87,12 @@ class Plan:
             return plan.failed
         if trial.status is Status.PASSED:
             return False
-        misses = self._misses[trial.key] = self._misses.get(trial.key, 0) + 1
         entry = prepared.entry
-        return not reaches(entry.trials - misses, entry.trials, entry.gates.threshold)
+        before = self._misses.get(trial.key)
+        if before is None:
+            before = sum(answer is not True for answer in self._known.get(trial.key, {}).values())
+        misses = self._misses[trial.key] = before + 1
+        return not can_still_pass(entry, misses)
 
 
 class _SequentialPlan:

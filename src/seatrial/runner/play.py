@@ -17,9 +17,9 @@ from seatrial.vocabulary.conversation import (
     StopReason,
     ToolCall,
     Transcript,
-    Usage,
     sum_usage,
 )
+from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.findings import ModelUse, sum_model_use
 from seatrial.vocabulary.roles import (
@@ -31,9 +31,13 @@ from seatrial.vocabulary.roles import (
     UserPart,
 )
 
+from .exchange import Exchange
 from .pace import Pace
 
 MAX_TOOL_ROUNDS = 50
+
+CLOCKS_APART_MS = 2.0
+"""A timer of the event loop may go off so much before our own clock says that the time is up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,7 @@ class _Conversation:
         self._turns: list[PlayedTurn] = []
         self._calls: list[ToolCall] = []
         self._calls_seen = False
+        self._paced_ms = 0.0
         self._use: ModelUse | None = None
         self._start = TrialStart(
             trial_id=trial_id,
@@ -103,12 +108,12 @@ class _Conversation:
         finally:
             close_error = await _close(session)
         if error is None and close_error is not None:
-            stop_reason, error = StopReason.ERROR, close_error
+            stop_reason, error = _stopped_by(close_error)
         transcript = Transcript(
             turns=self._with_evidence(),
             stop_reason=stop_reason,
             history=self._prepared.history,
-            state=self._tools.state or None,
+            state=copied(self._tools.state) or None,
             error=error,
             duration_ms=self._elapsed(),
         )
@@ -152,9 +157,9 @@ class _Conversation:
 
     async def _play_turn(self, session: AgentSession, message: str) -> PlayedTurn:
         self._calls = []
-        started = self._elapsed()
+        started, paced = self._elapsed(), self._paced_ms
         self._messages.append({"role": "user", "content": message})
-        exchange = _Exchange(recorded=self._calls)
+        exchange = Exchange(recorded=self._calls)
         error: ErrorInfo | None = None
         try:
             await self._ask(session, exchange)
@@ -166,14 +171,14 @@ class _Conversation:
             reply=exchange.reply,
             tool_calls=exchange.evidence(),
             started_ms=started,
-            latency_ms=self._elapsed() - started,
+            latency_ms=self._elapsed() - started - (self._paced_ms - paced),
             usage=sum_usage(exchange.usages),
             cost_usd=exchange.cost_usd,
             retries=exchange.retries,
             error=error,
         )
 
-    async def _ask(self, session: AgentSession, exchange: "_Exchange") -> None:
+    async def _ask(self, session: AgentSession, exchange: Exchange) -> None:
         """Get a reply, asking again after errors of the agent's own as often as the scenario allows."""
         said_before = len(self._messages)
         while True:
@@ -188,12 +193,15 @@ class _Conversation:
             else:
                 return
 
-    async def _exchange(self, session: AgentSession, exchange: "_Exchange") -> None:
+    async def _exchange(self, session: AgentSession, exchange: Exchange) -> None:
         deadline = self._elapsed() + self._prepared.timeout_seconds * 1000
         for _ in range(MAX_TOOL_ROUNDS + 1):
             if self._pace is not None:
-                await self._pace.wait()
-            reply = await session.respond(self._messages, timeout=self._seconds_until(deadline))
+                deadline += await self._wait_for_pace(self._pace)
+            try:
+                reply = await session.respond(self._messages, timeout=self._seconds_until(deadline))
+            except TrialError as failure:
+                raise self._named_by_limit(failure, deadline) from None
             exchange.usages.append(reply.usage)
             exchange.add_cost(reply.cost_usd)
             if reply.tool_calls is not None:
@@ -210,6 +218,12 @@ class _Conversation:
             hint="look at its last calls: it may be in a loop",
         )
 
+    async def _wait_for_pace(self, pace: Pace) -> float:
+        """Milliseconds that we made the agent wait: they are on nobody's clock."""
+        waited = 1000 * await pace.wait()
+        self._paced_ms += waited
+        return waited
+
     async def _answer(self, call: ToolCall, deadline: float) -> None:
         """Answer a requested call from the mocks, keep it, and tell the agent."""
         started = self._elapsed()
@@ -224,28 +238,41 @@ class _Conversation:
             raise
         self._keep(call, started, result=answer.result, error=answer.error)
         content = {"error": answer.error} if answer.error is not None else answer.result
-        self._messages.append({"role": "tool", "tool_call_id": call.id, "content": _as_text(content)})
+        self._messages.append({"role": "tool", "tool_call_id": call.id, "content": _as_text(call.name, content)})
 
     def _keep(self, call: ToolCall, started: float, *, result: Any = None, error: str | None = None) -> None:
         self._record(ToolCall(call.name, call.arguments, result, error, call.id, started, self._elapsed() - started))
 
     def _seconds_until(self, deadline: float) -> float:
         """What is left for the agent's turn; the trial's own end may come first."""
-        left = (deadline - self._elapsed()) / 1000
         trial_left = self._trial_seconds_left()
+        left = (deadline - self._elapsed()) / 1000
         if left <= 0:
-            raise TrialError(
-                ErrorKind.LIMIT,
-                f"the agent did not answer within {self._prepared.timeout_seconds:g} s, its tool rounds included",
-                hint="raise timeout_seconds (default_timeout in suite.config) if it needs longer",
-            )
+            raise self._agent_overran()
         return min(left, trial_left)
 
     def _trial_seconds_left(self) -> float:
-        left = self._prepared.trial_timeout_seconds - self._elapsed() / 1000
-        if left <= 0:
+        left = self._prepared.trial_timeout_seconds - (self._elapsed() - self._paced_ms) / 1000
+        if left <= CLOCKS_APART_MS / 1000:
             raise self._trial_overran()
         return left
+
+    def _named_by_limit(self, failure: TrialError, deadline: float) -> TrialError:
+        """The same failure; where time was up, with the limit that was set instead of what was left of it."""
+        if failure.info.kind is not ErrorKind.LIMIT:
+            return failure
+        try:
+            self._seconds_until(deadline - CLOCKS_APART_MS)
+        except TrialError as overrun:
+            return overrun
+        return failure
+
+    def _agent_overran(self) -> TrialError:
+        return TrialError(
+            ErrorKind.LIMIT,
+            f"the agent did not answer within {self._prepared.timeout_seconds:g} s, its tool rounds included",
+            hint="raise timeout_seconds (default_timeout in suite.config) if it needs longer",
+        )
 
     def _trial_overran(self) -> TrialError:
         return TrialError(
@@ -253,38 +280,6 @@ class _Conversation:
             f"the trial took longer than {self._prepared.trial_timeout_seconds:g} s",
             hint="raise trial_timeout_seconds, or lower max_turns",
         )
-
-
-class _Exchange:
-    """What one turn brings in, retries included."""
-
-    __slots__ = ("cost_usd", "listed", "recorded", "reply", "retries", "usages")
-
-    def __init__(self, *, recorded: list[ToolCall]) -> None:
-        self.recorded = recorded
-        self.reply: str | None = None
-        self.listed: list[ToolCall] | None = None
-        self.usages: list[Usage | None] = []
-        self.cost_usd: float | None = None
-        self.retries = 0
-
-    def add_cost(self, cost_usd: float | None) -> None:
-        if cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
-
-    def evidence(self) -> tuple[ToolCall, ...] | None:
-        """The calls we saw, then those that the agent lists beside; None when there is neither sight nor list."""
-        if not self.recorded:
-            return None if self.listed is None else tuple(self.listed)
-        seen = list(self.recorded)
-        beside = []
-        for call in self.listed or ():
-            match = next((s for s in seen if s.name == call.name and s.arguments == call.arguments), None)
-            if match is None:
-                beside.append(call)
-            else:
-                seen.remove(match)
-        return (*self.recorded, *beside)
 
 
 def _stopped_by(error: ErrorInfo) -> tuple[StopReason, ErrorInfo]:
@@ -299,5 +294,12 @@ async def _close(session: AgentSession) -> ErrorInfo | None:
     return None
 
 
-def _as_text(content: Any) -> str:
-    return content if isinstance(content, str) else json.dumps(content, default=str)
+def _as_text(tool: str, content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    try:
+        return json.dumps(content, default=str)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise TrialError(
+            ErrorKind.TOOL, f"the mock of {tool!r} returned what cannot be told to the agent as JSON: {problem}"
+        ) from None

@@ -1,11 +1,12 @@
 """Secrets are taken out of a transcript before anything is evaluated, stored or printed."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Transcript
+from seatrial.vocabulary.copies import DEEPEST
 
 REDACTED = "[redacted]"
 SHORTEST_SECRET = 8
@@ -19,50 +20,79 @@ class Redaction:
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
-        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
+        if self._pattern is None or self._pattern.search(text) is None:
+            return text
+        return self._pattern.sub(REDACTED, text)
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: Any, *, depth: int = DEEPEST) -> Any:
         """The value with every text in it redacted; the very same object where nothing was found."""
-        if self._pattern is None:
+        if self._pattern is None or value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
-            return self._pattern.sub(REDACTED, value)
-        if isinstance(value, dict):
-            return {self.value(key): self.value(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return type(value)(self.value(item) for item in value) if type(value) in (list, tuple) else value
-        return value
+            return self.text(value)
+        if depth == 0:
+            return self._shown(value)
+        if type(value) is dict:
+            return self._mapping(value, depth - 1)
+        if type(value) in (list, tuple):
+            found = [self.value(item, depth=depth - 1) for item in value]
+            return value if _same(found, value) else type(value)(found)
+        return self._shown(value)
+
+    def _mapping(self, mapping: dict[Any, Any], depth: int) -> dict[Any, Any]:
+        items: dict[Any, Any] = {}
+        for name, item in mapping.items():
+            key = shown = self.value(name, depth=depth)
+            # Two secrets may stand as keys side by side; neither entry may be lost.
+            while shown is not name and key in items:
+                key = f"{key}'"
+            items[key] = self.value(item, depth=depth)
+        return mapping if _same(items, mapping) and _same(items.values(), mapping.values()) else items
+
+    def _shown(self, value: Any) -> Any:
+        """An object of a foreign type: nobody but itself can take the secret out, so its text stands in for it."""
+        try:
+            shown = repr(value)
+        except Exception:
+            return f"<{type(value).__name__} that cannot be shown>"
+        redacted = self.text(shown)
+        return value if redacted is shown else redacted
 
     def transcript(self, transcript: Transcript) -> Transcript:
+        """The transcript without secrets; the very same where it holds none."""
         if self._pattern is None:
             return transcript
-        return replace(
-            transcript,
-            turns=tuple(self._turn(turn) for turn in transcript.turns),
-            history=tuple(self.value(message) for message in transcript.history),
-            state=self.value(transcript.state),
-            error=self._error(transcript.error),
-        )
+        turns = tuple(self._turn(turn) for turn in transcript.turns)
+        history = self.value(transcript.history)
+        state = self.value(transcript.state)
+        error = self.error(transcript.error)
+        if (
+            history is transcript.history
+            and state is transcript.state
+            and error is transcript.error
+            and _same(turns, transcript.turns)
+        ):
+            return transcript
+        return replace(transcript, turns=turns, history=history, state=state, error=error)
 
     def _turn(self, turn: PlayedTurn) -> PlayedTurn:
-        return replace(
-            turn,
-            user=self.text(turn.user),
-            reply=None if turn.reply is None else self.text(turn.reply),
-            tool_calls=None if turn.tool_calls is None else tuple(self._call(call) for call in turn.tool_calls),
-            error=self._error(turn.error),
-        )
+        user = self.text(turn.user)
+        reply = None if turn.reply is None else self.text(turn.reply)
+        calls = None if turn.tool_calls is None else tuple(self._call(call) for call in turn.tool_calls)
+        error = self.error(turn.error)
+        if user is turn.user and reply is turn.reply and error is turn.error and _same(calls, turn.tool_calls):
+            return turn
+        return replace(turn, user=user, reply=reply, tool_calls=calls, error=error)
 
     def _call(self, call: ToolCall) -> ToolCall:
-        return replace(
-            call,
-            name=self.text(call.name),
-            arguments=self.value(call.arguments),
-            result=self.value(call.result),
-            error=None if call.error is None else self.text(call.error),
-        )
+        before = (call.name, call.arguments, call.result, call.error, call.id)
+        after = tuple(self.value(part) for part in before)
+        if _same(before, after):
+            return call
+        name, arguments, result, error, identity = after
+        return replace(call, name=name, arguments=arguments, result=result, error=error, id=identity)
 
-    def _error(self, error: ErrorInfo | None) -> ErrorInfo | None:
+    def error(self, error: ErrorInfo | None) -> ErrorInfo | None:
         if error is None:
             return None
         return replace(
@@ -71,3 +101,10 @@ class Redaction:
             hint=None if error.hint is None else self.text(error.hint),
             traceback=None if error.traceback is None else self.text(error.traceback),
         )
+
+
+def _same(one: Collection[Any] | None, other: Collection[Any] | None) -> bool:
+    """Whether both hold the very same objects, in the same order."""
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

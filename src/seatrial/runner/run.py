@@ -1,7 +1,7 @@
 """All trials of a run, so many at a time."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from seatrial.vocabulary.failures import PlayAgain
@@ -9,12 +9,12 @@ from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Trial
 
 from .plan import Answers, Job, Plan
-from .trial import TrialSettings, run_trial
+from .trial import TrialSettings, disturbed_trial, run_trial
 
 GRACE_SECONDS = 2.0
 """How long trials in flight may take to end after an interrupt."""
 
-MOST_DISTURBANCES = 20
+MOST_DISTURBANCES = 100
 """How often a trial is played anew because others disturbed it."""
 
 
@@ -37,15 +37,16 @@ async def run_trials(scenarios: Iterable[PreparedScenario], options: RunOptions)
     plan = Plan(scenarios, known=options.known, shuffle_seed=options.shuffle_seed, fail_fast=options.fail_fast)
     hands = _Hands(plan, options)
     workers = [asyncio.create_task(hands.work()) for _ in range(options.concurrency)]
+    closing = asyncio.create_task(hands.close_after(workers))
     try:
         while (trial := await hands.finished.get()) is not None:
             yield trial
     finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.wait(workers, timeout=GRACE_SECONDS)
+        for task in (closing, *workers):
+            task.cancel()
+        await asyncio.wait((closing, *workers), timeout=GRACE_SECONDS)
     for worker in workers:
-        if not worker.cancelled() and (error := worker.exception()) is not None:
+        if worker.done() and not worker.cancelled() and (error := worker.exception()) is not None:
             raise error
 
 
@@ -56,38 +57,39 @@ class _Hands:
         self._plan = plan
         self._options = options
         self._idle = 0
+        self._is_over = False
         self._spent = 0.0
         self._changed = asyncio.Event()
-        self.finished: asyncio.Queue[Trial | None] = asyncio.Queue()
+        # Bounded: whoever takes the trials may be slower than those who play them, and memory must stay flat.
+        self.finished: asyncio.Queue[Trial | None] = asyncio.Queue(maxsize=2 * options.concurrency)
 
     async def work(self) -> None:
-        try:
-            while (job := await self._next_job()) is not None:
-                trial = await self._run(job)
-                self._plan.note(job[0], trial)
-                self._spend(trial)
-                self._changed.set()
-                self.finished.put_nowait(trial)
-        except Exception:
-            self.finished.put_nowait(None)
-            raise
+        while (job := await self._next_job()) is not None:
+            trial = await self._run(job)
+            self._plan.note(job[0], trial)
+            self._spend(trial)
+            self._changed.set()
+            await self.finished.put(trial)
+
+    async def close_after(self, workers: Collection["asyncio.Task[None]"]) -> None:
+        """Tell that nothing more comes, once all workers have ended or one has broken down."""
+        await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        await self.finished.put(None)
 
     async def _next_job(self) -> Job | None:
-        """The next job; None when there will be none. The last worker to find nothing ends the run."""
-        while True:
-            job = self._plan.next()
-            if job is not None:
-                return job
+        """The next job; None when there will be none. The last worker to find nothing ends the work of all."""
+        while (job := self._plan.next()) is None:
             self._idle += 1
             if self._idle == self._options.concurrency:
-                self.finished.put_nowait(None)
+                self._is_over = True
                 self._changed.set()
-                return None
-            self._changed.clear()
-            await self._changed.wait()
-            if self._idle == self._options.concurrency:
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+            if self._is_over:
                 return None
             self._idle -= 1
+        return job
 
     async def _run(self, job: Job) -> Trial:
         prepared, index = job
@@ -98,7 +100,7 @@ class _Hands:
                 return await run_trial(prepared, index, self._options.settings)
             except PlayAgain:
                 continue
-        return await run_trial(prepared, index, self._options.settings)
+        return disturbed_trial(prepared, index, self._options.settings, times=MOST_DISTURBANCES)
 
     def _spend(self, trial: Trial) -> None:
         instruments = trial.instruments.cost_usd if trial.instruments else None

@@ -3,16 +3,21 @@
 import inspect
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
 from hashlib import blake2b
+from typing import Final
 
 from seatrial.clock import milliseconds, now
 from seatrial.verdicts import decide_trial, find_error
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
-from seatrial.vocabulary.findings import Judgement, ModelUse, sum_model_use
-from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, TrialContext
+from seatrial.vocabulary.failures import PlayAgain
+from seatrial.vocabulary.findings import EvalResult, Judgement, ModelUse, sum_model_use
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
 from seatrial.vocabulary.run import ScenarioKey, Trial
 
+from .border import FOREIGN, describe, require_foreign
 from .evaluate import evaluate
 from .pace import Pace
 from .play import play
@@ -20,7 +25,7 @@ from .play import play
 Redact = Callable[[Transcript], Transcript]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialSettings:
     """What all trials of a run share."""
 
@@ -30,68 +35,195 @@ class TrialSettings:
     redact: Redact | None = None
 
 
+@record
+class _Begun:
+    """When and with what a trial began."""
+
+    index: int
+    seed: int = 0
+    at: datetime
+    at_ms: float
+
+
 async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSettings) -> Trial:
-    """Set up, play, redact, evaluate, judge, decide, tear down."""
-    started_at = now()
-    started = milliseconds()
-    seed = trial_seed(settings.seed, prepared.entry.key, index)
-    trial_id = f"{settings.run_id}-{prepared.entry.position}-{index + 1}"
-    tools = prepared.make_tools(trial_id, seed)
-    hooks = HookContext(scenario=prepared.scenario, trial_id=trial_id, index=index, seed=seed, state=tools.state)
-    use: ModelUse | None = None
-    error = await _run_hooks(prepared.setup, hooks, "setup")
-    if error is None:
-        played = await play(prepared, index=index, trial_id=trial_id, seed=seed, tools=tools, pace=settings.pace)
-        transcript, use = played.transcript, played.use
-    else:
-        transcript = Transcript(turns=(), stop_reason=StopReason.ERROR, history=prepared.history, error=error)
-    if settings.redact is not None:
-        transcript = settings.redact(transcript)
-    after = await _run_hooks(prepared.teardown, hooks, "teardown")
-    if after is not None and transcript.error is None:
-        transcript = replace(transcript, error=after, stop_reason=StopReason.ERROR)
-    trial = await judge_transcript(prepared, transcript, index=index, use=use)
-    return replace(trial, seed=seed, started_at=started_at, duration_ms=milliseconds() - started)
+    """Set up, play, tear down, redact, evaluate, judge, decide. Raises PlayAgain, and nothing else."""
+    begun = _Begun(
+        index=index, seed=trial_seed(settings.seed, prepared.entry.key, index), at=now(), at_ms=milliseconds()
+    )
+    try:
+        transcript, use = await _play(prepared, begun, settings)
+        if settings.redact is not None:
+            transcript = settings.redact(transcript)
+        return await _judge(prepared, transcript, begun, use=use, redact=settings.redact)
+    except PlayAgain:
+        raise
+    except FOREIGN as raised:
+        require_foreign(raised)
+        error = ErrorInfo(
+            kind=ErrorKind.INFRA,
+            message=f"the trial broke down: {describe(raised)}",
+            hint="this is no verdict on the agent; if the traceback ends in Seatrial itself, please report it",
+            traceback="".join(traceback.format_exception(raised)),
+        )
+        return _errored_trial(prepared, _redacted(error, settings.redact), begun)
+
+
+async def _play(
+    prepared: PreparedScenario, begun: _Begun, settings: TrialSettings
+) -> tuple[Transcript, ModelUse | None]:
+    """The conversation between setup and teardown; whatever was set up is torn down."""
+    trial_id = f"{settings.run_id}-{prepared.entry.position}-{begun.index + 1}"
+    tools = prepared.make_tools(trial_id, begun.seed)
+    if not prepared.setup and not prepared.teardown:
+        return await _converse(prepared, begun, tools, trial_id, settings.pace)
+    ctx = HookContext(
+        scenario=prepared.scenario, trial_id=trial_id, index=begun.index, seed=begun.seed, state=tools.state
+    )
+    error: ErrorInfo | None = None
+    try:
+        error = await _run_hooks(prepared.setup, ctx, "setup")
+        if error is None:
+            transcript, use = await _converse(prepared, begun, tools, trial_id, settings.pace)
+        else:
+            transcript, use = _not_played(prepared, error), None
+    finally:
+        error = await _run_hooks(prepared.teardown, ctx, "teardown")
+    if error is not None and transcript.error is None:
+        transcript = replace(transcript, error=error, stop_reason=StopReason.ERROR)
+    return transcript, use
+
+
+async def _converse(
+    prepared: PreparedScenario, begun: _Begun, tools: ToolBox, trial_id: str, pace: Pace | None
+) -> tuple[Transcript, ModelUse | None]:
+    played = await play(prepared, index=begun.index, trial_id=trial_id, seed=begun.seed, tools=tools, pace=pace)
+    return played.transcript, played.use
 
 
 async def judge_transcript(
     prepared: PreparedScenario, transcript: Transcript, *, index: int, use: ModelUse | None = None
 ) -> Trial:
     """The trial that follows from a transcript, whether it was just played or comes from the store."""
-    results = await evaluate(prepared, transcript, index=index)
+    return await _judge(prepared, transcript, _Begun(index=index, at=now(), at_ms=milliseconds()), use=use)
+
+
+async def _judge(
+    prepared: PreparedScenario,
+    transcript: Transcript,
+    begun: _Begun,
+    *,
+    use: ModelUse | None,
+    redact: Redact | None = None,
+) -> Trial:
+    results = await evaluate(prepared, transcript, index=begun.index)
+    if redact is not None:
+        results = tuple(_redacted_result(result, redact) for result in results)
+    uses = [use, *(result.use for result in results)]
     judgement: Judgement | None = None
     if prepared.judge is not None and transcript.error is None:
-        ctx = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
-        judgement, judge_use = await prepared.judge.judge(ctx)
-        use = judge_use if use is None else sum_model_use((use, judge_use))
+        ctx = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=begun.index)
+        judgement, judge_use = await _ask_judge(prepared.judge, ctx)
+        uses.append(judge_use)
+        if judgement.error is not None:
+            judgement = replace(judgement, error=_redacted(judgement.error, redact))
     verdict = decide_trial(transcript, results, judgement, pass_threshold=prepared.entry.gates.pass_threshold)
     return Trial(
         key=prepared.entry.key,
-        index=index,
+        index=begun.index,
         status=verdict.status,
         failure_reasons=verdict.failure_reasons,
         error=find_error(transcript, results, judgement),
         transcript=transcript,
         results=results,
         judgement=judgement,
-        instruments=use,
-        started_at=now(),
+        instruments=sum_model_use(uses) if any(uses) else None,
+        seed=begun.seed,
+        started_at=begun.at,
+        duration_ms=milliseconds() - begun.at_ms,
     )
 
 
+async def _ask_judge(judge: TrialJudge, ctx: TrialContext) -> tuple[Judgement, ModelUse]:
+    try:
+        return await judge.judge(ctx)
+    except FOREIGN as raised:
+        require_foreign(raised)
+        foreign = "".join(traceback.format_exception(raised))
+        error = ErrorInfo(kind=ErrorKind.JUDGE, message=f"the judge broke down: {describe(raised)}", traceback=foreign)
+        return Judgement(error=error), ModelUse()
+
+
+def disturbed_trial(prepared: PreparedScenario, index: int, settings: TrialSettings, *, times: int) -> Trial:
+    """A trial that others disturbed so often that it was given up."""
+    error = ErrorInfo(
+        kind=ErrorKind.INFRA,
+        message=f"other trials blocked the agents' event loop {times} times while this one was played",
+        hint="the async agent blocks: let it await, or make it a plain function, which runs in a thread",
+    )
+    seed = trial_seed(settings.seed, prepared.entry.key, index)
+    return _errored_trial(prepared, error, _Begun(index=index, seed=seed, at=now(), at_ms=milliseconds()))
+
+
+def _errored_trial(prepared: PreparedScenario, error: ErrorInfo, begun: _Begun) -> Trial:
+    transcript = _not_played(prepared, error)
+    verdict = decide_trial(transcript, ())
+    return Trial(
+        key=prepared.entry.key,
+        index=begun.index,
+        status=verdict.status,
+        failure_reasons=verdict.failure_reasons,
+        error=error,
+        transcript=transcript,
+        seed=begun.seed,
+        started_at=begun.at,
+        duration_ms=milliseconds() - begun.at_ms,
+    )
+
+
+def _not_played(prepared: PreparedScenario, error: ErrorInfo) -> Transcript:
+    return Transcript(turns=(), stop_reason=StopReason.ERROR, history=prepared.history, error=error)
+
+
+_EMPTY: Final = Transcript(turns=(), stop_reason=StopReason.ERROR)
+
+
+def _redacted(error: ErrorInfo, redact: Redact | None) -> ErrorInfo:
+    """An evaluator, a judge or a hook may know secrets that the transcript no longer has."""
+    return error if redact is None else redact(replace(_EMPTY, error=error)).error or error
+
+
+def _redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
+    if result.error is None:
+        return result
+    error = _redacted(result.error, redact)
+    reasoning = error.message if result.reasoning == result.error.message else result.reasoning
+    return replace(result, error=error, reasoning=reasoning)
+
+
+def _with_results(use: ModelUse | None, results: Sequence[EvalResult]) -> ModelUse | None:
+    """What was used so far, and by evaluators that asked a model."""
+    asked = [result.use for result in results if result.use is not None]
+    return sum_model_use((use, *asked)) if asked else use
+
+
 async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str) -> ErrorInfo | None:
+    """The first failure. It ends a setup, but not a teardown: each of those undoes something of its own."""
+    first: ErrorInfo | None = None
     for hook in hooks:
         try:
             done = hook(ctx)
             if inspect.isawaitable(done):
                 await done
-        except Exception as raised:
-            return ErrorInfo(
+        except FOREIGN as raised:
+            require_foreign(raised)
+            first = first or ErrorInfo(
                 kind=ErrorKind.CONFIG,
-                message=f"{what} failed: {type(raised).__name__}: {raised}",
-                traceback=traceback.format_exc(),
+                message=f"{what} failed: {describe(raised)}",
+                traceback="".join(traceback.format_exception(raised)),
             )
-    return None
+            if what == "setup":
+                break
+    return first
 
 
 def trial_seed(run_seed: int, key: ScenarioKey, index: int) -> int:

@@ -4,13 +4,14 @@ It is a room of its own so that the command line, pytest, the server and a regra
 from the same rows.
 """
 
-from .rates import answer_of, reaches, read_sequential_test
+from .rates import answer_of, can_still_pass, reaches, read_sequential_test
 from .run import decide_run
 from .scenario import decide_scenario
 from .trial import decide_trial, find_error
 
 __all__ = [
     "answer_of",
+    "can_still_pass",
     "decide_run",
     "decide_scenario",
     "decide_trial",

@@ -1,16 +1,16 @@
 """Whether enough trials passed: by share, by gate with confidence, or by sequential test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from seatrial.statistics import SequentialTest, decide_sequentially, gate_verdict
+from seatrial.statistics import GateVerdict, SequentialTest, decide_sequentially, gate_verdict
 from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import ScenarioEntry, Status, TrialSummary, Verdict
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.run import Gates, ScenarioEntry, Status, TrialSummary, Verdict
 
 from . import reasons
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RateDecision:
     verdict: Verdict
     notes: tuple[str, ...] = ()
@@ -19,73 +19,127 @@ class RateDecision:
 def decide_rate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDecision:
     """The verdict on the trials' pass rate alone, by the rule that the scenario names. Trials in index order."""
     if entry.sequential is not None:
-        return RateDecision(verdict=_decide_sequentially(entry, trials))
-    share = _decide_share(entry, trials)
-    if entry.gates.pass_rate is None or share.verdict.status is Status.FAILED:
-        return share
+        return _decide_sequentially(entry, trials)
+    if entry.gates.pass_rate is None:
+        return _decide_share(entry, trials)
     gate = _decide_gate(entry, trials)
-    return share if gate.passed else RateDecision(verdict=gate, notes=share.notes)
+    # Beside a gate, a threshold of 1 is the default that nobody asked for: no gate could tolerate a single failure.
+    if entry.gates.threshold >= 1.0 or not gate.verdict.passed:
+        return gate
+    share = _decide_share(entry, trials)
+    return gate if share.verdict.passed else share
+
+
+def decide_share(*, passed: int, errored: int, missing: int, total: int, threshold: float) -> Status:
+    """Whether the share suffices; if not, whether those that errored or are missing could have changed it."""
+    if reaches(passed, total, threshold):
+        return Status.PASSED
+    if errored and reaches(passed + errored, total, threshold):
+        return Status.ERRORED
+    if missing and reaches(passed + errored + missing, total, threshold):
+        return Status.NOT_RUN
+    return Status.FAILED
+
+
+def can_still_pass(entry: ScenarioEntry, misses: int) -> bool:
+    """Whether a fixed number of trials can reach what is asked, when so many did not pass and all others will."""
+    best = max(entry.trials - misses, 0)
+    gates = entry.gates
+    if gates.pass_rate is None:
+        return reaches(best, entry.trials, gates.threshold)
+    return _gate(best, entry.trials, gates).decision == "pass"
 
 
 def _decide_share(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDecision:
     threshold = entry.gates.threshold
+    counts = _count(entry, trials)
+    status = decide_share(
+        passed=counts.passed, errored=counts.errored, missing=counts.missing, total=counts.total, threshold=threshold
+    )
+    if status is Status.PASSED:
+        notes = [reasons.errors_tolerated(counts.errored, threshold)] if counts.errored else []
+        if counts.missing:
+            notes.append(reasons.trials_not_run(counts.missing))
+        return RateDecision(verdict=Verdict(status=status), notes=tuple(notes))
+    if counts.total == 1 and trials:
+        return RateDecision(verdict=Verdict(status=status, failure_reasons=trials[0].failure_reasons))
+    why = reasons.trials_passed(counts.passed, counts.total, threshold)
+    return RateDecision(verdict=Verdict(status=status, failure_reasons=(why, *_also(counts))))
+
+
+def _decide_gate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDecision:
+    """By one-sided exact bound; what errored or is missing counts against."""
+    gates = entry.gates
+    counts = _count(entry, trials)
+    ran = len(trials)
+    assert gates.pass_rate is not None
+    assert gates.confidence is not None
+    if _gate(counts.passed, counts.total, gates).decision == "pass":
+        return RateDecision(verdict=Verdict(status=Status.PASSED), notes=_also(counts))
+    gate = _gate(counts.passed, ran, gates)
+    without_errors = _gate(counts.passed + counts.errored, ran, gates).decision
+    if gate.decision == "fail" and without_errors == "fail":
+        status = Status.FAILED
+        why = reasons.rate_below(counts.passed, ran, gates.pass_rate, gates.confidence)
+    else:
+        status = Status.ERRORED if without_errors != gate.decision else Status.INCONCLUSIVE
+        if counts.missing and _gate(counts.total - counts.failed, counts.total, gates).decision == "pass":
+            status = Status.NOT_RUN
+        why = reasons.rate_not_shown(gates, passed=counts.passed, ran=ran, more=gate.more_clean_to_pass)
+    return RateDecision(verdict=Verdict(status=status, failure_reasons=(why, *_also(counts))))
+
+
+def _gate(passed: int, total: int, gates: Gates) -> GateVerdict:
+    assert gates.pass_rate is not None
+    assert gates.confidence is not None
+    return gate_verdict(passed, total, threshold=gates.pass_rate, confidence=gates.confidence)
+
+
+@record
+class _Counts:
+    passed: int
+    failed: int
+    errored: int
+    missing: int
+    total: int
+
+
+def _count(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> _Counts:
     total = max(entry.trials, len(trials))
     passed = sum(trial.status is Status.PASSED for trial in trials)
     errored = sum(trial.status is Status.ERRORED for trial in trials)
-    missing = total - len(trials)
-    if reaches(passed, total, threshold):
-        notes = (reasons.errors_tolerated(errored, threshold),) if errored else ()
-        return RateDecision(verdict=Verdict(status=Status.PASSED), notes=notes)
-    if errored and reaches(passed + errored, total, threshold):
-        status = Status.ERRORED
-    elif missing and reaches(passed + errored + missing, total, threshold):
-        status = Status.NOT_RUN
-    else:
-        status = Status.FAILED
-    if total == 1 and trials:
-        return RateDecision(verdict=Verdict(status=status, failure_reasons=trials[0].failure_reasons))
-    why = [reasons.trials_passed(passed, total, threshold)]
-    if errored:
-        why.append(reasons.trials_errored(errored))
-    if missing:
-        why.append(reasons.trials_not_run(missing))
-    return RateDecision(verdict=Verdict(status=status, failure_reasons=tuple(why)))
+    return _Counts(
+        passed=passed,
+        failed=len(trials) - passed - errored,
+        errored=errored,
+        missing=total - len(trials),
+        total=total,
+    )
 
 
-def _decide_gate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> Verdict:
-    """By one-sided exact bound; instrument errors count against."""
-    pass_rate, confidence = entry.gates.pass_rate, entry.gates.confidence
-    assert pass_rate is not None
-    assert confidence is not None
-    passed = sum(trial.status is Status.PASSED for trial in trials)
-    gate = gate_verdict(passed, len(trials), threshold=pass_rate, confidence=confidence)
-    if gate.decision == "pass":
-        return Verdict(status=Status.PASSED)
-    if gate.decision == "fail":
-        why = reasons.rate_below(passed, len(trials), pass_rate, confidence)
-        return Verdict(status=Status.FAILED, failure_reasons=(why,))
-    needed = None if gate.more_clean_to_pass is None else len(trials) + gate.more_clean_to_pass
-    why = reasons.rate_not_shown(pass_rate, confidence, needed, len(trials))
-    return Verdict(status=Status.INCONCLUSIVE, failure_reasons=(why,))
+def _also(counts: _Counts) -> tuple[str, ...]:
+    errored = (reasons.trials_errored(counts.errored),) if counts.errored else ()
+    missing = (reasons.trials_not_run(counts.missing),) if counts.missing else ()
+    return (*errored, *missing)
 
 
-def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> Verdict:
+def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDecision:
     assert entry.sequential is not None
     test = read_sequential_test(entry.sequential)
     in_order = [trial for place, trial in enumerate(trials) if trial.index == place]
     decision = decide_sequentially((answer_of(trial.status, trial.error_kind) for trial in in_order), test)
-    if decision.verdict == "pass":
-        return Verdict(status=Status.PASSED)
     passed, used = decision.passed, decision.trials_used
+    left_out = (reasons.trials_errored(decision.left_out),) if decision.left_out else ()
+    if decision.verdict == "pass":
+        return RateDecision(verdict=Verdict(status=Status.PASSED), notes=left_out)
     if decision.verdict == "fail":
-        why = reasons.sequential_failed(passed, used, test.bad)
-        return Verdict(status=Status.FAILED, failure_reasons=(why,))
-    if decision.verdict == "inconclusive":
-        return Verdict(status=Status.INCONCLUSIVE, failure_reasons=(reasons.sequential_undecided(passed, used),))
-    if decision.left_out:
-        return Verdict(status=Status.ERRORED, failure_reasons=(reasons.trials_errored(decision.left_out),))
-    why = reasons.sequential_unfinished(passed, used, test.max_trials)
-    return Verdict(status=Status.NOT_RUN, failure_reasons=(why,))
+        status, why = Status.FAILED, reasons.sequential_failed(passed, used, test.bad)
+    elif decision.verdict == "inconclusive":
+        status, why = Status.INCONCLUSIVE, reasons.sequential_undecided(passed, used)
+    else:
+        status = Status.ERRORED if left_out else Status.NOT_RUN
+        why = reasons.sequential_unfinished(passed, used, test.max_trials)
+    return RateDecision(verdict=Verdict(status=status, failure_reasons=(why, *left_out)))
 
 
 def read_sequential_test(settings: Mapping[str, float]) -> SequentialTest:

@@ -1,6 +1,6 @@
 """Every sentence in which a verdict gives its reason: one template each, so that all reports say the same."""
 
-from seatrial.vocabulary.run import Status
+from seatrial.vocabulary.run import Gates, Status
 
 
 def counted(number: int, noun: str) -> str:
@@ -15,6 +15,18 @@ def number(value: float) -> str:
 
 def nothing_checked() -> str:
     return "nothing was checked; add an expectation"
+
+
+def nothing_played() -> str:
+    return "no turn was played: the user ended the trial before the first message"
+
+
+def outcomes_missing() -> str:
+    return "the judge gave neither outcomes nor a score"
+
+
+def skipped(reason: str) -> str:
+    return f"skipped: {reason}"
 
 
 def trials_passed(passed: int, total: int, threshold: float) -> str:
@@ -45,6 +57,10 @@ def metric_missing(metric: str) -> str:
     return f"{metric}: no trial has a score"
 
 
+def metric_incomplete(metric: str, count: int) -> str:
+    return f"{metric}: scores are missing in {counted(count, 'trial')}"
+
+
 def errors_at_or_above(count: int, severity: str) -> str:
     return f"{counted(count, 'error')} at or above {severity}"
 
@@ -61,12 +77,16 @@ def unexpected_pass(reason: str) -> str:
     return f"passed although xfail says {reason!r}; remove the xfail"
 
 
-def rate_not_shown(pass_rate: float, confidence: float, needed: int | None, ran: int) -> str:
-    """For a gate that cannot be decided yet."""
-    text = f"pass rate {number(pass_rate)} is not shown at {number(100 * confidence)} % confidence"
-    if needed is None:
+def rate_not_shown(gates: Gates, *, passed: int, ran: int, more: int | None) -> str:
+    """For a gate that cannot be decided yet; `more` further trials, all passing, would show the rate."""
+    assert gates.pass_rate is not None
+    assert gates.confidence is not None
+    text = f"pass rate {number(gates.pass_rate)} is not shown at {number(100 * gates.confidence)} % confidence"
+    if more is None:
         return text
-    return f"{text}: {counted(needed, 'clean trial')} are needed, you ran {ran}"
+    if passed == ran:
+        return f"{text}: {counted(ran + more, 'clean trial')} are needed, you ran {ran}"
+    return f"{text}: {passed} of {counted(ran, 'trial')} passed, {more} more without a failure would show it"
 
 
 def rate_below(passed: int, total: int, pass_rate: float, confidence: float) -> str:
@@ -114,10 +134,6 @@ def metrics_below(score_pct: float, threshold: float) -> str:
 
 def must_pass_missed(label: str) -> str:
     return f"must pass, did not: {label}"
-
-
-def must_pass_unknown(name: str) -> str:
-    return f"must pass, but no such scenario ran: {name}"
 
 
 def group_below(passed: int, total: int, threshold: float) -> str:

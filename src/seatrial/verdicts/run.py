@@ -17,7 +17,7 @@ from seatrial.vocabulary.run import (
 
 from . import reasons
 from .averages import mean, quantile
-from .rates import reaches
+from .rates import decide_share, reaches
 from .scenario import decide_scenario
 
 _WORST_FIRST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN)
@@ -56,14 +56,10 @@ def _decide(
     if gates.cases_pass_threshold is None:
         problems += _problem_scenarios(counted)
     else:
-        if not totals.cases_passed:
-            assert totals.cases_pass_rate_pct is not None
-            problems.append(
-                (Status.FAILED, reasons.cases_below(totals.cases_pass_rate_pct, gates.cases_pass_threshold))
-            )
+        problems += _problem_cases(totals, gates.cases_pass_threshold)
         problems += [
             (o.verdict.status, reasons.must_pass_missed(o.entry.key.label))
-            for o in counted
+            for o in outcomes
             if o.entry.gates.must_pass and not o.verdict.passed
         ]
     if totals.metrics_passed is False:
@@ -71,12 +67,11 @@ def _decide(
         why = reasons.metrics_below(totals.weighted_metrics_score_pct, gates.metrics_pass_threshold)
         problems.append((Status.FAILED, why))
     for name, verdict in groups:
-        if not verdict.passed:
+        if verdict.failure_reasons:
             problems += [(verdict.status, reasons.in_group(name, why)) for why in verdict.failure_reasons]
     if not problems:
         return Verdict(status=Status.PASSED)
-    status = min((status for status, _ in problems), key=_WORST_FIRST.index)
-    return Verdict(status=status, failure_reasons=tuple(why for _, why in problems))
+    return Verdict(status=_worst(problems), failure_reasons=tuple(why for _, why in problems))
 
 
 def _problem_scenarios(outcomes: Sequence[ScenarioOutcome]) -> list[tuple[Status, str]]:
@@ -84,23 +79,56 @@ def _problem_scenarios(outcomes: Sequence[ScenarioOutcome]) -> list[tuple[Status
     return [(status, reasons.scenarios_with(count, status)) for status, count in counts.items() if count]
 
 
+def _problem_cases(totals: Totals, threshold: float) -> list[tuple[Status, str]]:
+    status = decide_share(
+        passed=totals.passed_count,
+        errored=totals.error_count,
+        missing=totals.not_run_count,
+        total=totals.total_executions,
+        threshold=threshold / 100,
+    )
+    if status is Status.PASSED:
+        return []
+    assert totals.cases_pass_rate_pct is not None
+    return [(status, reasons.cases_below(totals.cases_pass_rate_pct, threshold))]
+
+
 def decide_group(group: Mapping[str, Any], outcomes: Sequence[ScenarioOutcome]) -> Verdict:
-    """A group's verdict: the share of its scenarios that passed, and those that must."""
+    """A group's verdict: the share of its scenarios that passed, and those that must.
+
+    Not run, without a reason against the run, where none of its scenarios was selected.
+    """
     tags = set(group.get("tags") or ())
-    members = [o for o in outcomes if not o.skipped and not o.xfailed and tags & set(o.entry.tags)]
-    problems: list[str] = []
-    threshold = float(group.get("threshold", 1.0))
-    passed = sum(o.verdict.passed for o in members)
+    must = set(group.get("must_pass") or ())
+    tagged = [o for o in outcomes if tags & set(o.entry.tags)]
+    named = [o for o in outcomes if o.entry.key.name in must]
+    if not tagged and not named:
+        return Verdict(status=Status.NOT_RUN)
+    problems = [(o.verdict.status, reasons.must_pass_missed(o.entry.key.label)) for o in named if not o.verdict.passed]
+    if tagged:
+        problems = [*_problem_members(tagged, float(group.get("threshold", 1.0))), *problems]
+    if not problems:
+        return Verdict(status=Status.PASSED)
+    return Verdict(status=_worst(problems), failure_reasons=tuple(why for _, why in problems))
+
+
+def _problem_members(tagged: Sequence[ScenarioOutcome], threshold: float) -> list[tuple[Status, str]]:
+    members = [o.verdict.status for o in tagged if not o.skipped and not o.xfailed]
     if not members:
-        problems.append(reasons.group_empty())
-    elif not reaches(passed, len(members), threshold):
-        problems.append(reasons.group_below(passed, len(members), threshold))
-    for name in group.get("must_pass") or ():
-        named = [o for o in outcomes if o.entry.key.name == name]
-        if not named:
-            problems.append(reasons.must_pass_unknown(name))
-        problems += [reasons.must_pass_missed(o.entry.key.label) for o in named if not o.verdict.passed]
-    return Verdict(status=Status.FAILED if problems else Status.PASSED, failure_reasons=tuple(problems))
+        return [(Status.NOT_RUN, reasons.group_empty())]
+    passed = members.count(Status.PASSED)
+    status = decide_share(
+        passed=passed,
+        errored=members.count(Status.ERRORED) + members.count(Status.INCONCLUSIVE),
+        missing=members.count(Status.NOT_RUN),
+        total=len(members),
+        threshold=threshold,
+    )
+    return [] if status is Status.PASSED else [(status, reasons.group_below(passed, len(members), threshold))]
+
+
+def _worst(problems: Sequence[tuple[Status, str]]) -> Status:
+    return min((status for status, _ in problems), key=_WORST_FIRST.index)
 
 
 def total(trials: Sequence[TrialSummary], gates: RunGates, *, planned: int) -> Totals:
@@ -118,7 +146,7 @@ def total(trials: Sequence[TrialSummary], gates: RunGates, *, planned: int) -> T
         not_run_count=planned - len(trials),
         cases_pass_rate_pct=cases_pct,
         cases_pass_threshold=cases_threshold,
-        cases_passed=None if cases_pct is None else round(cases_pct, 2) >= cases_threshold,
+        cases_passed=reaches(counts[Status.PASSED], planned, cases_threshold / 100) if planned else None,
         weighted_metrics_score_pct=metrics_pct,
         metrics_pass_threshold=gates.metrics_pass_threshold,
         metrics_passed=None if metrics_pct is None else round(metrics_pct, 2) >= gates.metrics_pass_threshold,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 
 from seatrial.statistics import wilson_interval
+from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.findings import Severity, UniqueError
 from seatrial.vocabulary.run import (
     Gates,
@@ -27,7 +28,7 @@ def decide_scenario(
     """The verdict of one scenario, and the numbers it follows from."""
     ordered = sorted(trials, key=lambda trial: trial.index)
     if entry.skip is not None:
-        skipped = Verdict(status=Status.NOT_RUN, failure_reasons=(f"skipped: {entry.skip}",))
+        skipped = Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.skipped(entry.skip),))
         return ScenarioOutcome(entry=entry, verdict=skipped, skipped=True)
     counts = {status: sum(trial.status is status for trial in ordered) for status in Status}
     played = counts[Status.PASSED] + counts[Status.FAILED] + counts[Status.ERRORED]
@@ -63,17 +64,23 @@ def _decide(
     if not trials:
         return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),)), ()
     rate = decide_rate(entry, trials)
-    unscored = _unscored_metrics(entry.gates, averages, trials)
-    other = _other_failures(entry.gates, averages, errors)
+    low = _low_metrics(entry.gates, averages)
+    severe = _severe_errors(entry.gates, errors)
+    unscored = _unscored_metrics(entry.gates, trials)
     status = rate.verdict.status
-    if unscored and status is Status.PASSED:
-        status = Status.ERRORED
-    if other:
-        # Not even passes in place of the errored trials would mend these, so the agent failed.
+    if severe or (low and status in (Status.PASSED, Status.INCONCLUSIVE) and not _could_lift(trials)):
+        # Nothing that errored or is missing could mend these.
         status = Status.FAILED
-    other = (*other, *unscored)
+    elif status is Status.PASSED and (low or unscored):
+        status = Status.ERRORED
     details = _trial_failures(trials) if status is not Status.PASSED else ()
-    return Verdict(status=status, failure_reasons=(*rate.verdict.failure_reasons, *details, *other)), rate.notes
+    why = (*rate.verdict.failure_reasons, *details, *low, *severe, *unscored)
+    return Verdict(status=status, failure_reasons=why), rate.notes
+
+
+def _could_lift(trials: Sequence[TrialSummary]) -> bool:
+    """Whether some trial errored before it had its scores: they might have lifted an average."""
+    return any(trial.status is Status.ERRORED and not trial.scores for trial in trials)
 
 
 def _failed_as_foretold(verdict: Verdict, trials: Sequence[TrialSummary]) -> bool:
@@ -81,7 +88,7 @@ def _failed_as_foretold(verdict: Verdict, trials: Sequence[TrialSummary]) -> boo
     if verdict.status is Status.FAILED:
         return True
     kinds = {trial.error_kind for trial in trials if trial.status is Status.ERRORED}
-    return verdict.status is Status.ERRORED and kinds == {"agent"}
+    return verdict.status is Status.ERRORED and kinds == {ErrorKind.AGENT}
 
 
 def _trial_failures(trials: Sequence[TrialSummary]) -> tuple[str, ...]:
@@ -89,25 +96,39 @@ def _trial_failures(trials: Sequence[TrialSummary]) -> tuple[str, ...]:
     return (reasons.trajectory_failed(unmatched),) if unmatched else ()
 
 
-def _other_failures(gates: Gates, averages: Mapping[str, float], errors: Sequence[UniqueError]) -> tuple[str, ...]:
-    found = []
-    for metric, threshold in (gates.metric_thresholds or {}).items():
-        average = averages.get(metric)
-        if average is not None and round(average, 2) < threshold:
-            found.append(reasons.metric_below(metric, average, threshold))
+def _low_metrics(gates: Gates, averages: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(
+        reasons.metric_below(metric, averages[metric], threshold)
+        for metric, threshold in (gates.metric_thresholds or {}).items()
+        if metric in averages and not round(averages[metric], 2) >= threshold
+    )
+
+
+def _severe_errors(gates: Gates, errors: Sequence[UniqueError]) -> tuple[str, ...]:
     severity = gates.fail_on_error_severity
-    if severity is not None:
-        count = sum(error.severity.rank >= severity.rank for error in errors)
-        if count:
-            found.append(reasons.errors_at_or_above(count, severity))
+    if severity is None:
+        return ()
+    count = sum(error.severity.rank >= severity.rank for error in errors)
+    return (reasons.errors_at_or_above(count, severity),) if count else ()
+
+
+def _unscored_metrics(gates: Gates, trials: Sequence[TrialSummary]) -> tuple[str, ...]:
+    """Metrics with a threshold that lack scores in trials that were judged: an average over the rest is no answer."""
+    judged = [trial for trial in trials if trial.status is not Status.ERRORED or trial.error_kind is ErrorKind.JUDGE]
+    found = []
+    for metric in (gates.metric_thresholds or ()) if judged else ():
+        lacking = sum(_lacks_scores(trial, metric) for trial in judged)
+        if lacking == len(judged):
+            found.append(reasons.metric_missing(metric))
+        elif lacking:
+            found.append(reasons.metric_incomplete(metric, lacking))
     return tuple(found)
 
 
-def _unscored_metrics(gates: Gates, averages: Mapping[str, float], trials: Sequence[TrialSummary]) -> tuple[str, ...]:
-    """Metrics with a threshold that no trial has a score for, although some trial was judged."""
-    if all(trial.status is Status.ERRORED for trial in trials):
-        return ()
-    return tuple(reasons.metric_missing(metric) for metric in gates.metric_thresholds or () if metric not in averages)
+def _lacks_scores(trial: TrialSummary, metric: str) -> bool:
+    turns = [score.turn for score in trial.scores if score.metric == metric]
+    by_turn = [turn for turn in turns if turn is not None]
+    return len(by_turn) < trial.turns if by_turn else not turns
 
 
 def _interval(trials: Sequence[TrialSummary]) -> Interval | None:

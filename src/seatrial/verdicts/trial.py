@@ -18,9 +18,19 @@ def find_error(transcript: Transcript, results: Sequence[EvalResult], judgement:
             return result.error
     if judgement is not None and judgement.error is not None:
         return judgement.error
-    if not results and judgement is None:
+    if not transcript.turns:
+        return ErrorInfo(kind=ErrorKind.SIMULATOR, message=reasons.nothing_played())
+    if judgement is not None and judgement.outcomes_unavailable and judgement.overall_score is None:
+        return ErrorInfo(kind=ErrorKind.JUDGE, message=reasons.outcomes_missing())
+    if not results and not _says_something(judgement):
         return ErrorInfo(kind=ErrorKind.CONFIG, message=reasons.nothing_checked())
     return None
+
+
+def _says_something(judgement: Judgement | None) -> bool:
+    if judgement is None:
+        return False
+    return bool(judgement.outcomes or judgement.scores or judgement.failures) or judgement.overall_score is not None
 
 
 def decide_trial(
@@ -34,7 +44,7 @@ def decide_trial(
     error = find_error(transcript, results, judgement)
     if error is not None:
         return Verdict(status=Status.ERRORED, failure_reasons=(f"{error.kind}: {error.message}",))
-    failures = [_failure(result) for result in results if not result.passed]
+    failures = [_failure(result) for result in results if result.passed is not True]
     if judgement is not None:
         failures += _judged_failures(judgement, pass_threshold)
     return Verdict(status=Status.FAILED if failures else Status.PASSED, failure_reasons=tuple(failures))
@@ -50,9 +60,10 @@ def _judged_failures(judgement: Judgement, pass_threshold: float) -> list[str]:
         return [
             reasons.outcome_false(outcome.statement, outcome.justification)
             for outcome in judgement.outcomes
-            if not outcome.passed
+            if outcome.passed is not True
         ]
     score = judgement.overall_score
-    if score is not None and round(score, 2) < pass_threshold:
+    # Asked this way round, since NaN is not below anything either.
+    if score is not None and not round(score, 2) >= pass_threshold:
         return [reasons.overall_below(score, pass_threshold)]
     return []

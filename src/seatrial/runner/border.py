@@ -1,0 +1,29 @@
+"""The border to code that we did not write: evaluators, hooks, and whatever else a trial meets.
+
+Nothing they raise may end the run, `sys.exit(0)` least of all: that would end the process as if all were well. A
+cancellation is ours only where this very task was cancelled; else somebody raised it.
+"""
+
+import asyncio
+from typing import Final
+
+FOREIGN: Final = (Exception, SystemExit, asyncio.CancelledError)
+"""What to catch at the border; `require_foreign` then lets pass what is not foreign after all."""
+
+
+def require_foreign(raised: BaseException) -> None:
+    """Raise it again where it is the cancellation of the task that we run in."""
+    if isinstance(raised, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise raised
+
+
+def describe(raised: BaseException) -> str:
+    """`ValueError: what it says`."""
+    try:
+        text = str(raised)
+    except Exception as broken:
+        # Its text is foreign code as well.
+        text = f"(its text cannot be shown: {type(broken).__name__})"
+    return f"{type(raised).__name__}: {text}" if text else type(raised).__name__

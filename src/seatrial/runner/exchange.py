@@ -1,0 +1,54 @@
+"""What one turn brings in: the reply, the evidence of tool calls, tokens and cost, retries included."""
+
+from collections.abc import Iterator, Sequence
+
+from seatrial.vocabulary.conversation import ToolCall, Usage
+
+
+class Exchange:
+    """What one turn brings in, retries included."""
+
+    __slots__ = ("cost_usd", "listed", "recorded", "reply", "retries", "usages")
+
+    def __init__(self, *, recorded: list[ToolCall]) -> None:
+        self.recorded = recorded
+        self.reply: str | None = None
+        self.listed: list[ToolCall] | None = None
+        self.usages: list[Usage | None] = []
+        self.cost_usd: float | None = None
+        self.retries = 0
+
+    def add_cost(self, cost_usd: float | None) -> None:
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+
+    def evidence(self) -> tuple[ToolCall, ...] | None:
+        """The calls we saw and those that the agent lists beside; None when there is neither sight nor list."""
+        if not self.recorded:
+            return None if self.listed is None else tuple(self.listed)
+        # They were recorded as they ended; calls that were made side by side count in the order they were made.
+        seen = sorted(self.recorded, key=lambda call: call.started_ms or 0.0)
+        return tuple(_merge(seen, self.listed or ()))
+
+
+def _merge(seen: Sequence[ToolCall], listed: Sequence[ToolCall]) -> Iterator[ToolCall]:
+    """Calls that we saw in the order we saw them, and each that only the agent knows of at its place among them."""
+    places = set(range(len(seen)))
+    beside: dict[int, list[ToolCall]] = {}
+    after = -1
+    for call in listed:
+        place = next((p for p in sorted(places) if _is_same(call, seen[p])), None)
+        if place is None:
+            beside.setdefault(after, []).append(call)
+        else:
+            places.discard(place)
+            after = place
+    yield from beside.get(-1, ())
+    for place, call in enumerate(seen):
+        yield call
+        yield from beside.get(place, ())
+
+
+def _is_same(listed: ToolCall, seen: ToolCall) -> bool:
+    """Whether the agent tells of a call that we saw; it may tell no more than the name."""
+    return listed.name == seen.name and (listed.arguments is None or listed.arguments == seen.arguments)
