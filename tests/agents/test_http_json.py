@@ -12,7 +12,7 @@ import pytest
 
 from seatrial.agents.http_json import HttpAgent
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind, ToolCall
+from seatrial.vocabulary.conversation import ErrorKind, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import AgentReply, TrialStart
 
@@ -180,6 +180,19 @@ def test_tool_calls_are_found_by_their_path():
         ToolCall("book", {"n": 2}, id="c"),
         ToolCall("odd", "not json"),
     )
+
+
+def test_tokens_and_cost_are_found_by_their_paths():
+    answer = {"output": "ok", "meta": {"tokens": {"input_tokens": 7, "output_tokens": 3}, "dollars": 0.25}}
+
+    got = reply(answer, usage="meta.tokens", cost_usd="meta.dollars")
+
+    assert (got.usage, got.cost_usd) == (Usage(input_tokens=7, output_tokens=3), 0.25)
+
+
+@pytest.mark.parametrize("dollars", [None, "0.25", -1, True])
+def test_a_cost_that_is_no_amount_is_unknown_and_not_free(dollars: Any):
+    assert reply({"output": "ok", "dollars": dollars}, cost_usd="dollars").cost_usd is None
 
 
 def test_an_empty_list_of_tool_calls_is_evidence_and_null_is_none():

@@ -99,7 +99,11 @@ def read_usage(usage: Any) -> Usage | None:
 
 def read_cost(usage: Any) -> float | None:
     """US dollars where the endpoint says, as OpenRouter and LiteLLM do in `usage.cost`."""
-    cost = usage.get("cost") if isinstance(usage, Mapping) else None
+    return read_amount(usage.get("cost")) if isinstance(usage, Mapping) else None
+
+
+def read_amount(cost: Any) -> float | None:
+    """US dollars; None for what cannot be an amount, which is then unknown and not free."""
     return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9 else None
 
 

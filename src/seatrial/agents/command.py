@@ -14,7 +14,7 @@ from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 
 from .boundary import overran
-from .chat_messages import latest_user_text, read_reported, read_requested, read_usage
+from .chat_messages import latest_user_text, read_amount, read_reported, read_requested, read_usage
 from .line_process import LineProcess
 
 _CLOSE_SECONDS = 2.0
@@ -130,12 +130,11 @@ def _read_reply(answer: Mapping[str, Any]) -> AgentReply:
         raise AgentFailure(f"the process replied with content that is no text: {content!r:.500}", final=True)
     # Absent: every call went through us, so there are none of its own. Null: it does not say.
     own = answer.get("tool_calls", ())
-    cost = answer.get("cost_usd")
     return AgentReply(
         reply=content,
         tool_calls=None if own is None else read_reported(own),
         usage=read_usage(answer.get("usage")),
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost_usd=read_amount(answer.get("cost_usd")),
     )
 
 

@@ -11,7 +11,7 @@ from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 
 from .addresses import check_headers, check_url
-from .chat_messages import latest_user_text, read_reported
+from .chat_messages import latest_user_text, read_amount, read_reported, read_usage
 from .placeholders import check_placeholders, fill, fill_url
 from .statuses import not_an_answer, show_body
 from .wire import Outgoing, Wire
@@ -41,6 +41,10 @@ class HttpAgent:
     """JMESPath of the reply."""
     tool_calls: str | None = None
     """JMESPath of the calls that the agent made; None: not recorded."""
+    usage: str | None = None
+    """JMESPath of the tokens, {input_tokens, output_tokens} or as chat completions name them; None: not known."""
+    cost_usd: str | None = None
+    """JMESPath of the cost in US dollars; None: not known."""
     name: str = "http"
 
     def __post_init__(self) -> None:
@@ -59,9 +63,11 @@ class HttpAgent:
         self._headers = _complete_headers(check_headers(self.headers, where=f"{where}.headers"))
         _check_json(self.body, where=f"{where}.body")
         self._output = compile_path(self.output, where=f"{where}.output")
-        self._tool_calls = None
-        if self.tool_calls is not None:
-            self._tool_calls = compile_path(self.tool_calls, where=f"{where}.tool_calls")
+        self._beside = {
+            key: compile_path(path, where=f"{where}.{key}")
+            for key in ("tool_calls", "usage", "cost_usd")
+            if (path := getattr(self, key)) is not None
+        }
 
     def open(self, start: TrialStart) -> AgentSession:
         return _HttpSession(self, start.trial_id)
@@ -80,9 +86,13 @@ class HttpAgent:
         except (ValueError, RecursionError):
             shown = incoming.media_type or "a body without content-type"
             raise not_an_answer(f"returned {shown} where JSON was due", body) from None
-        calls = None if self._tool_calls is None else self._tool_calls.find(answer)
+        beside = {key: path.find(answer) for key, path in self._beside.items()}
+        calls = beside.get("tool_calls")
         return AgentReply(
-            reply=self._read_reply(answer, body), tool_calls=None if calls is None else read_reported(calls)
+            reply=self._read_reply(answer, body),
+            tool_calls=None if calls is None else read_reported(calls),
+            usage=read_usage(beside.get("usage")),
+            cost_usd=read_amount(beside.get("cost_usd")),
         )
 
     def _read_reply(self, answer: Any, body: bytes) -> str:

@@ -61,7 +61,7 @@ def _command(spec: Mapping[str, Any], name: str) -> Agent:
 KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any], str], Agent], tuple[str, ...], tuple[str, ...]]] = {
     "python": (_python_mapping, ("target",), ("scope",)),
     "openai": (_openai, ("base_url",), ("model", "headers", "body", "stream", "tools", "api_key")),
-    "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls")),
+    "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd")),
     "command": (_command, ("argv",), ("env", "cwd")),
 }
 """Type -> (how to make it, required keys, optional keys)."""

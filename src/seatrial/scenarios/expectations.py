@@ -30,11 +30,33 @@ def check_matchers(value: Any, where: Where, complaints: Complaints) -> None:
 
 ARGUMENTS = MapOf(value=Anything(), of="argument names to values", check=check_matchers)
 
+MODEL_KEYS = {
+    "model": Key(kind=NAME, means="provider:name", required=True),
+    "base_url": Key(kind=NAME, means="the address of a server of your own"),
+    "api_key": Key(kind=NAME, means="its key, such as ${MY_KEY}"),
+    "settings": Key(kind=MapOf(value=Anything(), of="settings to values"), means="temperature, max_tokens, …"),
+    "output": Key(kind=Choice(("prompt", "native")), means="whether the server is held to the schema (prompt)"),
+}
+
+
+class Model:
+    """`provider:name`, or a mapping with `model`, `base_url` and the like."""
+
+    _record = Record("model", MODEL_KEYS, make=dict)
+
+    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+        kind = self._record if isinstance(value, Mapping) else NAME
+        return kind.read(value, where, complaints)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [NAME.schema(), self._record.schema()]}
+
+
 JUDGE = Record(
     "judge",
     {
         "rubric": Key(kind=Text(blank=False), means="what the judge must find to be true", required=True),
-        "model": Key(kind=Text(blank=False), means="the judge's model, instead of models.judge"),
+        "model": Key(kind=Model(), means="the judge's model, instead of models.judge"),
         "votes": Key(kind=Number(whole=True, odd=True, minimum=1), means="how many verdicts are taken; most win"),
         "timeout": Key(kind=Number(above=0), means="seconds for one attempt (30)"),
         "retries": Key(kind=Number(whole=True, minimum=0), means="attempts after the first (2)"),

@@ -39,7 +39,7 @@ class ModelCast:
         if self._llm is not None:
             await self._llm.close()
 
-    def model(self, role: Role, scenario: Scenario, *, own: str | None = None) -> "ModelSpec":
+    def model(self, role: Role, scenario: Scenario, *, own: Any = None) -> "ModelSpec":
         """The model that plays the role. Raises UsageError, with the line that fixes it, when there is none."""
         given = own or (getattr(scenario.models, role) if scenario.models else None) or self.defaults.get(role)
         if given is None and role == "dedup":

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from seatrial.evaluators import check_expected
-from seatrial.mocks import check_tools, find_problems
 from seatrial.vocabulary.scenario import GateSpec, LimitSpec, MetricChoice, Models, SequentialSpec
 
-from .expectations import NAME
+from .expectations import NAME, Model
 from .kinds import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Record, Schema, Text
 from .metrics import known_metrics, metrics_problem
 from .problems import Complaints, Where, did_you_mean, show
@@ -55,6 +54,8 @@ class _Mocks:
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
         if value is None:
             complaints.add(where, "expected a mapping of tool names to mocks, got null")
+        from seatrial.mocks import find_problems
+
         for problem in find_problems(value, check_args=check_expected):
             complaints.add((*where, *problem.path), problem.message)
         return value
@@ -70,25 +71,14 @@ class _Tools:
         if not isinstance(value, (list, tuple)):
             complaints.add(where, f"expected a list of tool definitions, got {show(value)}")
             return ()
+        from seatrial.mocks import check_tools
+
         for text in check_tools(value):
             complaints.add(where, text)
         return tuple(value)
 
     def schema(self) -> Schema:
         return {"type": "array", "items": {"type": "object"}}
-
-
-class _Model:
-    """`provider:name`, or a mapping with `model`, `base_url` and the like."""
-
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        if isinstance(value, Mapping):
-            NAME.read(value.get("model"), (*where, "model"), complaints)
-            return value
-        return NAME.read(value, where, complaints)
-
-    def schema(self) -> Schema:
-        return {"anyOf": [NAME.schema(), {"type": "object", "required": ["model"]}]}
 
 
 def _check_metric(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
@@ -166,9 +156,9 @@ SEQUENTIAL_KEYS = {
     "max_trials": Key(kind=COUNT, means="where it gives up, undecided (60)"),
 }
 MODEL_KEYS = {
-    "judge": Key(kind=_Model(), means="the model that judges"),
-    "user": Key(kind=_Model(), means="the model that plays the user"),
-    "dedup": Key(kind=_Model(), means="the model that merges equal errors"),
+    "judge": Key(kind=Model(), means="the model that judges"),
+    "user": Key(kind=Model(), means="the model that plays the user"),
+    "dedup": Key(kind=Model(), means="the model that merges equal errors"),
 }
 
 

@@ -13,7 +13,8 @@ class Judge:
     """A question for the judge: does this follow the rubric?"""
 
     rubric: str
-    model: str | None = None
+    model: str | Mapping[str, Any] | None = None
+    """Instead of models.judge, in the same forms."""
     votes: int = 1
     timeout: float = 30.0
     retries: int = 2
