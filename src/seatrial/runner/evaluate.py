@@ -11,8 +11,6 @@ from seatrial.vocabulary.findings import EvalResult
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
 
 from .as_messages import messages_of
-
-from .as_messages import messages_of
 from .border import FOREIGN, describe, require_foreign
 
 

@@ -200,12 +200,6 @@ def _redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
     return replace(result, error=error, reasoning=reasoning)
 
 
-def _with_results(use: ModelUse | None, results: Sequence[EvalResult]) -> ModelUse | None:
-    """What was used so far, and by evaluators that asked a model."""
-    asked = [result.use for result in results if result.use is not None]
-    return sum_model_use((use, *asked)) if asked else use
-
-
 async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str) -> ErrorInfo | None:
     """The first failure. It ends a setup, but not a teardown: each of those undoes something of its own."""
     first: ErrorInfo | None = None
