@@ -5,13 +5,13 @@ summaries come in, frozen results go out.
 """
 
 from .alignment import align, align_closest
-from .changes import classify
+from .changes import classify, trial_identity
 from .compare import BaselinePool, compare_runs
 from .confirm import confirm, find_suspects, fresh_trials_needed
 from .gate import Gate, find_objections
 from .match import RunSide
 from .regressions import check_limits, find_regressions
-from .visibility import visible_drop
+from .visibility import estimate_rates, scenarios_to_see, trials_to_see, visible_drop
 
 __all__ = [
     "BaselinePool",
@@ -23,9 +23,13 @@ __all__ = [
     "classify",
     "compare_runs",
     "confirm",
+    "estimate_rates",
     "find_objections",
     "find_regressions",
     "find_suspects",
     "fresh_trials_needed",
+    "scenarios_to_see",
+    "trial_identity",
+    "trials_to_see",
     "visible_drop",
 ]

@@ -39,7 +39,7 @@ def score_delta(base: ScenarioFigures, candidate: ScenarioFigures) -> float | No
 def find_edits(base: ScenarioEntry, candidate: ScenarioEntry) -> tuple[str, ...]:
     """What was edited between the runs, apart from the agent and the number of trials."""
     edits = []
-    if identity(base) != identity(candidate):
+    if trial_identity(base) != trial_identity(candidate):
         edits.append("scenario")
     for name in _GATES:
         before, now = getattr(base.gates, name), getattr(candidate.gates, name)
@@ -50,7 +50,7 @@ def find_edits(base: ScenarioEntry, candidate: ScenarioEntry) -> tuple[str, ...]
     return tuple(edits)
 
 
-def identity(entry: ScenarioEntry) -> str:
+def trial_identity(entry: ScenarioEntry) -> str:
     """The hash that is equal where trials of two runs asked the same of the agent."""
     return entry.trial_fingerprint or entry.fingerprint
 

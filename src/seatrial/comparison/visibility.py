@@ -1,6 +1,6 @@
-"""Which drop of a suite's pass rate the trials at hand could have shown."""
+"""Which drop of a suite's pass rate so many trials can show, and how many trials show a drop."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import fsum, sqrt
 from typing import Final
 
@@ -10,51 +10,79 @@ from seatrial.statistics.distributions import normal_quantile
 ALPHA: Final = 0.05
 POWER: Final = 0.8
 _STEPS: Final = 40
+_MOST: Final = 1_000_000
+Sizes = tuple[int, int]
+"""Trials of a scenario in the baseline and in the candidate."""
 
 
 def visible_drop(scenarios: Sequence[ScenarioCounts], *, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """The smallest drop, the same in every scenario, that would be noticed with this power; None when none would.
-
-    By the normal approximation of the stratified test with the correction for whole numbers, taken at the rates after
-    the drop: at the rates before it, a suite that always passed would have no noise and seem to show any drop.
-    """
+    """The smallest drop, the same in every scenario, that would be noticed with this power; None when none would."""
     tested = [one for one in scenarios if one.base_total and one.candidate_total]
     if not tested:
         return None
-    rates = _rates(tested)
-    sure, likely = -normal_quantile(alpha), normal_quantile(power)
-
-    def is_seen(drop: float) -> bool:
-        chance, truth, step = _noise(tested, rates, drop)
-        seen = fsum(rate - max(rate - drop, 0.0) for rate in rates) / len(rates)
-        return seen >= sure * chance + likely * truth + step
-
-    low, high = 0.0, 1.0
-    if not is_seen(high):
+    rates = estimate_rates([(one.base_passed, one.base_total) for one in tested])
+    sizes = [(one.base_total, one.candidate_total) for one in tested]
+    if not is_visible(1.0, rates, sizes, alpha=alpha, power=power):
         return None
+    low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if is_seen(middle) else (middle, high)
+        seen = is_visible(middle, rates, sizes, alpha=alpha, power=power)
+        low, high = (low, middle) if seen else (middle, high)
     return high
 
 
-def _rates(scenarios: Sequence[ScenarioCounts]) -> list[float]:
-    """Each scenario's rate in the baseline, drawn a little towards that of the suite: few trials say little."""
-    passed = sum(one.base_passed for one in scenarios)
-    total = sum(one.base_total for one in scenarios)
-    suite = (passed + 1) / (total + 2) if passed < total else 1.0
-    return [(one.base_passed + 2 * suite) / (one.base_total + 2) for one in scenarios]
+def trials_to_see(drop: float, rates: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """Trials of each scenario, in both runs, that show the drop; None when no number within reason does."""
+    return _fewest(lambda n: is_visible(drop, rates, [(n, n)] * len(rates), alpha=alpha, power=power))
 
 
-def _noise(scenarios: Sequence[ScenarioCounts], rates: Sequence[float], drop: float) -> tuple[float, float, float]:
-    """Standard error if nothing had changed, standard error after the drop, and half a trial's step."""
+def scenarios_to_see(
+    drop: float, rate: float, trials: int, *, alpha: float = ALPHA, power: float = POWER
+) -> int | None:
+    """Scenarios with that rate and so many trials in both runs that show the drop."""
+    return _fewest(lambda n: is_visible(drop, [rate], [(trials, trials)], alpha=alpha, power=power, copies=n))
+
+
+def is_visible(
+    drop: float, rates: Sequence[float], sizes: Sequence[Sizes], *, alpha: float, power: float, copies: int = 1
+) -> bool:
+    """Whether the stratified test notices the drop with this power, each scenario being there so many times.
+
+    By the normal approximation with the correction for whole numbers, taken at the rates after the drop: at the rates
+    before it, a suite that always passed would have no noise and seem to show any drop.
+    """
     chance = truth = step = 0.0
-    for one, rate in zip(scenarios, rates, strict=True):
+    for rate, (base, candidate) in zip(rates, sizes, strict=True):
         after = max(rate - drop, 0.0)
-        both = 1.0 / one.base_total + 1.0 / one.candidate_total
-        mixed = (one.base_total * rate + one.candidate_total * after) / (one.base_total + one.candidate_total)
+        both = 1.0 / base + 1.0 / candidate
+        mixed = (base * rate + candidate * after) / (base + candidate)
         chance += mixed * (1.0 - mixed) * both
-        truth += rate * (1.0 - rate) / one.base_total + after * (1.0 - after) / one.candidate_total
+        truth += rate * (1.0 - rate) / base + after * (1.0 - after) / candidate
         step += both
-    count = len(scenarios)
-    return sqrt(chance) / count, sqrt(truth) / count, step / (2.0 * count * count)
+    count = len(rates) * copies
+    seen = fsum(min(rate, drop) for rate in rates) / len(rates)
+    sure, likely = -normal_quantile(alpha), normal_quantile(power)
+    noise = (sure * sqrt(copies * chance) + likely * sqrt(copies * truth)) / count
+    return seen >= noise + copies * step / (2.0 * count * count)
+
+
+def estimate_rates(counts: Sequence[tuple[int, int]]) -> list[float]:
+    """Each scenario's rate from (passed, total), drawn a little towards that of the suite: few trials say little."""
+    passed, total = (sum(column) for column in zip(*counts, strict=True))
+    suite = (passed + 1) / (total + 2) if passed < total else 1.0
+    return [(ours + 2 * suite) / (of + 2) for ours, of in counts]
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    """The first number that is enough, when every larger one is as well."""
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > _MOST:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -2,18 +2,24 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seatrial import scenarios
+from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite
 from seatrial.settings import read_settings
+from seatrial.store import open_store
 from seatrial.vocabulary.run import RunState
 from seatrial.vocabulary.scenario import Scenario, Suite
 
 from .records import Report
 from .request import RunRequest
 from .running import execute, play
+
+if TYPE_CHECKING:
+    from seatrial.vocabulary.changes import Comparison, RegressionLimits
 
 Source = str | Path | Suite | Scenario
 
@@ -63,9 +69,42 @@ def load(sources: Source | Sequence[Source]) -> list[LoadedSuite]:
     return scenarios.load(sources)
 
 
-def compare(base: str, candidate: str, **limits: Any) -> Any:
-    """Two stored runs side by side."""
-    raise NotImplementedError
+def compare(
+    base: str | Report,
+    candidate: str | Report,
+    *,
+    store: str = _FROM_SETTINGS,
+    allow_unfinished: bool = False,
+    **limits: float,
+) -> "Comparison":
+    """Two runs side by side: reports, or stored runs by id, name, `latest` or `baseline`.
+
+    `limits` are max_pass_rate_drop (0.0), max_avg_score_drop (5.0) and max_latency_increase_pct (20).
+    Raises UsageError where the two cannot be compared.
+    """
+    from seatrial.comparison import compare_runs
+
+    from .comparing import StoredRuns, find_differences, side_of
+
+    allowed = _limits(limits)
+    if isinstance(base, Report) and isinstance(candidate, Report):
+        before, now = side_of(base.record), side_of(candidate.record)
+        differences = find_differences(before, now)
+        return compare_runs(before, now, limits=allowed, differences=differences, allow_unfinished=allow_unfinished)
+    place = read_settings(Path.cwd(), dict(os.environ))["store"] if store == _FROM_SETTINGS else store
+    names = [run.run.id if isinstance(run, Report) else run for run in (base, candidate)]
+    with open_store(place) as opened:
+        return StoredRuns(opened, *names).compare(limits=allowed, allow_unfinished=allow_unfinished)
+
+
+def _limits(given: dict[str, float]) -> "RegressionLimits":
+    from seatrial.vocabulary.changes import RegressionLimits
+
+    known = [field.name for field in fields(RegressionLimits)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UsageError(f"compare: unknown limit {unknown[0]!r}. Known: {', '.join(known)}.")
+    return RegressionLimits(**given)
 
 
 def _request(sources: Any, agent: Any, store: str | None, overrides: dict[str, Any], **more: Any) -> RunRequest:

@@ -1,6 +1,5 @@
 """Everything that was set when a run started, for the record: redacted, and enough to resume it."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -9,8 +8,9 @@ from seatrial.vocabulary.scenario import Scenario, Suite
 
 from .casting import describe_agent
 from .planning import RunPlan
+from .secrets_of import is_telling
 
-_SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
+REDACTED = "[redacted]"
 
 
 def snapshot(plan: RunPlan) -> Mapping[str, Any]:
@@ -20,12 +20,15 @@ def snapshot(plan: RunPlan) -> Mapping[str, Any]:
         "sources": [_source(source) for source in request.sources],
         "agent": None if request.agent is None else redact_spec(request.agent),
         "agents": {suite.name: redact_spec(suite.suite.agents or suite.suite.agent) for suite in plan.suites},
-        "overrides": plain(request.overrides),
+        "baselines": {suite.name: suite.suite.baseline for suite in plan.suites if suite.suite.baseline},
+        "overrides": redact_spec(plain(request.overrides)),
         "scenario_text": list(request.scenario_text),
         "tags": list(request.tags),
+        "only": None if request.only is None else sorted([suite, name] for suite, name in request.only),
         "shard": list(request.shard) if request.shard else None,
+        "scenarios": plan.count()[0],
         "run": plain(plan.config),
-        "models": plain(request.models),
+        "models": redact_spec(plain(request.models)),
         "command": request.command,
     }
 
@@ -40,7 +43,7 @@ def redact_spec(spec: Any) -> Any:
     """An agent's settings without the values that authorise."""
     if isinstance(spec, Mapping):
         return {
-            key: "[redacted]" if _SECRET_NAME.search(str(key)) and isinstance(value, str) else redact_spec(value)
+            key: REDACTED if isinstance(value, str) and is_telling(str(key)) else redact_spec(value)
             for key, value in spec.items()
         }
     if isinstance(spec, list | tuple):

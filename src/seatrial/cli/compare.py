@@ -1,0 +1,103 @@
+"""`seatrial compare`."""
+
+import json
+import os
+import sys
+
+import click
+
+from seatrial.comparison import Gate, confirm, find_objections
+from seatrial.errors import UsageError
+from seatrial.reports.comparison import print_comparison
+from seatrial.reports.comparison_form import comparison_form
+from seatrial.session.comparing import StoredRuns
+from seatrial.session.confirming import make_rerun
+from seatrial.vocabulary.changes import Alignment, Change, Comparison, RegressionLimits
+
+from .request import make_request, open_stored, store_url
+
+_EXPLAINED = 10
+
+
+@click.command("compare")
+@click.argument("base", default="baseline")
+@click.argument("candidate", metavar="CAND", default="latest")
+@click.option("--max-pass-rate-drop", type=float, default=0.0, show_default=True, help="As a share: 0.05 is 5 points.")
+@click.option("--max-avg-score-drop", type=float, default=5.0, show_default=True, help="Points of the overall score.")
+@click.option("--max-latency-increase-pct", type=float, default=20.0, show_default=True, help="Percent.")
+@click.option(
+    "--gate",
+    type=click.Choice([gate.value for gate in Gate]),
+    help="What decides: the limits (default), the exact tests (default with --confirm), or both.",
+)
+@click.option("--confirm", "second_look", is_flag=True, help="Run the suspects again, and let fresh trials decide.")
+@click.option("--confirm-trials", type=click.IntRange(min=1), help="Fresh trials of each suspect (worked out).")
+@click.option("--pool", "pooled", multiple=True, metavar="RUN", help="Another run that counts as the baseline.")
+@click.option("--no-pool", is_flag=True, help="Take the baseline alone, not other runs of its commit and agent.")
+@click.option("--allow-missing", is_flag=True, help="Scenarios that the candidate lacks are no regression.")
+@click.option("--allow-unfinished", is_flag=True, help="Compare what is there of runs that did not come to their end.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+def command(
+    base: str,
+    candidate: str,
+    max_pass_rate_drop: float,
+    max_avg_score_drop: float,
+    max_latency_increase_pct: float,
+    gate: str | None,
+    second_look: bool,
+    confirm_trials: int | None,
+    pooled: tuple[str, ...],
+    no_pool: bool,
+    allow_missing: bool,
+    allow_unfinished: bool,
+    as_json: bool,
+    store: str | None,
+) -> int:
+    """Compare two stored runs: what changed, and whether it is beyond noise.
+
+    BASE and CAND are ids, beginnings of ids, names, `baseline` or `latest`; without them, the latest run is compared
+    with its baseline. Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared.
+    """
+    if confirm_trials is not None and not second_look:
+        raise UsageError("--confirm-trials: says how often --confirm runs the suspects; give --confirm as well")
+    if second_look and gate == Gate.THRESHOLDS:
+        raise UsageError("--confirm: decides by exact tests, so it cannot go with --gate thresholds; use both")
+    chosen = Gate(gate) if gate else Gate.STATISTICAL if second_look else Gate.THRESHOLDS
+    limits = RegressionLimits(
+        max_pass_rate_drop=max_pass_rate_drop,
+        max_avg_score_drop=max_avg_score_drop,
+        max_latency_increase_pct=max_latency_increase_pct,
+    )
+    with open_stored(store) as opened:
+        runs = StoredRuns(opened, base, candidate)
+        comparison = runs.compare(limits=limits, allow_unfinished=allow_unfinished, pool=not no_pool, pooled=pooled)
+        if second_look:
+            comparison = _confirm(runs, comparison, trials=confirm_trials, store=store)
+        alignments = _explain(runs, comparison)
+    objections = find_objections(comparison, gate=chosen, allow_missing=allow_missing)
+    if as_json:
+        form = comparison_form(comparison, gate=chosen.value, objections=objections, alignments=alignments)
+        click.echo(json.dumps(form, ensure_ascii=True))
+    else:
+        print_comparison(comparison, sys.stdout, objections=objections, alignments=alignments)
+    return 1 if objections else 0
+
+
+def _confirm(runs: StoredRuns, comparison: Comparison, *, trials: int | None, store: str | None) -> Comparison:
+    from seatrial.reports import Progress
+
+    progress = Progress(sys.stderr)
+    settings = make_request((), environ=dict(os.environ), overrides={}, store=store_url(store), listeners=(progress,))
+    try:
+        return confirm(comparison, make_rerun(runs.store, runs.candidate, settings), trials=trials)
+    finally:
+        progress.close()
+
+
+def _explain(runs: StoredRuns, comparison: Comparison) -> tuple[Alignment, ...]:
+    """Where the conversations part, for the scenarios that got worse; those beyond noise first."""
+    worse = [one for one in comparison.scenarios if one.change is Change.REGRESSION or one.beyond_noise == "worse"]
+    worse.sort(key=lambda one: (one.beyond_noise != "worse", 1.0 if one.p_worse is None else one.p_worse))
+    found = (runs.explain(one.key) for one in worse[:_EXPLAINED])
+    return tuple(alignment for alignment in found if alignment is not None)

@@ -1,0 +1,139 @@
+"""A comparison for people at a terminal: the sentence first, then the figures, then scenario by scenario."""
+
+from collections.abc import Iterator, Mapping
+from typing import TextIO
+
+from seatrial.vocabulary.changes import Alignment, Change, Comparison, ScenarioChange, ScenarioFigures
+from seatrial.vocabulary.run import Run, ScenarioKey, Status
+
+from .paper import Paper
+from .phrases import counted, duration, money, number
+from .visible import cut, one_line
+
+SHOWN = 30
+TEXT_LIMIT = 300
+_MARKS = {
+    Change.REGRESSION: Status.FAILED,
+    Change.ERROR: Status.ERRORED,
+    Change.MISSING: Status.NOT_RUN,
+    Change.IMPROVEMENT: Status.PASSED,
+    Change.NEW: Status.NOT_RUN,
+    Change.UNCHANGED: Status.PASSED,
+}
+_HEADS = {
+    Change.REGRESSION: "got worse",
+    Change.ERROR: "without an answer in one of the runs",
+    Change.MISSING: "missing in the candidate",
+    Change.IMPROVEMENT: "improved",
+    Change.NEW: "new in the candidate",
+    Change.UNCHANGED: "unchanged",
+}
+
+
+def print_comparison(
+    comparison: Comparison,
+    stream: TextIO,
+    *,
+    objections: tuple[str, ...],
+    alignments: tuple[Alignment, ...] = (),
+    colour: bool | None = None,
+) -> None:
+    """Write the whole of it. `objections` decide the last line."""
+    paper = Paper(stream, colour=colour)
+    paper.line(f"baseline   {_run(comparison.base)}", style="dim")
+    paper.line(f"candidate  {_run(comparison.candidate)}", style="dim")
+    paper.line(comparison.evidence.sentence, style="bold")
+    for detail in comparison.evidence.details:
+        paper.line(detail, indent=2, style="dim")
+    for line in _figures(comparison):
+        paper.line(line)
+    by_key = {alignment.key: alignment for alignment in alignments}
+    for change in _HEADS:
+        _print_changes(paper, comparison, change, by_key)
+    _print_differences(paper, comparison)
+    for note in comparison.notes:
+        paper.line(f"note: {note}")
+    for objection in objections:
+        paper.line(objection, mark=Status.FAILED)
+    verdict = "REGRESSION" if objections else "NO REGRESSION"
+    paper.line(verdict, style="red" if objections else "green")
+
+
+def _run(run: Run) -> str:
+    commit = f", commit {run.git_commit[:12]}{' with changes' if run.git_dirty else ''}" if run.git_commit else ""
+    return f"{one_line(run.id)} ({one_line(run.name)}{commit})"
+
+
+def _figures(comparison: Comparison) -> Iterator[str]:
+    base, now = comparison.base_figures, comparison.candidate_figures
+    yield (
+        f"pass rate    {100 * base.pass_rate:.1f} % → {100 * now.pass_rate:.1f} %"
+        f"   ({base.passed:,}/{counted(base.trials, 'trial')} → {now.passed:,}/{counted(now.trials, 'trial')})"
+    )
+    if base.avg_score is not None and now.avg_score is not None:
+        yield f"avg score    {number(base.avg_score)} → {number(now.avg_score)}"
+    if base.avg_latency_ms is not None and now.avg_latency_ms is not None:
+        yield f"avg latency  {duration(base.avg_latency_ms)} → {duration(now.avg_latency_ms)}"
+    if base.avg_cost_usd is not None and now.avg_cost_usd is not None:
+        yield f"avg cost     {money(base.avg_cost_usd)} → {money(now.avg_cost_usd)} a trial"
+
+
+def _print_changes(
+    paper: Paper, comparison: Comparison, change: Change, alignments: Mapping[ScenarioKey, Alignment]
+) -> None:
+    found = [scenario for scenario in comparison.scenarios if scenario.change is change]
+    notable = [one for one in found if change is not Change.UNCHANGED or one.beyond_noise or one.edited or _moved(one)]
+    if found:
+        paper.line(f"{counted(len(found), 'scenario')} {_HEADS[change]}", style="bold")
+    for scenario in notable[:SHOWN]:
+        paper.line(_describe(scenario), indent=2, mark=_MARKS[change])
+        alignment = alignments.get(scenario.key)
+        if alignment is not None:
+            paper.line(cut(one_line(alignment.text), TEXT_LIMIT), indent=6)
+            paper.line(f"({alignment.passing} beside {alignment.failing})", indent=6, style="dim")
+    if len(notable) > SHOWN:
+        paper.line(f"… {len(notable) - SHOWN:,} more", indent=2, style="dim")
+
+
+def _moved(scenario: ScenarioChange) -> bool:
+    base, now = scenario.base, scenario.candidate
+    return base is not None and now is not None and base.passed * now.trials != now.passed * base.trials
+
+
+def _describe(scenario: ScenarioChange) -> str:
+    """`refund  5/5 → 2/5 (p = 0.083)  beyond noise  edited: scenario`."""
+    parts = [one_line(scenario.key.label), " → ".join(map(_share, (scenario.base, scenario.candidate)))]
+    if scenario.score_delta is not None and abs(scenario.score_delta) >= 0.005:
+        parts.append(f"score {scenario.score_delta:+.1f}")
+    p_value = _telling(scenario)
+    if p_value is not None:
+        parts.append(f"p = {p_value:.2g}")
+    if scenario.pooled:
+        parts.append(f"baseline pooled: {scenario.pooled_passed}/{scenario.pooled} more")
+    if scenario.beyond_noise:
+        parts.append(f"{scenario.beyond_noise} beyond noise")
+    if scenario.edits:
+        parts.append(f"edited: {one_line(', '.join(scenario.edits))}")
+    return "  ".join(parts)
+
+
+def _telling(scenario: ScenarioChange) -> float | None:
+    """The p-value in the direction that the scenario moved."""
+    if scenario.p_worse is None or scenario.p_better is None or not _moved(scenario):
+        return None
+    return min(scenario.p_worse, scenario.p_better)
+
+
+def _share(figures: ScenarioFigures | None) -> str:
+    if figures is None:
+        return "-"
+    errored = f" ({figures.errored} errored)" if figures.errored else ""
+    return f"{figures.passed}/{figures.trials}{errored}"
+
+
+def _print_differences(paper: Paper, comparison: Comparison) -> None:
+    if comparison.config_differences:
+        paper.line("set differently", style="bold")
+    for one in comparison.config_differences[:SHOWN]:
+        sides = (cut(one_line(str(value)), 100) if value is not None else "-" for value in (one.base, one.candidate))
+        paper.line(f"{one_line(one.what)}: {' → '.join(sides)}", indent=2)

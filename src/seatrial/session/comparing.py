@@ -1,0 +1,184 @@
+"""Runs of a store side by side: found by name, pooled, compared, explained."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final
+
+from seatrial.comparison import BaselinePool, RunSide, align_closest, compare_runs, trial_identity
+from seatrial.errors import UsageError
+from seatrial.store import Store
+from seatrial.verdicts import answer_of
+from seatrial.vocabulary.changes import Alignment, Comparison, ConfigDifference, RegressionLimits
+from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status, Trial, TrialSummary
+
+from .records import MemoryRecord, StoredRecord, decide
+
+MOST_POOLED_RUNS: Final = 10
+ENOUGH_POOLED_TRIALS: Final = 10_000
+_LOOKED_AT: Final = 500
+"""So many of the newest runs are looked through for some to pool."""
+_EXAMPLES: Final = 10
+
+
+class StoredRuns:
+    """Two runs of a store: what people called them, looked up."""
+
+    def __init__(self, store: Store, base: str, candidate: str) -> None:
+        self.store = store
+        self.candidate = _find(store, candidate, None)
+        self.base = _find(store, base, self.candidate)
+
+    @cached_property
+    def sides(self) -> tuple[RunSide, RunSide]:
+        return _stored_side(self.store, self.base), _stored_side(self.store, self.candidate)
+
+    def compare(
+        self,
+        *,
+        limits: RegressionLimits,
+        allow_unfinished: bool = False,
+        pool: bool = True,
+        pooled: Sequence[str] = (),
+    ) -> Comparison:
+        """The comparison; `pooled` names further runs that count as the baseline, whatever their commit."""
+        base, candidate = self.sides
+        runs = [self.store.run(ref) for ref in pooled]
+        if pool:
+            runs += [run for run in find_poolable(self.store, self.base, self.candidate) if run not in runs]
+        return compare_runs(
+            base,
+            candidate,
+            limits=limits,
+            pool=pool_runs(self.store, base, [run for run in runs if run.id not in (self.base.id, self.candidate.id)]),
+            differences=find_differences(base, candidate),
+            allow_unfinished=allow_unfinished,
+        )
+
+    def explain(self, key: ScenarioKey) -> Alignment | None:
+        """Where failing conversations of the candidate part from passing ones, of the baseline before its own."""
+        failing = self._examples(self.candidate, key, passed=False)
+        passing = self._examples(self.base, key, passed=True) or self._examples(self.candidate, key, passed=True)
+        return align_closest(passing, failing)
+
+    def _examples(self, run: Run, key: ScenarioKey, *, passed: bool) -> list[tuple[str, Trial]]:
+        wanted = Status.PASSED if passed else Status.FAILED
+        found = (summary.index for summary in self.store.summaries(run.id, key) if summary.status is wanted)
+        trials = (self.store.trial(run.id, key, index) for index in islice(found, _EXAMPLES))
+        return [(f"{trial.id} of run {run.id}", trial) for trial in trials]
+
+
+def side_of(record: StoredRecord | MemoryRecord) -> RunSide:
+    """A run that was just made, as one side of a comparison."""
+    return RunSide(run=record.run, outcome=record.outcome, summaries=list(record.summaries()))
+
+
+def _stored_side(store: Store, run: Run) -> RunSide:
+    summaries = list(store.summaries(run.id))
+    return RunSide(run=run, outcome=decide(run, store.entries(run.id), summaries), summaries=summaries)
+
+
+def _find(store: Store, ref: str, candidate: Run | None) -> Run:
+    """The run that is meant; `baseline` is the one of the candidate's suite: as its file says, else as it was set."""
+    if ref != "baseline" or candidate is None:
+        return store.run(ref)
+    suites = list(dict.fromkeys(entry.key.suite for entry in store.entries(candidate.id)))
+    in_files = (candidate.config or {}).get("baselines") or {}
+    for suite in suites:
+        if suite in in_files:
+            return store.run(in_files[suite])
+    found = {run.id: run for suite in suites if (run := store.baseline(suite)) is not None}
+    if len(found) > 1:
+        raise UsageError(
+            f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name the one that you mean."
+        )
+    return next(iter(found.values())) if found else store.run("baseline")
+
+
+def find_poolable(store: Store, base: Run, candidate: Run) -> list[Run]:
+    """Further runs of what the baseline ran: same clean commit, same agent, same models. Newest first."""
+    if base.git_commit is None or base.git_dirty or base.replayed or base.parent is not None:
+        return []
+    same = [
+        run
+        for run in store.runs(_LOOKED_AT)
+        if run.id not in (base.id, candidate.id)
+        and run.state is RunState.FINISHED
+        and not run.replayed
+        and run.parent is None
+        and run.git_commit == base.git_commit
+        and not run.git_dirty
+        and _who_played(run) == _who_played(base)
+    ]
+    return same[:MOST_POOLED_RUNS]
+
+
+def _who_played(run: Run) -> list[Any]:
+    config = run.config or {}
+    return [config.get(name) for name in ("agent", "agents", "models")]
+
+
+def pool_runs(store: Store, base: RunSide, runs: Sequence[Run]) -> BaselinePool:
+    """The answered trials of further runs, of scenarios that ask the same of the agent as the baseline's do."""
+    wanted = {key: trial_identity(outcome.entry) for key, outcome in base.played().items()}
+    counts: dict[ScenarioKey, tuple[int, int]] = {}
+    used: list[str] = []
+    total = 0
+    for run in runs:
+        if total >= ENOUGH_POOLED_TRIALS:
+            break
+        same = {entry.key for entry in store.entries(run.id) if wanted.get(entry.key) == trial_identity(entry)}
+        answers = list(_answers(store.summaries(run.id), same)) if same else []
+        for key, passed in answers:
+            before = counts.get(key, (0, 0))
+            counts[key] = (before[0] + passed, before[1] + 1)
+        if answers:
+            used.append(run.id)
+            total += len(answers)
+    return BaselinePool(runs=tuple(used), counts=counts)
+
+
+def _answers(summaries: Iterator[TrialSummary], keys: set[ScenarioKey]) -> Iterator[tuple[ScenarioKey, bool]]:
+    for summary in summaries:
+        answer = answer_of(summary.status, summary.error_kind) if summary.key in keys else None
+        if answer is not None:
+            yield summary.key, answer
+
+
+def find_differences(base: RunSide, candidate: RunSide) -> list[ConfigDifference]:
+    """What was set differently: agent, models, flags, thresholds, metrics, commit, versions."""
+    before, now = _settings(base), _settings(candidate)
+    return [
+        ConfigDifference(what=name, base=before.get(name), candidate=now.get(name))
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _settings(side: RunSide) -> dict[str, Any]:
+    run = side.run
+    config = run.config or {}
+    gates = {field.name: getattr(run.gates, field.name) for field in fields(run.gates)}
+    metrics = {name for outcome in side.outcome.scenarios for name in outcome.metric_averages or ()}
+    agent = config.get("agent") if config.get("agent") is not None else config.get("agents")
+    parts = {
+        "agent": agent,
+        "models": config.get("models"),
+        "metrics": sorted(metrics),
+        "set": config.get("overrides"),
+        "gates": gates,
+        "commit": run.git_commit,
+        "uncommitted changes": run.git_dirty,
+        "versions": run.versions,
+    }
+    return dict(_flat(parts))
+
+
+def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, item in value.items():
+        place = f"{above}.{name}" if above else name
+        if isinstance(item, Mapping):
+            yield from _flat(item, place)
+        else:
+            yield place, item
