@@ -3,7 +3,9 @@
 Every name is fetched when it is first asked for, so that `import seatrial` costs next to nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
     from seatrial.agents import tool as tool
@@ -40,43 +42,28 @@ if TYPE_CHECKING:
     from seatrial.vocabulary.scenario import Turn as Turn
     from seatrial.vocabulary.scenario import User as User
 
-_WHERE = {
-    "seatrial.agents": ("tool",),
-    "seatrial.errors": ("ToolError", "UsageError"),
-    "seatrial.evaluators": (
-        "ContainsEvaluator",
-        "Exact",
-        "JsonSchema",
-        "Limits",
-        "PassFail",
-        "Regex",
-        "ToolCallArgsEvaluator",
-        "ToolCallEvaluator",
-        "Trajectory",
-        "evaluator",
-    ),
-    "seatrial.judges": ("JudgeEvaluator", "Similarity"),
-    "seatrial.session": ("Report", "arun", "compare", "load", "run"),
-    "seatrial.vocabulary.conversation": ("AgentResult", "ToolCall", "Usage"),
-    "seatrial.vocabulary.findings": ("EvalResult",),
-    "seatrial.vocabulary.roles": ("Evaluator", "TrialContext", "TurnContext"),
-    "seatrial.vocabulary.scenario": ("Expect", "Scenario", "Suite", "SuiteConfig", "Turn", "User"),
-}
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
-
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'seatrial' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(module), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULE_OF])
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "agents": ("tool",),
+        "errors": ("ToolError", "UsageError"),
+        "evaluators": (
+            "ContainsEvaluator",
+            "Exact",
+            "JsonSchema",
+            "Limits",
+            "PassFail",
+            "Regex",
+            "ToolCallArgsEvaluator",
+            "ToolCallEvaluator",
+            "Trajectory",
+            "evaluator",
+        ),
+        "judges": ("JudgeEvaluator", "Similarity"),
+        "session": ("Report", "arun", "compare", "load", "run"),
+        "vocabulary.conversation": ("AgentResult", "ToolCall", "Usage"),
+        "vocabulary.findings": ("EvalResult",),
+        "vocabulary.roles": ("Evaluator", "TrialContext", "TurnContext"),
+        "vocabulary.scenario": ("Expect", "Scenario", "Suite", "SuiteConfig", "Turn", "User"),
+    },
+)

@@ -4,38 +4,66 @@ They are a room of their own because they are pure. Each is a frozen dataclass w
 file; it looks at what was said and done and returns an EvalResult, and it reads no time, disk, network or setting.
 """
 
-from .catalog import EVALUATORS, build_evaluator
-from .construction import check_arguments, check_expected
-from .function import FunctionEvaluator, evaluator
-from .json_schema import JsonSchema
-from .limits import Limits
-from .matchers import matches, mismatch
-from .passfail import PassFail
-from .state import State
-from .text import ContainsEvaluator, Exact, Regex, ReplyProduced
-from .tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
-from .trajectory import Trajectory
-from .trajectory_match import match_trajectory
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "EVALUATORS",
-    "ContainsEvaluator",
-    "Exact",
-    "FunctionEvaluator",
-    "JsonSchema",
-    "Limits",
-    "PassFail",
-    "Regex",
-    "ReplyProduced",
-    "State",
-    "ToolCallArgsEvaluator",
-    "ToolCallEvaluator",
-    "Trajectory",
-    "build_evaluator",
-    "check_arguments",
-    "check_expected",
-    "evaluator",
-    "match_trajectory",
-    "matches",
-    "mismatch",
-]
+from seatrial.lazy import lazy
+
+if TYPE_CHECKING:
+    from .catalog import EVALUATORS as EVALUATORS
+    from .catalog import build_evaluator as build_evaluator
+    from .construction import check_arguments as check_arguments
+    from .construction import check_expected as check_expected
+    from .function import FunctionEvaluator as FunctionEvaluator
+    from .function import evaluator as evaluator
+    from .json_schema import JsonSchema as JsonSchema
+    from .limits import Limits as Limits
+    from .matchers import matches as matches
+    from .matchers import mismatch as mismatch
+    from .passfail import PassFail as PassFail
+    from .state import State as State
+    from .text import ContainsEvaluator as ContainsEvaluator
+    from .text import Exact as Exact
+    from .text import Regex as Regex
+    from .text import ReplyProduced as ReplyProduced
+    from .tool_calls import ToolCallArgsEvaluator as ToolCallArgsEvaluator
+    from .tool_calls import ToolCallEvaluator as ToolCallEvaluator
+    from .trajectory import Trajectory as Trajectory
+    from .trajectory_match import match_trajectory as match_trajectory
+
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "catalog": (
+            "EVALUATORS",
+            "build_evaluator",
+        ),
+        "construction": (
+            "check_arguments",
+            "check_expected",
+        ),
+        "function": (
+            "FunctionEvaluator",
+            "evaluator",
+        ),
+        "json_schema": ("JsonSchema",),
+        "limits": ("Limits",),
+        "matchers": (
+            "matches",
+            "mismatch",
+        ),
+        "passfail": ("PassFail",),
+        "state": ("State",),
+        "text": (
+            "ContainsEvaluator",
+            "Exact",
+            "Regex",
+            "ReplyProduced",
+        ),
+        "tool_calls": (
+            "ToolCallArgsEvaluator",
+            "ToolCallEvaluator",
+        ),
+        "trajectory": ("Trajectory",),
+        "trajectory_match": ("match_trajectory",),
+    },
+)

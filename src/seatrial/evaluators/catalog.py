@@ -1,33 +1,49 @@
 """The evaluators that scenario files can name, and how what stands beside a name becomes their arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.roles import Evaluator
 from seatrial.vocabulary.scenario import Scenario
 
 from .construction import did_you_mean
-from .json_schema import JsonSchema
-from .limits import Limits
 from .matchers import shown
-from .passfail import PassFail
-from .text import ContainsEvaluator, Exact, Regex
-from .tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
-from .trajectory import Trajectory
 
-EVALUATORS: Mapping[str, type[Evaluator]] = {
-    "passfail": PassFail,
-    "exact": Exact,
-    "regex": Regex,
-    "contains": ContainsEvaluator,
-    "tool_calls": ToolCallEvaluator,
-    "tool_calls_args": ToolCallArgsEvaluator,
-    "trajectory": Trajectory,
-    "json_schema": JsonSchema,
-    "limits": Limits,
-}
+
+class _Catalog(Mapping[str, type[Evaluator]]):
+    """Classes by name; each is loaded when it is asked for, since most runs use one or two."""
+
+    _WHERE: Final = {
+        "passfail": ("passfail", "PassFail"),
+        "exact": ("text", "Exact"),
+        "regex": ("text", "Regex"),
+        "contains": ("text", "ContainsEvaluator"),
+        "tool_calls": ("tool_calls", "ToolCallEvaluator"),
+        "tool_calls_args": ("tool_calls", "ToolCallArgsEvaluator"),
+        "trajectory": ("trajectory", "Trajectory"),
+        "json_schema": ("json_schema", "JsonSchema"),
+        "limits": ("limits", "Limits"),
+    }
+
+    def __getitem__(self, name: str) -> type[Evaluator]:
+        file, kind = self._WHERE[name]
+        found: type[Evaluator] = getattr(import_module(f".{file}", __package__), kind)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._WHERE
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._WHERE)
+
+    def __len__(self) -> int:
+        return len(self._WHERE)
+
+
+EVALUATORS: Mapping[str, type[Evaluator]] = _Catalog()
 
 _MAIN_PARAMETER = {"exact": "expected", "regex": "pattern", "tool_calls": "must_include", "trajectory": "expected"}
 """Where a value goes that is no mapping: `{regex: "ORD-\\\\d+"}`."""

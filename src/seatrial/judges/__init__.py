@@ -7,7 +7,9 @@ become an error of class judge: never a pass, and never a failure of the agent.
 A file is loaded when the first of its names is used: reading which metrics exist must not load the judges themselves.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
     from .calibration import Calibration as Calibration
@@ -25,30 +27,15 @@ if TYPE_CHECKING:
     from .similarity import Similarity as Similarity
     from .transcript_judge import TranscriptJudge as TranscriptJudge
 
-_WHERE = {
-    "calibration": ("Calibration", "calibrate"),
-    "failures": ("Category", "load_categories"),
-    "merge": ("MergedFailures", "merge_failures"),
-    "metrics": ("Metric", "load_metrics", "overall_score", "resolve_metrics"),
-    "rubric": ("JudgeEvaluator", "ToolArgsJudge"),
-    "similarity": ("Similarity",),
-    "transcript_judge": ("TranscriptJudge",),
-}
-_FILE_OF = {name: file for file, names in _WHERE.items() for name in names}
-
-__all__ = sorted(_FILE_OF)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> Any:
-    file = _FILE_OF.get(name)
-    if file is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{file}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_FILE_OF])
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "calibration": ("Calibration", "calibrate"),
+        "failures": ("Category", "load_categories"),
+        "merge": ("MergedFailures", "merge_failures"),
+        "metrics": ("Metric", "load_metrics", "overall_score", "resolve_metrics"),
+        "rubric": ("JudgeEvaluator", "ToolArgsJudge"),
+        "similarity": ("Similarity",),
+        "transcript_judge": ("TranscriptJudge",),
+    },
+)

@@ -5,9 +5,36 @@ what is cached and what it cost is decided here and nowhere else. pydantic-ai ta
 is loaded with the first request, and a run that asks no model never loads it.
 """
 
-from .client import LLM
-from .model import ModelSpec, parse_model
-from .providers import check_model
-from .question import Answer, ModelFailure, Question, Role, Said
+from typing import TYPE_CHECKING
 
-__all__ = ["LLM", "Answer", "ModelFailure", "ModelSpec", "Question", "Role", "Said", "check_model", "parse_model"]
+from seatrial.lazy import lazy
+
+if TYPE_CHECKING:
+    from .client import LLM as LLM
+    from .model import ModelSpec as ModelSpec
+    from .model import parse_model as parse_model
+    from .providers import check_model as check_model
+    from .question import Answer as Answer
+    from .question import ModelFailure as ModelFailure
+    from .question import Question as Question
+    from .question import Role as Role
+    from .question import Said as Said
+
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "client": ("LLM",),
+        "model": (
+            "ModelSpec",
+            "parse_model",
+        ),
+        "providers": ("check_model",),
+        "question": (
+            "Answer",
+            "ModelFailure",
+            "Question",
+            "Role",
+            "Said",
+        ),
+    },
+)

@@ -6,8 +6,28 @@ run, and everything an agent said is escaped for the reader at hand. A room of i
 without an agent, a judge or a database.
 """
 
-from .console import print_run
-from .progress import Progress
-from .write import KINDS, ReportKind, parse_report_option, write_report
+from typing import TYPE_CHECKING
 
-__all__ = ["KINDS", "Progress", "ReportKind", "parse_report_option", "print_run", "write_report"]
+from seatrial.lazy import lazy
+
+if TYPE_CHECKING:
+    from .console import print_run as print_run
+    from .progress import Progress as Progress
+    from .write import KINDS as KINDS
+    from .write import ReportKind as ReportKind
+    from .write import parse_report_option as parse_report_option
+    from .write import write_report as write_report
+
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "console": ("print_run",),
+        "progress": ("Progress",),
+        "write": (
+            "KINDS",
+            "ReportKind",
+            "parse_report_option",
+            "write_report",
+        ),
+    },
+)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from seatrial.vocabulary.findings import UniqueError
+from seatrial.vocabulary.record import field_names
 from seatrial.vocabulary.run import Gates, Run, RunOutcome, ScenarioOutcome
 
 from .plain import moment, plain
@@ -36,7 +37,7 @@ def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
         "status": outcome.verdict.status.value,
         "passed": outcome.verdict.passed,
         "failure_reasons": list(outcome.verdict.failure_reasons),
-        "totals": {name: plain(getattr(totals, name)) for name in type(totals).__slots__},
+        "totals": {name: plain(getattr(totals, name)) for name in field_names(type(totals))},
         "groups": [
             {
                 "name": name,
@@ -83,7 +84,7 @@ def scenario_form(outcome: ScenarioOutcome) -> dict[str, Any]:
 
 
 def _gates(gates: Gates) -> dict[str, Any]:
-    return {name: plain(getattr(gates, name)) for name in type(gates).__slots__}
+    return {name: plain(getattr(gates, name)) for name in field_names(type(gates))}
 
 
 def _unique_error(error: UniqueError) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
 from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore, ModelUse, TrajectoryMatch
+from seatrial.vocabulary.record import field_names
 from seatrial.vocabulary.run import Trial
 
 from .plain import moment, plain
@@ -105,7 +106,7 @@ def _main_trajectory(results: Sequence[EvalResult]) -> TrajectoryMatch | None:
 
 
 def _trajectory(match: TrajectoryMatch | None) -> dict[str, Any] | None:
-    return None if match is None else {name: plain(getattr(match, name)) for name in type(match).__slots__}
+    return None if match is None else {name: plain(getattr(match, name)) for name in field_names(type(match))}
 
 
 def _evaluation(scores: Sequence[MetricScore]) -> dict[str, Any]:

@@ -6,20 +6,19 @@ from typing import Any
 
 from seatrial.agents import import_attribute
 from seatrial.errors import UsageError
-from seatrial.evaluators import Limits, ReplyProduced, State, Trajectory, check_expected, matches
-from seatrial.mocks import MockSet
-from seatrial.users import FunctionUser, ScriptedUser
+from seatrial.evaluators import ReplyProduced
+from seatrial.mocks import NoMocks
+from seatrial.users import ScriptedUser
 from seatrial.vocabulary.findings import Severity
 from seatrial.vocabulary.roles import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
 from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
-from seatrial.vocabulary.scenario import Scenario, User
+from seatrial.vocabulary.scenario import Scenario, TrajectorySpec, User
 
 from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
 from .merge import SEQUENTIAL
 from .model_cast import ModelCast
 
-_NO_MOCKS = MockSet.parse(None, matches=matches)
 _REPLY = ReplyProduced()
 
 
@@ -127,12 +126,17 @@ def _user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
         return lambda index, seed: make(index)
     given = scenario.user
     function = import_attribute(given, what="user") if isinstance(given, str) else given
+    from seatrial.users import FunctionUser
+
     return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
 
 
 def _tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     if not scenario.mocks and not scenario.tools and scenario.unmocked_tools in (None, "error"):
-        return _NO_MOCKS.open
+        return NoMocks
+    from seatrial.evaluators import check_expected, matches
+    from seatrial.mocks import MockSet
+
     mocks = MockSet.parse(
         scenario.mocks,
         matches=matches,
@@ -168,8 +172,12 @@ def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:
     if scenario.trajectory is not None:
         checks.append(_trajectory(scenario.trajectory))
     if scenario.expected_state is not None:
+        from seatrial.evaluators import State
+
         checks.append(State(scenario.expected_state))
     if scenario.limits is not None:
+        from seatrial.evaluators import Limits
+
         limits = scenario.limits
         checks.append(
             Limits(
@@ -183,7 +191,9 @@ def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:
     return tuple(checks)
 
 
-def _trajectory(spec: Any) -> Trajectory:
+def _trajectory(spec: TrajectorySpec) -> Evaluator:
+    from seatrial.evaluators import Trajectory
+
     return Trajectory(mode=spec.mode, expected=spec.expected, forbidden=spec.forbidden)
 
 

@@ -4,15 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import (
-    EVALUATORS,
-    ContainsEvaluator,
-    PassFail,
-    ToolCallArgsEvaluator,
-    ToolCallEvaluator,
-    build_evaluator,
-)
-from seatrial.evaluators import evaluator as as_evaluator
+from seatrial.evaluators import EVALUATORS, ContainsEvaluator, PassFail, build_evaluator
 from seatrial.vocabulary.roles import Evaluator
 from seatrial.vocabulary.scenario import Expect, Judge, Scenario
 
@@ -34,6 +26,8 @@ def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) ->
     if texts != _NO_TEXTS:
         found.append(texts)
     if expect.tool_calls_include or expect.tool_calls_exclude:
+        from seatrial.evaluators import ToolCallEvaluator
+
         found.append(
             ToolCallEvaluator(
                 must_include=expect.tool_calls_include,
@@ -43,6 +37,8 @@ def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) ->
         )
     for entry in expect.tool_calls_args:
         if entry.args is not None:
+            from seatrial.evaluators import ToolCallArgsEvaluator
+
             found.append(ToolCallArgsEvaluator(entry.tool, entry.args, mode=entry.mode, calls=entry.calls))
         if entry.judge is not None:
             found.append(models.tool_args_judge(entry.tool, entry.judge, scenario))
@@ -111,7 +107,9 @@ def _evaluator_object(given: Any, scenario: Scenario, models: ModelCast) -> Eval
     if hasattr(given, "evaluate"):
         return given() if isinstance(given, type) else given  # type: ignore[no-any-return]
     if callable(given):
-        return as_evaluator(given)
+        from seatrial.evaluators import evaluator
+
+        return evaluator(given)
     raise UsageError(
         f"scenario {scenario.name!r}: {given!r} is no evaluator; it needs an async evaluate(ctx), or be a function"
     )

@@ -7,7 +7,9 @@ against an oracle. It knows nothing of agents; counts come in, frozen results go
 A file is loaded when the first of its names is used: all of them together cost 40 ms, what a run needs costs 10.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
     from .agreement import ConfusionTable as ConfusionTable
@@ -78,96 +80,87 @@ if TYPE_CHECKING:
     from .votes import majority_rate as majority_rate
     from .votes import majority_vote as majority_vote
 
-_WHERE = {
-    "agreement": (
-        "ConfusionTable",
-        "CorrectedRate",
-        "JudgeAgreement",
-        "confusion_table",
-        "corrected_rate",
-        "judge_agreement",
-    ),
-    "gates": (
-        "GateDecision",
-        "GateVerdict",
-        "clean_trials_needed",
-        "failures_allowed",
-        "gate_decision",
-        "gate_verdict",
-    ),
-    "intervals": (
-        "Interval",
-        "always_valid_interval",
-        "clopper_pearson_interval",
-        "exact_lower_bound",
-        "exact_upper_bound",
-        "jeffreys_interval",
-        "mid_p_interval",
-        "wilson_interval",
-        "wilson_lower_bound",
-    ),
-    "multiplicity": ("benjamini_hochberg", "flag_scenarios", "holm", "tarone_benjamini_hochberg"),
-    "power": (
-        "FixedDesign",
-        "SuiteSpread",
-        "estimate_spread",
-        "fisher_power",
-        "fixed_design",
-        "noticeable_rate",
-        "pairs_needed",
-        "repeats_to_flag_one",
-        "smallest_visible_drop",
-        "trials_per_run",
-    ),
-    "repeats": (
-        "pass_at_k",
-        "pass_at_k_interval",
-        "pass_hat_k",
-        "pass_hat_k_interval",
-        "suite_pass_at_k",
-        "suite_pass_hat_k",
-    ),
-    "resampling": ("ClusteredMean", "SignFlipTest", "cluster_bootstrap_interval", "clustered_mean", "sign_flip_test"),
-    "sequential": (
-        "OperatingPoint",
-        "SequentialDecision",
-        "SequentialTest",
-        "SequentialVerdict",
-        "curtailed_gate",
-        "decide_sequentially",
-        "operating_point",
-        "operating_table",
-        "peeking_error",
-    ),
-    "significance": (
-        "Direction",
-        "ScenarioCounts",
-        "StratifiedTest",
-        "cochran_mantel_haenszel_test",
-        "fisher_test",
-        "mcnemar_exact",
-        "mcnemar_mid_p",
-        "newcombe_interval",
-        "smallest_p_value",
-        "stratified_test",
-    ),
-    "votes": ("majority_rate", "majority_vote"),
-}
-_FILE_OF = {name: file for file, names in _WHERE.items() for name in names}
-
-__all__ = sorted(_FILE_OF)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> Any:
-    file = _FILE_OF.get(name)
-    if file is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{file}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_FILE_OF])
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "agreement": (
+            "ConfusionTable",
+            "CorrectedRate",
+            "JudgeAgreement",
+            "confusion_table",
+            "corrected_rate",
+            "judge_agreement",
+        ),
+        "gates": (
+            "GateDecision",
+            "GateVerdict",
+            "clean_trials_needed",
+            "failures_allowed",
+            "gate_decision",
+            "gate_verdict",
+        ),
+        "intervals": (
+            "Interval",
+            "always_valid_interval",
+            "clopper_pearson_interval",
+            "exact_lower_bound",
+            "exact_upper_bound",
+            "jeffreys_interval",
+            "mid_p_interval",
+            "wilson_interval",
+            "wilson_lower_bound",
+        ),
+        "multiplicity": ("benjamini_hochberg", "flag_scenarios", "holm", "tarone_benjamini_hochberg"),
+        "power": (
+            "FixedDesign",
+            "SuiteSpread",
+            "estimate_spread",
+            "fisher_power",
+            "fixed_design",
+            "noticeable_rate",
+            "pairs_needed",
+            "repeats_to_flag_one",
+            "smallest_visible_drop",
+            "trials_per_run",
+        ),
+        "repeats": (
+            "pass_at_k",
+            "pass_at_k_interval",
+            "pass_hat_k",
+            "pass_hat_k_interval",
+            "suite_pass_at_k",
+            "suite_pass_hat_k",
+        ),
+        "resampling": (
+            "ClusteredMean",
+            "SignFlipTest",
+            "cluster_bootstrap_interval",
+            "clustered_mean",
+            "sign_flip_test",
+        ),
+        "sequential": (
+            "OperatingPoint",
+            "SequentialDecision",
+            "SequentialTest",
+            "SequentialVerdict",
+            "curtailed_gate",
+            "decide_sequentially",
+            "operating_point",
+            "operating_table",
+            "peeking_error",
+        ),
+        "significance": (
+            "Direction",
+            "ScenarioCounts",
+            "StratifiedTest",
+            "cochran_mantel_haenszel_test",
+            "fisher_test",
+            "mcnemar_exact",
+            "mcnemar_mid_p",
+            "newcombe_interval",
+            "smallest_p_value",
+            "stratified_test",
+        ),
+        "votes": ("majority_rate", "majority_vote"),
+    },
+)

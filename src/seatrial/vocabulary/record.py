@@ -26,6 +26,11 @@ def record(cls: type[_T]) -> type[_T]:
     return made  # type: ignore[no-any-return]
 
 
+def field_names(cls: type) -> tuple[str, ...]:
+    """The names of a record's fields, in order."""
+    return tuple(field.name for field in fields(cls))
+
+
 def _compile_init(cls: Any, parts: tuple[Field[Any], ...]) -> Any:
     names: dict[str, Any] = {}
     parameters, body = [], []
