@@ -133,6 +133,7 @@ def _read_reply(answer: Mapping[str, Any]) -> AgentReply:
     return AgentReply(
         reply=content,
         tool_calls=None if own is None else read_reported(own),
+        hides_calls=own is None,
         usage=read_usage(answer.get("usage")),
         cost_usd=read_amount(answer.get("cost_usd")),
     )

@@ -8,12 +8,13 @@ from seatrial.vocabulary.conversation import ToolCall, Usage
 class Exchange:
     """What one turn brings in, retries included."""
 
-    __slots__ = ("cost_usd", "listed", "recorded", "reply", "retries", "usages")
+    __slots__ = ("cost_usd", "hides_calls", "listed", "recorded", "reply", "retries", "usages")
 
     def __init__(self, *, recorded: list[ToolCall]) -> None:
         self.recorded = recorded
         self.reply: str | None = None
         self.listed: list[ToolCall] | None = None
+        self.hides_calls = False
         self.usages: list[Usage | None] = []
         self.cost_usd: float | None = None
         self.retries = 0
@@ -23,7 +24,13 @@ class Exchange:
             self.cost_usd = (self.cost_usd or 0.0) + cost_usd
 
     def evidence(self) -> tuple[ToolCall, ...] | None:
-        """The calls we saw and those that the agent lists beside; None when there is neither sight nor list."""
+        """The calls we saw and those that the agent lists beside; None when there is neither sight nor list.
+
+        None as well when the agent says that it does not tell all of them: a rule about calls that must not be made
+        would pass on what happened to be seen.
+        """
+        if self.hides_calls:
+            return None
         if not self.recorded:
             return None if self.listed is None else tuple(self.listed)
         # They were recorded as they ended; calls that were made side by side count in the order they were made.

@@ -78,6 +78,8 @@ class _Conversation:
         self._turns: list[PlayedTurn] = []
         self._calls: list[ToolCall] = []
         self._calls_seen = False
+        self._hidden: set[int] = set()
+        """Turns whose calls the agent says it does not tell."""
         self._paced_ms = 0.0
         self._use: ModelUse | None = None
         self._start = TrialStart(
@@ -123,7 +125,10 @@ class _Conversation:
         """An agent that used ctx.call_tool or a wrapped tool records its calls, also where it made none."""
         if not self._calls_seen:
             return tuple(self._turns)
-        return tuple(replace(turn, tool_calls=()) if turn.tool_calls is None else turn for turn in self._turns)
+        return tuple(
+            replace(turn, tool_calls=()) if turn.tool_calls is None and turn.index not in self._hidden else turn
+            for turn in self._turns
+        )
 
     async def _converse(self, user: UserPart, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
         while True:
@@ -204,6 +209,9 @@ class _Conversation:
                 raise self._named_by_limit(failure, deadline) from None
             exchange.usages.append(reply.usage)
             exchange.add_cost(reply.cost_usd)
+            if reply.hides_calls:
+                exchange.hides_calls = True
+                self._hidden.add(len(self._turns))
             if reply.tool_calls is not None:
                 exchange.listed = [*(exchange.listed or ()), *reply.tool_calls]
             self._messages.extend(reply.messages or ({"role": "assistant", "content": reply.reply or ""},))

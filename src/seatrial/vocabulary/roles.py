@@ -118,6 +118,8 @@ class AgentReply:
     reply: str | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     """Calls the agent made by itself; None: not recorded."""
+    hides_calls: bool = False
+    """The agent says that it does not tell its calls, so that those which were seen are not known to be all."""
     requested: tuple[ToolCall, ...] = ()
     """Calls that Seatrial must answer before the agent goes on."""
     messages: tuple[Message, ...] = ()
