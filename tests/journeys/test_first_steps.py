@@ -133,7 +133,7 @@ def broken(folder: Any) -> Any:
     """A folder in which the latest run failed."""
     folder.seatrial("init")
     folder.write("broken.py", BROKEN)
-    assert folder.seatrial("run", "--agent", "broken:answer", "--name", "broken").code == 1
+    assert folder.seatrial("run", "--agent", "broken:answer", "--name", "broken", "--report", "json=all.json").code == 1
     return folder
 
 

@@ -178,8 +178,8 @@ EFFECTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "limits.tool_calls": ({"input": CALLS, "limits": {"tool_calls": 2}}, {"input": CALLS, "limits": {"tool_calls": 1}}),
     "limits.turns": ({"turns": TWO_TURNS, "limits": {"turns": 2}}, {"turns": TWO_TURNS, "limits": {"turns": 1}}),
     "max_turns": (
-        {"turns": TWO_TURNS, "max_turns": 1, "limits": {"turns": 1}},
-        {"turns": TWO_TURNS, "max_turns": 2, "limits": {"turns": 1}},
+        {"user": "agent:asks_twice", "max_turns": 1, "limits": {"turns": 1}},
+        {"user": "agent:asks_twice", "max_turns": 2, "limits": {"turns": 1}},
     ),
     "timeout_seconds": (
         {"input": order(sleep=0.2), "timeout_seconds": 60},
@@ -226,14 +226,18 @@ def statuses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     content = {"suite": {"agent": "agent:act"}, "scenarios": scenarios}
     (folder / "keys.trial.json").write_text(json.dumps(content), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "seatrial", "run", "."], cwd=folder, capture_output=True, encoding="utf-8", check=False
+        [sys.executable, "-m", "seatrial", "run", ".", "--report", "json"],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     assert done.returncode == 1, done.stderr
     results = json.loads((folder / ".seatrial" / "results.json").read_text("utf-8"))
     return {scenario["name"]: scenario["status"] for scenario in results["scenarios"]}
 
 
-ERRORED = {"mocks", "timeout_seconds", "trial_timeout_seconds", "retries"}
+ERRORED = {"mocks", "setup", "timeout_seconds", "trial_timeout_seconds", "retries"}
 UNDECIDED = {"gate", "gate.confidence"}
 
 
@@ -358,10 +362,14 @@ def test_so_many_trials_run_at_a_time(folder: Any, concurrency: int, code: int) 
 
 
 def test_calls_are_spaced_by_rpm(folder: Any) -> None:
-    config = {"rpm": 1, "trial_timeout_seconds": 0.5}
-    write_suite(folder, {"config": config}, {"input": order()}, {"input": order()})
+    folder.write("agent.py", "import time\ndef act(input): return str(time.monotonic())")
+    suite = {"agent": "agent:act", "config": {"rpm": 1200}}
+    folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": [{"name": "a", "input": "x", "trials": 11}]}))
 
-    assert sorted(outcome(folder)[1].values()) == ["errored", "passed"], "the second call would wait a minute"
+    folder.seatrial("run", "suite.yaml")
+
+    calls = [float(trial["turns"][0]["reply"]) for trial in folder.results()["scenarios"][0]["trials"]]
+    assert max(calls) - min(calls) > 0.25, "ten gaps of 50 ms, less what the threads take to start"
 
 
 def test_a_seed_makes_the_trials_draw_the_same(folder: Any) -> None:
