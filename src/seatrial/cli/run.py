@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 
 from seatrial.errors import UsageError
 from seatrial.reports import Progress, ReportKind, parse_report_option, print_run, write_report
-from seatrial.session import NothingSelected, Report, RunPlan, StoredRecord, execute
+from seatrial.session import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
 
 from .main import show_error
 from .request import make_request, open_stored, parse_shard, read_assignments, read_environment
@@ -26,7 +27,7 @@ from .table import lay_out
 @click.option("--concurrency", type=int, help="How many trials at a time (20).")
 @click.option("--seed", type=int, help="Fixes the order and everything that is drawn at random.")
 @click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first scenario that cannot pass any more.")
-@click.option("--resume", metavar="RUN", help="Go on with a run that was interrupted.")
+@click.option("--resume", metavar="RUN", help="Go on with a run that was interrupted, as it was begun.")
 @click.option("--retry-errors", is_flag=True, help="With --resume: play errored trials again.")
 @click.option("--name", help="A name for the run.")
 @click.option("--budget", type=float, metavar="USD", help="Start no more trials once so much is spent.")
@@ -61,11 +62,35 @@ def command(**options: Any) -> int:
         return 1
     finally:
         progress.close()
+    if plan.request.resume and not report.played:
+        click.echo(f"run {report.run.id}: nothing was missing, so nothing was played", err=True)
     _write_reports(report, reports, verbose=options["verbose"], environ=plan.request.environ)
     return report.exit_code
 
 
-def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> Any:
+def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
+    request = _asked_for(options, listeners=listeners)
+    if options["resume"] is None:
+        if options["retry_errors"]:
+            raise UsageError("--retry-errors: which run? Name it: --resume RUN --retry-errors")
+        return request
+    return _again(request, options)
+
+
+def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
+    """The request of the run that is resumed, with what the flags say beside."""
+    from seatrial.session.resuming import request_again
+
+    fixed = {"scenario": "scenario_text", "tag": "tags", "failed": "failed", "shard": "shard", "name": "name"}
+    given = [f"--{flag}" for flag, option in fixed.items() if options[option]]
+    if given:
+        raise UsageError(f"--resume goes on with the run's own selection and name; leave out {', '.join(given)}")
+    with open_stored(options["store"]) as store:
+        run = store.run(options["resume"])
+    return request_again(run, replace(request, sources=options["paths"], resume=run.id))
+
+
+def _asked_for(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
     environ = read_environment(options["env_file"])
     models = {role: options[f"{role}_model"] for role in ("judge", "user") if options[f"{role}_model"]}
     overrides = {

@@ -42,7 +42,7 @@ class Progress:
                 self._scenarios, self._trials = event.scenarios, event.trials
                 self._show(force=self._live)
             case ScenarioPlanned() if event.entry.skip is None:
-                self._missing.setdefault(event.entry.key, event.entry.trials)
+                self._missing.setdefault(event.entry.key, event.entry.trials - event.stored)
             case TrialFinished():
                 self._count(event.trial)
             case RunFinished():

@@ -15,18 +15,22 @@ from .request import RunRequest
 class Agents:
     """The agents of a run, each made once."""
 
-    def __init__(self, request: RunRequest) -> None:
+    def __init__(self, request: RunRequest, *, stand_in: Agent | None = None) -> None:
+        """`stand_in` takes the place of every agent, so that none has to be there."""
         self._request = request
+        self._stand_in = stand_in
         self._made: dict[str, Agent] = {}
+        self._settings: list[Any] = []
 
     def of(self, loaded: LoadedSuite) -> Iterator[tuple[str, str, Agent]]:
         """(name, key for fingerprints, agent) for each of the suite's agents. The name of a single one is empty."""
         for name, spec in self._specs(loaded):
             key = describe_agent(spec)
-            agent = self._made.get(key)
+            agent = self._stand_in or self._made.get(key)
             if agent is None:
                 filled = fill_environment(spec, self._request.environ) if isinstance(spec, Mapping) else spec
                 agent = self._made[key] = resolve_agent(filled, name=name or loaded.name)
+                self._settings.append(filled)
             yield name, key, agent
 
     def _specs(self, loaded: LoadedSuite) -> list[tuple[str, Any]]:
@@ -42,8 +46,13 @@ class Agents:
             )
         return [("", spec)]
 
-    def all(self) -> Mapping[str, Agent]:
-        return self._made
+    def settings(self) -> list[Any]:
+        """Everything the agents were set up with, secrets included."""
+        own = [
+            {name: getattr(agent, name, None) for name in ("headers", "api_key", "env")}
+            for agent in self._made.values()
+        ]
+        return [*self._settings, *own]
 
     async def close(self) -> None:
         for agent in self._made.values():

@@ -10,10 +10,11 @@ from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite, ModelCast, load, merge_config, prepare, select
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
-from seatrial.vocabulary.scenario import Group, Scenario
+from seatrial.vocabulary.scenario import Group, Models, Scenario
 
 from .casting import Agents, casts_of
 from .request import RunRequest
+from .secrets_of import find_secrets
 
 KEPT_IN_MEMORY = 2_000
 """Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
@@ -35,10 +36,13 @@ class RunConfig:
 class RunPlan:
     """The scenarios of a run, ready to be played, and the settings of the run as a whole."""
 
-    def __init__(self, request: RunRequest) -> None:
+    def __init__(self, request: RunRequest, *, agents: Agents | None = None) -> None:
+        """`agents` take the place of those that the request and the suites name; then nobody checks their settings."""
         self.request = request
-        self.suites = load(request.sources, overrides=request.overrides, environ=request.environ)
-        self.agents = Agents(request)
+        self.suites = load(
+            request.sources, overrides=request.overrides, environ=request.environ, check_agents=agents is None
+        )
+        self.agents = agents or Agents(request)
         self.models = ModelCast(
             defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
         )
@@ -50,6 +54,15 @@ class RunPlan:
     @property
     def name(self) -> str:
         return self.request.name or ", ".join(dict.fromkeys(suite.name for suite in self.suites))
+
+    def secrets(self) -> Iterator[str]:
+        """What must be in no file, report or log."""
+        request = self.request
+        scenarios = (each.scenario.models for each in self._prepared or ())
+        models = [*(suite.config.models for suite in self.suites), *scenarios]
+        asked = [_as_mapping(given) for given in models if given is not None]
+        settings = (*self.agents.settings(), request.models, request.overrides, request.store, *asked)
+        return find_secrets(request.environ, settings)
 
     @property
     def gates(self) -> RunGates:
@@ -137,8 +150,8 @@ def _merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
     return RunConfig(**merged)
 
 
-def _as_mapping(group: Group) -> Mapping[str, Any]:
-    return {field.name: _plain(getattr(group, field.name)) for field in fields(group)}
+def _as_mapping(given: Group | Models) -> Mapping[str, Any]:
+    return {field.name: _plain(getattr(given, field.name)) for field in fields(given)}
 
 
 def _plain(value: Any) -> Any:

@@ -69,8 +69,10 @@ class MemoryRecord:
 class Report:
     """What a run came to. `report.passed` is the verdict; `report.failure_reasons` say why not."""
 
-    def __init__(self, record: StoredRecord | MemoryRecord) -> None:
+    def __init__(self, record: StoredRecord | MemoryRecord, *, played: int = 0) -> None:
         self.record = record
+        self.played = played
+        """How many trials were played for it just now; a resumed run has more."""
 
     @property
     def run(self) -> Run:

@@ -14,6 +14,8 @@ class RunStarted:
 @record
 class ScenarioPlanned:
     entry: ScenarioEntry
+    stored: int = 0
+    """How many of its trials are there already, in a run that goes on."""
 
 
 @record

@@ -1,0 +1,65 @@
+"""Event loops for runs: one of our own where there is none, and signals that end a run in good order."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from seatrial.errors import SeatrialError
+
+T = TypeVar("T")
+
+
+def run_to_the_end(coroutine: Coroutine[Any, Any, T]) -> T:
+    """On a loop of our own; in a thread where this one has a loop already, as in notebooks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_alone(coroutine)
+    found: list[tuple[T | None, BaseException | None]] = []
+
+    def work() -> None:
+        try:
+            found.append((_run_alone(coroutine), None))
+        except BaseException as error:
+            found.append((None, error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
+def _run_alone(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        with asyncio.Runner() as runner:
+            try:
+                return runner.run(coroutine)
+            except KeyboardInterrupt:
+                # The second Ctrl-C. What it broke off has nothing to add, least of all a traceback.
+                runner.get_loop().set_exception_handler(lambda loop, context: None)
+                raise
+    except SystemExit as left:
+        # Python would end here with the code that was given, and 0 would look like a pass.
+        raise SeatrialError(
+            f"something that takes part in the run called sys.exit({left.code!r}), so there is no verdict; "
+            "look for it in evaluators, setup and teardown"
+        ) from None
+
+
+def cancel_on_sigterm() -> Callable[[], object]:
+    """Let SIGTERM end the task at hand as Ctrl-C does; gives what undoes it. Only the main thread can listen."""
+    task = asyncio.current_task()
+    if task is None or threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    except (NotImplementedError, RuntimeError, ValueError):
+        return lambda: None
+    return partial(loop.remove_signal_handler, signal.SIGTERM)

@@ -1,0 +1,134 @@
+"""Going on with a run that was interrupted: what it was asked for, what it has already, and whether it is still it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.runner.plan import Plan
+from seatrial.store import Store
+from seatrial.verdicts import answer_of
+from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status, TrialSummary
+
+from .planning import RunPlan
+from .request import RunRequest
+from .snapshot import REDACTED, plain, redact_spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What an interrupted run has already."""
+
+    run: Run
+    answers: dict[ScenarioKey, dict[int, bool | None]]
+    """By scenario and index, what the stored trials said; those of trials that are played again are left out."""
+    replaced: frozenset[tuple[ScenarioKey, int]]
+    """Errored trials that are played again."""
+    stored: dict[ScenarioKey, int]
+    """The scenarios that have rows, and how many of their trials stay."""
+    spent_usd: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many trials stay."""
+        return sum(self.stored.values())
+
+    def is_complete(self, plan: RunPlan) -> bool:
+        """Whether nothing is left to do: every trial is there, and the run was marked as finished."""
+        return self.run.state is RunState.FINISHED and Plan(plan.scenarios(), known=self.answers).next() is None
+
+
+def request_again(run: Run, asked: RunRequest) -> RunRequest:
+    """What the run was asked for, where `asked` says nothing else. Raises UsageError where that was not stored."""
+    config = run.config or {}
+    sources = asked.sources or tuple(config.get("sources") or ())
+    where = f"run {run.id}"
+    if not sources or any(isinstance(source, str) and source.startswith("<") for source in sources):
+        raise UsageError(
+            f"{where}: was started from Python objects. Give the files: seatrial run PATHS --resume {run.id}"
+        )
+    agent = asked.agent if asked.agent is not None else config.get("agent")
+    overrides = {**(config.get("overrides") or {}), **asked.overrides}
+    if REDACTED in str(agent) or REDACTED in str(overrides):
+        raise UsageError(
+            f"{where}: secrets of its agent or models are not stored, so they must come from the files. "
+            "Write ${NAME} there, and set the variable"
+        )
+    only = config.get("only")
+    shard = config.get("shard")
+    return replace(
+        asked,
+        sources=sources,
+        agent=agent,
+        overrides=overrides,
+        scenario_text=tuple(config.get("scenario_text") or ()),
+        tags=tuple(config.get("tags") or ()),
+        only=None if only is None else frozenset((suite, name) for suite, name in only),
+        shard=None if shard is None else (shard[0], shard[1]),
+        name=run.name,
+    )
+
+
+def find_resumed(store: Store, plan: RunPlan) -> Resumed:
+    """What is stored of the run that the plan goes on with. Raises UsageError where it would not be the same run."""
+    request = plan.request
+    assert request.resume is not None
+    run = store.run(request.resume)
+    if run.parent is not None:
+        raise UsageError(f"run {run.id}: judges run {run.parent} again. Start anew: seatrial regrade {run.parent}")
+    stored = _require_same(store, run, plan)
+    answers: dict[ScenarioKey, dict[int, bool | None]] = {}
+    replaced = set()
+    spent = 0.0
+    for summary in store.summaries(run.id):
+        spent += _cost(summary)
+        if request.retry_errors and summary.status is Status.ERRORED:
+            replaced.add((summary.key, summary.index))
+            continue
+        stored[summary.key] += 1
+        answers.setdefault(summary.key, {})[summary.index] = answer_of(summary.status, summary.error_kind)
+    return Resumed(run=run, answers=answers, replaced=frozenset(replaced), stored=stored, spent_usd=spent)
+
+
+def _cost(summary: TrialSummary) -> float:
+    instruments = summary.instruments.cost_usd if summary.instruments else None
+    return (summary.cost_usd or 0.0) + (instruments or 0.0)
+
+
+def _require_same(store: Store, run: Run, plan: RunPlan) -> dict[ScenarioKey, int]:
+    """The keys of the stored scenarios, once it is sure that the files still say what they said."""
+    changed = _changed_settings(run, plan)
+    there = {entry.key: entry for entry in store.entries(run.id)}
+    last = max((entry.position for entry in there.values()), default=-1)
+    seen = set()
+    for prepared in plan.scenarios():
+        entry = prepared.entry
+        was = there.get(entry.key)
+        seen.add(entry.key)
+        if was is None and (entry.position <= last or run.state is not RunState.RUNNING):
+            changed.append(f"{entry.key.label} is new")
+        elif was is not None and was.fingerprint != entry.fingerprint:
+            changed.append(f"{entry.key.label} was edited (the scenario, its mocks or evaluators, or the agent)")
+        elif was is not None and was.position != entry.position:
+            changed.append(f"{entry.key.label} has moved")
+    changed += [f"{key.label} is gone" for key in there if key not in seen]
+    planned = (run.config or {}).get("scenarios")
+    if not changed and planned is not None and planned != plan.count()[0]:
+        changed.append(f"there were {planned} scenarios, and now there are {plan.count()[0]}")
+    if changed:
+        shown = "; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else "")
+        raise UsageError(
+            f"run {run.id}: cannot be resumed, since it would not be the same run: {shown}. Start a new run instead."
+        )
+    return dict.fromkeys(there, 0)
+
+
+def _changed_settings(run: Run, plan: RunPlan) -> list[str]:
+    """What would decide otherwise than when the run was started, scenarios apart."""
+    config = run.config or {}
+    now: dict[str, tuple[Any, Any]] = {
+        "the gates of the run": (plain(run.gates), plain(plan.gates)),
+        "the models": (config.get("models") or {}, redact_spec(plain(plan.request.models))),
+    }
+    if plan.config.seed is not None:
+        now["the seed"] = (run.seed, plan.config.seed)
+    return [f"{what} changed" for what, (before, after) in now.items() if before != after]
