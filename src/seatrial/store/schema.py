@@ -72,6 +72,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (run_id, scenario, trial, metric, who)
         )""",
     ),
+    (
+        """CREATE TABLE merged_errors (
+            run_id TEXT NOT NULL,
+            scenario TEXT NOT NULL,
+            body BYTEA NOT NULL,
+            PRIMARY KEY (run_id, scenario),
+            FOREIGN KEY (run_id, scenario) REFERENCES scenarios (run_id, scenario)
+        )""",
+    ),
 )
 """Numbered from 1; a migration that was ever released is never edited, only followed by another."""
 
@@ -150,7 +159,12 @@ PUT_LABEL = """INSERT INTO labels (run_id, scenario, trial, metric, who, body) V
     ON CONFLICT (run_id, scenario, trial, metric, who) DO UPDATE SET body = excluded.body"""
 LABELS = "SELECT body FROM labels WHERE run_id = ? ORDER BY scenario, trial, metric, who"
 
+PUT_MERGED = """INSERT INTO merged_errors (run_id, scenario, body) VALUES (?, ?, ?)
+    ON CONFLICT (run_id, scenario) DO UPDATE SET body = excluded.body"""
+MERGED = "SELECT body FROM merged_errors WHERE run_id = ? ORDER BY scenario"
+
 DROP_RUN = (
+    "DELETE FROM merged_errors WHERE run_id = ?",
     "DELETE FROM labels WHERE run_id = ?",
     "DELETE FROM baselines WHERE run_id = ?",
     "DELETE FROM content_uses WHERE run_id = ?",

@@ -5,12 +5,13 @@ from datetime import datetime
 from types import TracebackType
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
+from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
 from . import runs, schema
 from .connection import Connections, Database
 from .labels import Label, put_label, read_labels
 from .marks import write
+from .merged import put_merged, read_merged
 from .migrate import migrate
 from .runs import RunRow
 from .scenarios import add_scenarios, read_entries, read_finished
@@ -141,6 +142,16 @@ class Store:
     def labels(self, run_id: str, *, key: ScenarioKey | None = None, metric: str | None = None) -> list[Label]:
         with self._connections.one() as connection:
             return read_labels(connection, run_id, key=key, metric=metric)
+
+    def put_merged(self, run_id: str, merges: Iterable[MergedErrors]) -> None:
+        """Store unique errors as a model merged them; a scenario's take the place of its earlier ones."""
+        with self._connections.transaction() as connection:
+            put_merged(connection, run_id, merges)
+
+    def merged(self, run_id: str) -> list[MergedErrors]:
+        """What a model merged, for the scenarios that needed it."""
+        with self._connections.one() as connection:
+            return read_merged(connection, run_id)
 
     def export_run(self, run_id: str) -> Iterator[bytes]:
         """The run as lines of JSON, for `import_runs` of another store."""

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.record import record
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, Trial
+from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, Trial
 
 from . import schema
 from .codec import decode_document, encode
 from .connection import Conflict, Connection, Connections
 from .labels import Label, put_label, read_labels
 from .marks import write
+from .merged import put_merged, read_merged
 from .runs import insert_run, read_run, rewrite_run
 from .scenarios import insert_scenarios, read_entries
 from .trials import fetch_through, insert_trials, make_rows, name_scenario, read_trials, unpack
@@ -54,10 +55,14 @@ def export_lines(connections: Connections, run: Run) -> Iterator[bytes]:
             yield _line("trial", encode(Trial, trial))
     with connections.one() as connection:
         given = read_labels(connection, run.id, key=None, metric=None)
+        merges = read_merged(connection, run.id)
     for label in given:
         labels += 1
         yield _line("label", encode(Label, label))
-    yield _line("end", write({"scenarios": scenarios, "trials": trials, "labels": labels}).encode())
+    for merged in merges:
+        yield _line("merged", encode(MergedErrors, merged))
+    counts = {"scenarios": scenarios, "trials": trials, "labels": labels, "merged": len(merges)}
+    yield _line("end", write(counts).encode())
 
 
 def import_lines(connection: Connection, lines: Iterable[bytes | str]) -> list[Imported]:
@@ -81,7 +86,7 @@ class _Import:
         self._connection = connection
         self._run_id: str | None = None
         self._begun = False
-        self._counts = {"scenarios": 0, "trials": 0, "labels": 0}
+        self._counts = {"scenarios": 0, "trials": 0, "labels": 0, "merged": 0}
         self._skipped = 0
         self._scenarios: list[ScenarioEntry] = []
         self._trials: list[Trial] = []
@@ -91,6 +96,7 @@ class _Import:
             "scenario": self._take_scenario,
             "trial": self._take_trial,
             "label": self._take_label,
+            "merged": self._take_merged,
             "end": self._take_end,
         }
 
@@ -163,6 +169,11 @@ class _Import:
         self._counts["labels"] += 1
         self._write_trials()
         put_label(self._connection, _decode(Label, body))
+
+    def _take_merged(self, body: Any) -> None:
+        self._counts["merged"] += 1
+        self._write_scenarios()
+        put_merged(self._connection, str(self._run_id), [_decode(MergedErrors, body)])
 
     def _take_end(self, body: Any) -> None:
         self._write_trials()

@@ -7,9 +7,11 @@ from the same rows.
 from .rates import answer_of, can_still_pass, reaches, read_sequential_test
 from .run import decide_run
 from .scenario import decide_scenario
+from .spending import Spending
 from .trial import decide_trial, find_error
 
 __all__ = [
+    "Spending",
     "answer_of",
     "can_still_pass",
     "decide_run",

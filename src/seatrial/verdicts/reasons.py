@@ -132,6 +132,15 @@ def metrics_below(score_pct: float, threshold: float) -> str:
     return f"weighted metrics score {number(score_pct)} % (threshold: {number(threshold)})"
 
 
+def budget_spent(budget: float, spent: float | None, left: int) -> str:
+    took = "what was spent is not known" if spent is None else f"${spent:.4f} were spent"
+    return f"the budget of ${budget:g} ended the run: {took}, {counted(left, 'trial')} not run"
+
+
+def agent_cost_unknown(budget: float) -> str:
+    return f"the budget of ${budget:g} does not count what the agent itself costs, since it does not say"
+
+
 def must_pass_missed(label: str) -> str:
     return f"must pass, did not: {label}"
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from seatrial.vocabulary.findings import ModelUse, sum_model_use
 from seatrial.vocabulary.run import (
+    MergedErrors,
     RunGates,
     RunOutcome,
     ScenarioEntry,
@@ -19,28 +21,52 @@ from . import reasons
 from .averages import mean, quantile
 from .rates import decide_share, reaches
 from .scenario import decide_scenario
+from .spending import Spending
 
 _WORST_FIRST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN)
 
 
 def decide_run(
-    entries: Iterable[ScenarioEntry], trials: Iterable[TrialSummary], gates: RunGates | None = None
+    entries: Iterable[ScenarioEntry],
+    trials: Iterable[TrialSummary],
+    gates: RunGates | None = None,
+    *,
+    merged: Iterable[MergedErrors] = (),
 ) -> RunOutcome:
     """Everything that follows from the rows: totals, the verdict of each scenario and group, and of the run."""
     gates = gates or RunGates()
+    merges = {each.key: each for each in merged}
     by_scenario: dict[ScenarioKey, list[TrialSummary]] = {}
     for trial in trials:
         by_scenario.setdefault(trial.key, []).append(trial)
     outcomes = tuple(
-        decide_scenario(entry, by_scenario.get(entry.key, ()))
+        decide_scenario(entry, by_scenario.get(entry.key, ()), merged=merges.get(entry.key))
         for entry in sorted(entries, key=lambda entry: entry.position)
     )
     played = [trial for group in by_scenario.values() for trial in group]
-    totals = total(played, gates, planned=sum(o.not_run for o in outcomes) + len(played))
+    uses = [*(trial.instruments for trial in played), *(each.use for each in merges.values())]
+    totals = total(played, gates, planned=sum(o.not_run for o in outcomes) + len(played), uses=uses)
+    spending = _spending(played)
     groups = tuple((str(group["name"]), decide_group(group, outcomes)) for group in gates.groups)
-    return RunOutcome(
-        verdict=_decide(outcomes, totals, gates, groups), scenarios=outcomes, totals=totals, groups=groups
-    )
+    verdict = _with_budget(_decide(outcomes, totals, gates, groups), totals, gates, spending)
+    notes = (reasons.agent_cost_unknown(gates.budget_usd),) if gates.budget_usd and spending.agent_is_silent else ()
+    return RunOutcome(verdict=verdict, scenarios=outcomes, totals=totals, groups=groups, notes=notes)
+
+
+def _spending(trials: Iterable[TrialSummary]) -> Spending:
+    spending = Spending()
+    for trial in trials:
+        spending.add(trial.cost_usd, trial.instruments)
+    return spending
+
+
+def _with_budget(verdict: Verdict, totals: Totals, gates: RunGates, spending: Spending) -> Verdict:
+    """The verdict, with the budget among its reasons where it kept trials from being run."""
+    budget = gates.budget_usd
+    if verdict.passed or budget is None or not totals.not_run_count or not spending.reaches(budget):
+        return verdict
+    why = reasons.budget_spent(budget, spending.total_usd, totals.not_run_count)
+    return Verdict(status=verdict.status, failure_reasons=(*verdict.failure_reasons, why))
 
 
 def _decide(
@@ -131,8 +157,11 @@ def _worst(problems: Sequence[tuple[Status, str]]) -> Status:
     return min((status for status, _ in problems), key=_WORST_FIRST.index)
 
 
-def total(trials: Sequence[TrialSummary], gates: RunGates, *, planned: int) -> Totals:
+def total(
+    trials: Sequence[TrialSummary], gates: RunGates, *, planned: int, uses: Sequence[ModelUse | None] = ()
+) -> Totals:
     """The aggregates of a run. Percentages and gates are None where there is nothing to take them from."""
+    use = sum_model_use(uses)
     counts = {status: sum(trial.status is status for trial in trials) for status in Status}
     scores = [trial.overall_score for trial in trials if trial.overall_score is not None]
     metrics_pct = mean(scores)
@@ -152,8 +181,10 @@ def total(trials: Sequence[TrialSummary], gates: RunGates, *, planned: int) -> T
         metrics_passed=None if metrics_pct is None else round(metrics_pct, 2) >= gates.metrics_pass_threshold,
         tokens=_known_sum([trial.tokens for trial in trials]),
         cost_usd=_known_sum([trial.cost_usd for trial in trials]),
-        model_calls=sum(trial.instruments.calls for trial in trials if trial.instruments),
-        cache_hits=sum(trial.instruments.cached for trial in trials if trial.instruments),
+        model_calls=use.calls,
+        cache_hits=use.cached,
+        model_tokens=use.usage.total_tokens if use.usage else None,
+        model_cost_usd=use.cost_usd,
         **_latencies(trials),
     )
 

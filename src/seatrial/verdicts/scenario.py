@@ -10,6 +10,7 @@ from seatrial.vocabulary.findings import Severity, UniqueError
 from seatrial.vocabulary.run import (
     Gates,
     Interval,
+    MergedErrors,
     ScenarioEntry,
     ScenarioOutcome,
     Status,
@@ -19,11 +20,12 @@ from seatrial.vocabulary.run import (
 
 from . import reasons
 from .averages import mean
+from .merged import fits
 from .rates import answer_of, decide_rate
 
 
 def decide_scenario(
-    entry: ScenarioEntry, trials: Iterable[TrialSummary], *, unique_errors: Sequence[UniqueError] | None = None
+    entry: ScenarioEntry, trials: Iterable[TrialSummary], *, merged: MergedErrors | None = None
 ) -> ScenarioOutcome:
     """The verdict of one scenario, and the numbers it follows from."""
     ordered = sorted(trials, key=lambda trial: trial.index)
@@ -32,7 +34,9 @@ def decide_scenario(
         return ScenarioOutcome(entry=entry, verdict=skipped, skipped=True)
     counts = {status: sum(trial.status is status for trial in ordered) for status in Status}
     played = counts[Status.PASSED] + counts[Status.FAILED] + counts[Status.ERRORED]
-    errors = merge_failures(ordered) if unique_errors is None else tuple(unique_errors)
+    if merged is not None and not fits(merged, ordered):
+        merged = None
+    errors = merge_failures(ordered) if merged is None else merged.errors
     averages = average_metrics(ordered)
     verdict, notes = _decide(entry, ordered, averages, errors)
     xfailed = entry.xfail is not None and _failed_as_foretold(verdict, ordered)
@@ -50,7 +54,7 @@ def decide_scenario(
         metric_averages=averages or None,
         unique_errors=errors,
         overall_score=mean(scores),
-        notes=notes,
+        notes=(*notes, merged.note) if merged is not None and merged.note else notes,
         xfailed=xfailed,
     )
 

@@ -177,6 +177,17 @@ class ScenarioOutcome:
 
 
 @record
+class MergedErrors:
+    """The unique errors of a scenario as a model merged them, kept so that it need not be asked again."""
+
+    key: ScenarioKey
+    errors: tuple[UniqueError, ...]
+    use: ModelUse | None = None
+    note: str | None = None
+    """Why the model had no part in it, where it should have."""
+
+
+@record
 class RunGates:
     """The rules that turn scenarios into the run's verdict."""
 
@@ -184,6 +195,8 @@ class RunGates:
     metrics_pass_threshold: float = 80.0
     groups: tuple[Mapping[str, Any], ...] = ()
     """Each: name, tags, threshold, must_pass."""
+    budget_usd: float | None = None
+    """What the run may cost before no more trials are started."""
 
 
 @record
@@ -208,8 +221,13 @@ class Totals:
     latency_max_ms: float | None = None
     tokens: int | None = None
     cost_usd: float | None = None
+    """Of the agent, like the tokens."""
     model_calls: int = 0
+    """Of our own instruments: simulated users, judges, the merging of errors."""
     cache_hits: int = 0
+    model_tokens: int | None = None
+    model_cost_usd: float | None = None
+    """What those calls took; None when the price of some is not known."""
 
 
 @record
@@ -220,6 +238,8 @@ class RunOutcome:
     scenarios: tuple[ScenarioOutcome, ...]
     totals: Totals = Totals()
     groups: tuple[tuple[str, Verdict], ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader must know although it does not change the verdict."""
 
 
 @record
