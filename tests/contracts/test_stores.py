@@ -446,8 +446,17 @@ def test_a_suite_has_its_own_baseline_or_the_general_one(store: Store) -> None:
     assert names == ["general", "special", "general"]
 
 
+def test_a_baseline_can_be_listed_and_cleared(store: Store) -> None:
+    for run_id, suite in (("general", None), ("special", "support")):
+        store.start_run(a_run(run_id))
+        store.set_baseline(run_id, suite=suite)
+    assert {suite: run.id for suite, run in store.baselines()} == {None: "general", "support": "special"}
+    assert [store.clear_baseline(), store.clear_baseline()] == [True, False]
+    assert [suite for suite, _ in store.baselines()] == ["support"]
+
+
 def test_a_missing_baseline_says_how_to_choose_one(store: Store) -> None:
-    with pytest.raises(UsageError, match=r"no baseline is set. Choose one: seatrial baseline RUN"):
+    with pytest.raises(UsageError, match=r"no baseline is set. Choose one: seatrial baseline set RUN"):
         store.run("baseline")
     with pytest.raises(UsageError, match="no run has the id 'r9'"):
         store.set_baseline("r9")
@@ -560,47 +569,6 @@ def test_shards_that_played_the_same_trial_differently_are_refused(store: Store,
     with pytest.raises(UsageError, match=r"line \d+: run r1: trial-1 of 'order lookup' is stored already, and differs"):
         store.import_runs(an_export(tmp_path / "2.db", a_trial(1), a_trial(0, status=Status.FAILED)))
     assert store.finished("r1") == {(KEY, 0)}
-
-
-def test_runs_that_were_judged_by_other_gates_are_not_merged(store: Store, tmp_path: Path) -> None:
-    store.import_runs(an_export(tmp_path / "1.db", a_trial(0)))
-    other = an_export(tmp_path / "2.db", a_trial(1), run=a_run(gates=RunGates(cases_pass_threshold=1.0)))
-    with pytest.raises(UsageError, match="cannot be merged: its gates"):
-        store.import_runs(other)
-
-
-def test_a_shard_that_was_interrupted_leaves_the_merged_run_interrupted(store: Store, tmp_path: Path) -> None:
-    store.import_runs(an_export(tmp_path / "1.db", a_trial(0)))
-    store.finish_run("r1", RunState.INTERRUPTED, NOON)
-    store.import_runs(an_export(tmp_path / "2.db", a_trial(1)))
-    assert store.run("r1").state is RunState.INTERRUPTED
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (lambda lines: lines[:-1], "cut short"),
-        (lambda lines: [*lines[:-2], lines[-1]], "lines are missing"),
-        (lambda lines: [*lines[:-2], *lines], "cut short"),
-        (lambda lines: lines[1:], "out of place"),
-        (lambda lines: [lines[0], *lines[2:]], "out of place"),
-        (lambda lines: [*lines[:2], *lines[3:]], "scenario"),
-        (lambda lines: [lines[0].replace(b":1}", b":99}"), *lines[1:]], "version 99"),
-        (lambda lines: [b'{"format":"other","version":1}'], "not a Seatrial export"),
-        (lambda lines: [b"<html>"], "line 1: not JSON"),
-        (lambda lines: [b"[]"], "not a line of a Seatrial export"),
-        (lambda lines: [*lines[:2], b'{"surprise":1}'], "not a line of a Seatrial export"),
-        (lambda lines: [lines[0], b'{"run":{"id":"r1","planet":"Mars"}}'], "a Run cannot be read"),
-        (lambda lines: [], "empty"),
-    ],
-)
-def test_what_is_not_a_whole_export_is_refused_and_leaves_nothing(
-    store: Store, tmp_path: Path, spoil: Any, says: str
-) -> None:
-    lines = an_export(tmp_path / "1.db", a_trial(0))
-    with pytest.raises(UsageError, match=says):
-        store.import_runs(spoil(lines))
-    assert store.runs() == []
 
 
 def test_a_store_of_a_newer_version_is_refused(url: str) -> None:

@@ -129,7 +129,7 @@ def confirmed(suspects: Sequence[FreshTrials], trials: int, *, suite: bool) -> s
     if open_:
         parts.append(f"{len(open_)} still open ({named([one.key for one in open_])})")
     text = f"{counted(len(suspects), 'suspect')} got {counted(trials, 'fresh trial')} each: {', '.join(parts)}"
-    return f"{text}; the suite as a whole fell beyond noise." if suite else f"{text}."
+    return f"{text}; the suite as a whole fell beyond noise all the same." if suite else f"{text}."
 
 
 def _fresh(one: FreshTrials) -> str:
