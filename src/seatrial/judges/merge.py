@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from seatrial.errors import UsageError
 from seatrial.llm import LLM, ModelFailure, ModelSpec, Question
+from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.findings import BehaviourFailure, ModelUse, UniqueError
 
 from .record import make_record
@@ -74,7 +75,7 @@ async def merge_failures(
     except ModelFailure as failure:
         note = f"errors were merged by their labels alone: {failure}"
         return MergedFailures(errors=_unique_errors(by_label), use=failure.use, note=note)
-    except UsageError as mistake:
+    except (UsageError, TrialError) as mistake:
         note = f"errors were merged by their labels alone: {mistake}"
         return MergedFailures(errors=_unique_errors(by_label), note=note)
     by_id = {one.id: one for one in found}

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from seatrial.verdicts import Spending
 from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Trial
@@ -58,7 +59,7 @@ class _Hands:
         self._options = options
         self._idle = 0
         self._is_over = False
-        self._spent = 0.0
+        self._spent = Spending()
         self._changed = asyncio.Event()
         # Bounded: whoever takes the trials may be slower than those who play them, and memory must stay flat.
         self.finished: asyncio.Queue[Trial | None] = asyncio.Queue(maxsize=2 * options.concurrency)
@@ -103,7 +104,6 @@ class _Hands:
         return disturbed_trial(prepared, index, self._options.settings, times=MOST_DISTURBANCES)
 
     def _spend(self, trial: Trial) -> None:
-        instruments = trial.instruments.cost_usd if trial.instruments else None
-        self._spent += (trial.transcript.cost_usd or 0.0) + (instruments or 0.0)
-        if self._options.budget_usd is not None and self._spent >= self._options.budget_usd:
+        self._spent.add(trial.transcript.cost_usd, trial.instruments)
+        if self._options.budget_usd is not None and self._spent.reaches(self._options.budget_usd):
             self._plan.stopped = True

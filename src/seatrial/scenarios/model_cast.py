@@ -1,16 +1,18 @@
 """The models behind simulated users and judges: found by role, checked before the first trial."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.errors import UsageError
+from seatrial.vocabulary.findings import BehaviourFailure
 from seatrial.vocabulary.roles import Evaluator, TrialJudge, UserPart
 from seatrial.vocabulary.scenario import Judge, Scenario, User
 
 if TYPE_CHECKING:
+    from seatrial.judges import MergedFailures
     from seatrial.llm import LLM, ModelSpec
 
 Role = Literal["judge", "user", "dedup"]
@@ -90,12 +92,23 @@ class ModelCast:
         return bound
 
     def trial_judge(self, scenario: Scenario) -> TrialJudge:
+        """What judges a whole trial: metrics, outcomes and failures in one request."""
         from seatrial.judges import TranscriptJudge, resolve_metrics
 
+        if scenario.failures:
+            self.model("dedup", scenario)  # checked now, asked when all trials are there
         return TranscriptJudge(
-            metrics=resolve_metrics(scenario.metrics or ()),
+            metrics=resolve_metrics(scenario.metrics) if scenario.metrics else (),
             outcomes=tuple(scenario.expected_outcomes),
             failures=bool(scenario.failures),
             llm=self.llm,
             model=self.model("judge", scenario),
         )
+
+    async def merge_failures(
+        self, trials: Iterable[tuple[int, Sequence[BehaviourFailure]]], scenario: Scenario
+    ) -> "MergedFailures":
+        """The unique errors of a scenario, from (trial index, failures) pairs."""
+        from seatrial.judges import merge_failures
+
+        return await merge_failures(trials, llm=self.llm, model=self.model("dedup", scenario))

@@ -14,7 +14,7 @@ from seatrial.vocabulary.events import (
     TrialFinished,
     TrialStarted,
 )
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Trial
+from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
 
 from .records import MemoryRecord, Report, StoredRecord
 from .request import Listener
@@ -33,7 +33,10 @@ class Recorder:
         self._writer: TrialWriter | None = None
         self._entries: list[ScenarioEntry] = []
         self._trials: list[Trial] = []
+        self._merged: list[MergedErrors] = []
         self._played = 0
+        self.looks_for_failures = False
+        """Whether some scenario makes the judge look for behaviour failures."""
 
     def start(self, *, scenarios: int, trials: int, again: bool = False) -> None:
         """`again`: the run is in the store already, and goes on."""
@@ -48,6 +51,7 @@ class Recorder:
 
     def add(self, entries: Sequence[ScenarioEntry], *, stored: Mapping[ScenarioKey, int] | None = None) -> None:
         """Write scenarios ahead of their trials. `stored` says how many trials there are already of those that are."""
+        self.looks_for_failures |= any(entry.gates.fail_on_error_severity is not None for entry in entries)
         known = stored or {}
         fresh = [entry for entry in entries if entry.key not in known]
         if self._store is None:
@@ -88,11 +92,22 @@ class Recorder:
         if self._store is not None:
             self._store.finish_run(self.run.id, state, ended)
 
+    def keep_merged(self, merges: Sequence[MergedErrors]) -> None:
+        """Write down what a model merged."""
+        if self._store is None:
+            self._merged += merges
+        else:
+            self._store.put_merged(self.run.id, merges)
+
+    def record(self) -> StoredRecord | MemoryRecord:
+        """The run as far as it is written down."""
+        if self._store is not None:
+            return StoredRecord(self._store, self.run)
+        return MemoryRecord(self.run, self._entries, self._trials, self._merged)
+
     def report(self) -> Report:
         self._tell(RunFinished(run=self.run))
-        if self._store is not None:
-            return Report(StoredRecord(self._store, self.run), played=self._played)
-        return Report(MemoryRecord(self.run, self._entries, self._trials), played=self._played)
+        return Report(self.record(), played=self._played)
 
     def _on_committed(self, trials: Iterable[Trial]) -> None:
         for trial in trials:

@@ -7,6 +7,7 @@ from functools import cached_property
 from seatrial.store import Store, summarise
 from seatrial.verdicts import decide_run
 from seatrial.vocabulary.run import (
+    MergedErrors,
     Run,
     RunOutcome,
     RunState,
@@ -19,9 +20,15 @@ from seatrial.vocabulary.run import (
 )
 
 
-def decide(run: Run, entries: Iterable[ScenarioEntry], summaries: Iterable[object]) -> RunOutcome:
+def decide(
+    run: Run,
+    entries: Iterable[ScenarioEntry],
+    summaries: Iterable[TrialSummary],
+    merged: Iterable[MergedErrors] = (),
+) -> RunOutcome:
     """What follows from the rows; a run that did not come to its end has not passed, whatever they say."""
-    outcome = decide_run(entries, summaries, run.gates)  # type: ignore[arg-type]
+    settings = (run.config or {}).get("run") or {}
+    outcome = decide_run(entries, summaries, run.gates, merged=merged, budget_usd=settings.get("budget"))
     if run.state is RunState.FINISHED or not outcome.verdict.passed:
         return outcome
     why = "the run was interrupted" if run.state is RunState.INTERRUPTED else "the run has not come to its end"
@@ -37,7 +44,8 @@ class StoredRecord:
 
     @cached_property
     def outcome(self) -> RunOutcome:
-        return decide(self.run, self.store.entries(self.run.id), self.store.summaries(self.run.id))
+        run_id = self.run.id
+        return decide(self.run, self.store.entries(run_id), self.store.summaries(run_id), self.store.merged(run_id))
 
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
         return self.store.trials(self.run.id, key)
@@ -49,14 +57,17 @@ class StoredRecord:
 class MemoryRecord:
     """A run that nobody stored."""
 
-    def __init__(self, run: Run, entries: list[ScenarioEntry], trials: list[Trial]) -> None:
+    def __init__(
+        self, run: Run, entries: list[ScenarioEntry], trials: list[Trial], merged: Iterable[MergedErrors] = ()
+    ) -> None:
         self.run = run
         self._entries = entries
         self._trials = trials
+        self._merged = merged
 
     @cached_property
     def outcome(self) -> RunOutcome:
-        return decide(self.run, self._entries, (summarise(trial) for trial in self._trials))
+        return decide(self.run, self._entries, self.summaries(), self._merged)
 
     def summaries(self) -> Iterator[TrialSummary]:
         return (summarise(trial) for trial in self._trials)

@@ -15,6 +15,7 @@ from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Run, RunState
 
 from .loops import cancel_on_sigterm, run_to_the_end
+from .merging import merge_errors
 from .planning import RunPlan
 from .project import Commit, find_commit, versions
 from .recording import Recorder
@@ -79,6 +80,7 @@ class _Running:
         state = RunState.INTERRUPTED
         try:
             await self._play_trials(recorder, resumed)
+            await merge_errors(self._plan, recorder)
             state = RunState.FINISHED
         except asyncio.CancelledError:
             self.cancelled = True

@@ -32,8 +32,12 @@ def decide_run(
     gates: RunGates | None = None,
     *,
     merged: Iterable[MergedErrors] = (),
+    budget_usd: float | None = None,
 ) -> RunOutcome:
-    """Everything that follows from the rows: totals, the verdict of each scenario and group, and of the run."""
+    """Everything that follows from the rows: totals, the verdict of each scenario and group, and of the run.
+
+    `budget_usd` is what the run was allowed to cost: it is a reason for trials that were not run, never a gate.
+    """
     gates = gates or RunGates()
     merges = {each.key: each for each in merged}
     by_scenario: dict[ScenarioKey, list[TrialSummary]] = {}
@@ -48,8 +52,8 @@ def decide_run(
     totals = total(played, gates, planned=sum(o.not_run for o in outcomes) + len(played), uses=uses)
     spending = _spending(played)
     groups = tuple((str(group["name"]), decide_group(group, outcomes)) for group in gates.groups)
-    verdict = _with_budget(_decide(outcomes, totals, gates, groups), totals, gates, spending)
-    notes = (reasons.agent_cost_unknown(gates.budget_usd),) if gates.budget_usd and spending.agent_is_silent else ()
+    verdict = _with_budget(_decide(outcomes, totals, gates, groups), totals, budget_usd, spending)
+    notes = (reasons.agent_cost_unknown(budget_usd),) if budget_usd and spending.agent_is_silent else ()
     return RunOutcome(verdict=verdict, scenarios=outcomes, totals=totals, groups=groups, notes=notes)
 
 
@@ -60,9 +64,8 @@ def _spending(trials: Iterable[TrialSummary]) -> Spending:
     return spending
 
 
-def _with_budget(verdict: Verdict, totals: Totals, gates: RunGates, spending: Spending) -> Verdict:
+def _with_budget(verdict: Verdict, totals: Totals, budget: float | None, spending: Spending) -> Verdict:
     """The verdict, with the budget among its reasons where it kept trials from being run."""
-    budget = gates.budget_usd
     if verdict.passed or budget is None or not totals.not_run_count or not spending.reaches(budget):
         return verdict
     why = reasons.budget_spent(budget, spending.total_usd, totals.not_run_count)
