@@ -195,8 +195,6 @@ class RunGates:
     metrics_pass_threshold: float = 80.0
     groups: tuple[Mapping[str, Any], ...] = ()
     """Each: name, tags, threshold, must_pass."""
-    budget_usd: float | None = None
-    """What the run may cost before no more trials are started."""
 
 
 @record
