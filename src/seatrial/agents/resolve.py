@@ -10,8 +10,15 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.roles import Agent
 
 
-def resolve_agent(spec: Any, *, name: str = "agent") -> Agent:
-    """The agent for a spec as in files (`pkg.mod:attr`, a mapping with a type) or for a Python object."""
+def resolve_agent(spec: Any, *, name: str = "agent", isolated: bool = False) -> Agent:
+    """The agent for a spec as in files (`pkg.mod:attr`, a mapping with a type) or for a Python object.
+
+    `isolated` puts Python agents into processes of their own.
+    """
+    if isolated:
+        from .isolated import resolve_isolated
+
+        return resolve_isolated(spec, name=name)
     if isinstance(spec, str):
         return _python(import_attribute(spec, what="agent"), name=spec)
     if isinstance(spec, Mapping):

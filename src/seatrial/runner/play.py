@@ -207,6 +207,8 @@ class _Conversation:
                 reply = await session.respond(self._messages, timeout=self._seconds_until(deadline))
             except TrialError as failure:
                 raise self._named_by_limit(failure, deadline) from None
+            deadline += reply.waited_ms
+            self._paced_ms += reply.waited_ms
             exchange.usages.append(reply.usage)
             exchange.add_cost(reply.cost_usd)
             if reply.hides_calls:

@@ -6,7 +6,7 @@ from typing import Any
 
 from seatrial.agents import resolve_agent
 from seatrial.errors import UsageError
-from seatrial.scenarios import Cast, LoadedSuite, fill_environment, read_hooks
+from seatrial.scenarios import Cast, LoadedSuite, fill_environment, merge_config, read_hooks
 from seatrial.vocabulary.roles import Agent
 
 from .request import RunRequest
@@ -19,17 +19,19 @@ class Agents:
         """`stand_in` takes the place of every agent, so that none has to be there."""
         self._request = request
         self._stand_in = stand_in
-        self._made: dict[str, Agent] = {}
+        self._made: dict[tuple[str, bool], Agent] = {}
         self._settings: list[Any] = []
 
     def of(self, loaded: LoadedSuite) -> Iterator[tuple[str, str, Agent]]:
         """(name, key for fingerprints, agent) for each of the suite's agents. The name of a single one is empty."""
         for name, spec in self._specs(loaded):
             key = describe_agent(spec)
-            agent = self._stand_in or self._made.get(key)
+            isolated = merge_config(loaded.config, loaded.overrides).isolation == "process"
+            agent = self._stand_in or self._made.get((key, isolated))
             if agent is None:
                 filled = fill_environment(spec, self._request.environ) if isinstance(spec, Mapping) else spec
-                agent = self._made[key] = resolve_agent(filled, name=name or loaded.name)
+                agent = resolve_agent(filled, name=name or loaded.name, isolated=isolated)
+                self._made[key, isolated] = agent
                 self._settings.append(filled)
             yield name, key, agent
 

@@ -126,6 +126,8 @@ class AgentReply:
     """What to append to the conversation, as the agent wrote it; empty: an assistant message with the reply."""
     usage: Usage | None = None
     cost_usd: float | None = None
+    waited_ms: float = 0.0
+    """What went by before the agent could be asked, such as the start of its process; it is not on its clock."""
 
 
 class AgentSession(Protocol):

@@ -1,0 +1,231 @@
+"""Python agents in worker processes, for `isolation: process`.
+
+A worker plays one trial at a time and many in its life, since importing an agent may take seconds. One that dies, hangs
+or fails is ended and never used again.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from seatrial.clock import milliseconds
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import ErrorKind, Message
+from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, TrialStart
+
+from .boundary import overran
+from .line_process import LineProcess
+from .resolve import check_agent_spec, resolve_agent
+from .worker_lines import read_call, read_error, read_reply, write_answer, write_error, write_trial
+
+if TYPE_CHECKING:
+    import asyncio
+
+CLOSE_SECONDS = 10.0
+"""How long an agent may take to close, as in the parent's own process."""
+START_SECONDS = 60.0
+"""How long a worker may take to start, which is mostly the import of the agent."""
+
+
+def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
+    """The agent for a spec, with Python agents in processes of their own. Python objects are refused."""
+    if isinstance(spec, str):
+        return IsolatedAgent(spec)
+    if not isinstance(spec, Mapping):
+        raise _needs_a_path(getattr(spec, "__qualname__", None) or type(spec).__qualname__)
+    if spec.get("type", "python") != "python":
+        return resolve_agent(spec, name=name)
+    problems = check_agent_spec(spec)
+    if problems:
+        raise UsageError("\n".join(f"agent {name!r}: {problem}" for problem in problems))
+    target = spec["target"]
+    if not isinstance(target, str):
+        raise _needs_a_path(getattr(target, "__qualname__", None) or type(target).__qualname__)
+    return IsolatedAgent(target, scope=spec.get("scope", "trial"))
+
+
+def _needs_a_path(what: str) -> UsageError:
+    return UsageError(
+        f"isolation: process cannot run the Python object {what!r}, since another process does not have it; "
+        "give the agent by its import path, 'package.module:attribute'"
+    )
+
+
+class IsolatedAgent:
+    """A Python agent by its import path. It is never imported in this process."""
+
+    answers_own_tools = True
+
+    def __init__(self, target: str, *, scope: str = "trial") -> None:
+        if scope not in ("trial", "run"):
+            raise UsageError(f"agent {target!r}: scope must be 'trial' or 'run', got {scope!r}")
+        self.name = target
+        self._argv = [sys.executable, "-m", "seatrial.agents.worker", target, scope, json.dumps(sys.path)]
+        self._idle: list[LineProcess] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.keeps_conversation = self._describe()
+
+    def _describe(self) -> bool:
+        """Ask a worker about the agent, so that mistakes show before the first trial."""
+        try:
+            asked = subprocess.run(
+                [*self._argv, "describe"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=START_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise UsageError(f"agent {self.name!r}: importing it took longer than {START_SECONDS:g} s") from None
+        said = json.loads(asked.stdout) if asked.stdout.strip() else None
+        if said is None:
+            words = asked.stderr.decode("utf-8", "replace").strip()[-500:]
+            shown = f"; stderr ends: {words}" if words else ""
+            raise UsageError(f"agent {self.name!r}: importing it ended the process with code {asked.returncode}{shown}")
+        if said["type"] == "refused":
+            raise UsageError(said["message"])
+        return bool(said["keeps_conversation"])
+
+    def open(self, start: TrialStart) -> AgentSession:
+        return _IsolatedSession(self, start)
+
+    async def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for worker in idle:
+            await worker.stop(grace_seconds=CLOSE_SECONDS)
+
+    def take_idle(self) -> LineProcess | None:
+        """A worker that is free; None when there is none."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # processes belong to the loop that started them
+            self._idle, self._loop = [], loop
+        return self._idle.pop() if self._idle else None
+
+    async def start_worker(self) -> LineProcess:
+        return await LineProcess.start(self._argv)
+
+    def give_back(self, worker: LineProcess) -> None:
+        self._idle.append(worker)
+
+
+class _IsolatedSession:
+    """A trial with an agent in a worker; after a failure it goes on with another worker."""
+
+    def __init__(self, agent: IsolatedAgent, start: TrialStart) -> None:
+        self._agent = agent
+        self._start = start
+        self._worker: LineProcess | None = None
+        self._fatal: TrialError | None = None
+        """What ends the trial even if the agent swallows it."""
+
+    async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
+        import asyncio
+
+        try:
+            asked = milliseconds()
+            if self._worker is None:
+                await self._begin()
+            waited = milliseconds() - asked
+            async with asyncio.timeout(timeout):
+                answer = await self._talk({"type": "turn", "turn": self._start.turn(), "messages": list(messages)})
+        except TimeoutError:
+            await self._end_worker()
+            raise overran(timeout) from None
+        except BaseException:
+            await self._end_worker()
+            raise
+        if self._fatal is not None:
+            raise self._fatal
+        if answer["type"] == "error":
+            raise read_error(answer)
+        return replace(read_reply(answer), waited_ms=waited)
+
+    async def close(self) -> None:
+        import asyncio
+
+        if self._worker is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                ended = await self._talk({"type": "end"})
+        except TimeoutError:
+            await self._end_worker()
+            raise overran(CLOSE_SECONDS) from None
+        except BaseException:
+            await self._end_worker()
+            raise
+        if ended["type"] == "error":
+            await self._end_worker()
+            raise read_error(ended)
+        worker, self._worker = self._worker, None
+        self._agent.give_back(worker)
+
+    async def _begin(self) -> None:
+        """Take a worker and tell it of the trial. Its start is not on the agent's clock."""
+        import asyncio
+
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while (idle := self._agent.take_idle()) is not None:
+                    try:
+                        return await self._tell_trial(idle)
+                    except AgentFailure:
+                        await self._end_worker()  # it died while nobody used it
+                await self._tell_trial(await self._agent.start_worker())
+        except TimeoutError:
+            raise TrialError(ErrorKind.INFRA, f"no worker process was ready within {START_SECONDS:g} s") from None
+
+    async def _tell_trial(self, worker: LineProcess) -> None:
+        self._worker = worker
+        answer = await self._talk(write_trial(self._start))
+        if answer["type"] != "ready":
+            raise TrialError(ErrorKind.CONFIG, f"no worker can be made for the agent: {answer.get('message')}")
+
+    async def _talk(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Say something to the worker; its answer, once everything it asked for on the way is answered."""
+        import asyncio
+
+        worker = self._worker
+        assert worker is not None
+        await worker.send(message)
+        # Calls may come side by side, and each may take its time.
+        answering: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                said = await worker.receive()
+                match said.get("type"):
+                    case "called":
+                        # A thread that an earlier trial left behind may still be at work.
+                        if said["trial_id"] == self._start.trial_id:
+                            self._start.record(read_call(said))
+                    case "knows":
+                        known = self._start.tools.knows(said["name"])
+                        await worker.send({"number": said["number"], "known": known})
+                    case "tool_call":
+                        answering.add(asyncio.create_task(self._answer(worker, said)))
+                    case _:
+                        return said
+        finally:
+            for task in answering:
+                task.cancel()
+            await asyncio.gather(*answering, return_exceptions=True)
+
+    async def _answer(self, worker: LineProcess, asked: Mapping[str, Any]) -> None:
+        try:
+            given = await self._start.tools.call(asked["name"], asked["arguments"], turn=self._start.turn())
+            answer = write_answer(given)
+        except TrialError as failure:
+            self._fatal = self._fatal or failure
+            answer = {"trial_error": write_error(failure)}
+        await worker.send({"number": asked["number"], **answer})
+
+    async def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.stop(grace_seconds=0)

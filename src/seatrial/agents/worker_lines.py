@@ -1,0 +1,104 @@
+"""What a worker process and its parent write to each other, one JSON object per line.
+
+It is the command protocol of docs/command-protocol.md and a little more, so that a Python agent in a worker is given
+and gives exactly what it would in the parent: tool results as values, requested calls, foreign tracebacks.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from seatrial.vocabulary.conversation import ErrorKind, ToolCall, Usage
+from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.roles import AgentReply, ToolAnswer, TrialStart
+
+_CALL = ("name", "arguments", "result", "error", "id", "started_ms", "duration_ms")
+
+
+def write_line(message: Mapping[str, Any]) -> bytes:
+    """The message on a line of its own; what JSON cannot hold becomes its text."""
+    return json.dumps(message, default=str).encode() + b"\n"
+
+
+def write_trial(start: TrialStart) -> dict[str, Any]:
+    """What a worker is told when a trial begins."""
+    return {
+        "type": "trial",
+        "trial_id": start.trial_id,
+        "scenario": start.scenario,
+        "index": start.index,
+        "seed": start.seed,
+        "tools": list(start.tool_schemas),
+        "elapsed_ms": start.elapsed_ms(),
+    }
+
+
+def write_call(call: ToolCall) -> dict[str, Any]:
+    return {name: getattr(call, name) for name in _CALL}
+
+
+def read_call(written: Mapping[str, Any]) -> ToolCall:
+    name, *rest = (written.get(part) for part in _CALL)
+    return ToolCall(str(name), *rest)
+
+
+def write_answer(answer: ToolAnswer) -> dict[str, Any]:
+    """What a tool gave back. Raises TrialError(tool) when it cannot be told in JSON."""
+    try:
+        result = json.loads(json.dumps(answer.result, default=str))
+    except (TypeError, ValueError, RecursionError) as problem:
+        message = f"a mock returned what cannot be told to a worker process as JSON: {problem}"
+        raise TrialError(ErrorKind.TOOL, message) from None
+    return {"result": result, "error": answer.error}
+
+
+def read_answer(written: Mapping[str, Any]) -> ToolAnswer:
+    """The answer; raises the TrialError that came in its place."""
+    if written.get("trial_error") is not None:
+        raise read_error(written["trial_error"])
+    return ToolAnswer(result=written.get("result"), error=written.get("error"))
+
+
+def write_error(error: TrialError) -> dict[str, Any]:
+    info = error.info
+    return {
+        "type": "error",
+        "kind": info.kind.value,
+        "message": info.message,
+        "hint": info.hint,
+        "traceback": info.traceback,
+        "final": isinstance(error, AgentFailure) and error.final,
+    }
+
+
+def read_error(written: Mapping[str, Any]) -> TrialError:
+    kind, message = ErrorKind(written["kind"]), str(written["message"])
+    hint, traceback = written.get("hint"), written.get("traceback")
+    if kind is ErrorKind.AGENT:
+        return AgentFailure(message, hint=hint, traceback=traceback, final=bool(written.get("final")))
+    return TrialError(kind, message, hint=hint, traceback=traceback)
+
+
+def write_reply(reply: AgentReply) -> dict[str, Any]:
+    usage = reply.usage
+    return {
+        "type": "reply",
+        "content": reply.reply,
+        "tool_calls": None if reply.tool_calls is None else [write_call(call) for call in reply.tool_calls],
+        "requested": [write_call(call) for call in reply.requested],
+        "messages": list(reply.messages),
+        "usage": None if usage is None else [usage.input_tokens, usage.output_tokens],
+        "cost_usd": reply.cost_usd,
+    }
+
+
+def read_reply(written: Mapping[str, Any]) -> AgentReply:
+    calls, usage = written["tool_calls"], written["usage"]
+    return AgentReply(
+        reply=written["content"],
+        tool_calls=None if calls is None else tuple(map(read_call, calls)),
+        requested=tuple(map(read_call, written["requested"])),
+        messages=tuple(written["messages"]),
+        usage=None if usage is None else Usage(input_tokens=usage[0], output_tokens=usage[1]),
+        cost_usd=written["cost_usd"],
+    )
