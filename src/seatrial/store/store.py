@@ -127,7 +127,7 @@ class Store:
     def clear_baseline(self, suite: str | None = None) -> bool:
         """Whether there was one; the run itself stays."""
         with self._connections.transaction() as connection:
-            return connection.execute(schema.CLEAR_BASELINE, (write(suite),)).rowcount > 0
+            return bool(connection.execute(schema.CLEAR_BASELINE, (write(suite),)).rowcount)
 
     def delete_runs(self, ids: Iterable[str], *, force: bool = False) -> int:
         """Delete runs and what only they refer to. A baseline goes only by force. Gives their number."""

@@ -22,6 +22,7 @@ from .marks import write
 from .merged import put_merged, read_merged
 from .runs import insert_run, read_run, rewrite_run
 from .scenarios import insert_scenarios, read_entries
+from .shards import find_whole, merge_shard
 from .trials import fetch_through, insert_trials, make_rows, name_scenario, read_trials, unpack
 
 FORMAT = "seatrial-runs"
@@ -135,11 +136,15 @@ class _Import:
         run = _decode(Run, body)
         self._connection.execute(schema.LOCK_RUN, (run.id,))
         stored = read_run(self._connection, run.id)
-        if stored is None:
-            insert_run(self._connection, run)
-        else:
+        whole = None if stored else find_whole(self._connection, run)
+        if stored is not None:
             rewrite_run(self._connection, merge_runs(stored, run))
-        self._run_id = run.id
+        elif whole is not None:
+            self._connection.execute(schema.LOCK_RUN, (whole.id,))
+            rewrite_run(self._connection, merge_shard(whole, run))
+        else:
+            insert_run(self._connection, run)
+        self._run_id = whole.id if whole else run.id
 
     def _take_scenario(self, body: Any) -> None:
         self._counts["scenarios"] += 1
@@ -168,7 +173,7 @@ class _Import:
     def _take_label(self, body: Any) -> None:
         self._counts["labels"] += 1
         self._write_trials()
-        put_label(self._connection, _decode(Label, body))
+        put_label(self._connection, replace(_decode(Label, body), run_id=str(self._run_id)))
 
     def _take_merged(self, body: Any) -> None:
         self._counts["merged"] += 1
