@@ -32,6 +32,7 @@ class CallableAgent:
     def __init__(self, target: Any, *, name: str = "agent", scope: Scope = "trial") -> None:
         self.name = name
         self._boundary = Boundary()
+        self._shares_boundary = False
         self._make = target if is_factory(target) else None
         if inspect.isclass(target):
             require_no_arguments(target, name)
@@ -43,6 +44,11 @@ class CallableAgent:
         self._sharing = asyncio.Lock()
         self._keeps_apart = self._make is not None and scope == "trial"
         self.keeps_conversation = door is None or self._remembers(door)
+
+    def share(self, boundary: Boundary) -> None:
+        """Run behind a boundary that other agents use too, and so on one loop with them; its owner closes it."""
+        self._boundary = boundary
+        self._shares_boundary = True
 
     def open(self, start: TrialStart) -> "CallableSession":
         return CallableSession(self, start)
@@ -118,7 +124,8 @@ class CallableAgent:
             # The verdicts stand already, and no trial is left to carry this.
             warnings.warn(f"closing the agent {self.name!r} failed: {failure}", RuntimeWarning, stacklevel=2)
         finally:
-            self._boundary.close()
+            if not self._shares_boundary:
+                self._boundary.close()
 
 
 class CallableSession:

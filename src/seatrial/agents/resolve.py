@@ -122,10 +122,8 @@ def import_attribute(path: str, *, what: str) -> Any:
     except ModuleNotFoundError as missing:
         raise UsageError(_not_found(what, path, module_name, missing)) from None
     except (Exception, SystemExit) as cause:
-        place = traceback.extract_tb(cause.__traceback__)[-1]
         raise UsageError(
-            f"{what} {path!r}: importing {module_name!r} failed at {place.filename}:{place.lineno}: "
-            f"{type(cause).__name__}: {cause}"
+            f"{what} {path!r}: importing {module_name!r} failed at {_place(cause)}: {type(cause).__name__}: {cause}"
         ) from None
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -136,6 +134,13 @@ def import_attribute(path: str, *, what: str) -> Any:
             )
         found = getattr(found, part)
     return found
+
+
+def _place(cause: BaseException) -> str:
+    if isinstance(cause, SyntaxError) and cause.filename:
+        return f"{cause.filename}:{cause.lineno}"
+    frame = traceback.extract_tb(cause.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno}"
 
 
 def _not_found(what: str, path: str, module_name: str, missing: ModuleNotFoundError) -> str:
