@@ -20,6 +20,10 @@ COMMANDS = {
     "compare": ("compare", "Compare two stored runs."),
     "baseline": ("baseline", "Choose the run that others are compared with."),
     "plan": ("plan", "How many trials it takes to see a drop."),
+    "regrade": ("regrade", "Judge stored conversations again, with edited expectations."),
+    "export": ("export", "Write a stored run as lines of JSON."),
+    "import": ("import_", "Store exported runs, and merge the shards of one."),
+    "prune": ("prune", "Delete stored runs."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
 }
 

@@ -101,10 +101,16 @@ async def _converse(
 
 
 async def judge_transcript(
-    prepared: PreparedScenario, transcript: Transcript, *, index: int, use: ModelUse | None = None
+    prepared: PreparedScenario,
+    transcript: Transcript,
+    *,
+    index: int,
+    use: ModelUse | None = None,
+    redact: Redact | None = None,
 ) -> Trial:
     """The trial that follows from a transcript, whether it was just played or comes from the store."""
-    return await _judge(prepared, transcript, _Begun(index=index, at=now(), at_ms=milliseconds()), use=use)
+    begun = _Begun(index=index, at=now(), at_ms=milliseconds())
+    return await _judge(prepared, transcript, begun, use=use, redact=redact)
 
 
 async def _judge(

@@ -6,6 +6,7 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.runner.plan import Plan
 from seatrial.store import Store
+from seatrial.store.shards import missing_shards
 from seatrial.verdicts import answer_of
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status, TrialSummary
 
@@ -75,6 +76,9 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
     run = store.run(request.resume)
     if run.parent is not None:
         raise UsageError(f"run {run.id}: judges run {run.parent} again. Start anew: seatrial regrade {run.parent}")
+    if missing := missing_shards(run):
+        lacking = ", ".join(map(str, missing))
+        raise UsageError(f"run {run.id}: shard {lacking} is missing. Import it first: seatrial import FILE")
     stored = _require_same(store, run, plan)
     answers: dict[ScenarioKey, dict[int, bool | None]] = {}
     replaced = set()

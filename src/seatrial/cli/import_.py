@@ -1,0 +1,76 @@
+"""`seatrial import`."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import click
+
+from seatrial.errors import UsageError
+from seatrial.session import StoredRecord
+from seatrial.store import Imported, Store, open_store
+from seatrial.vocabulary.run import Run
+
+from .request import store_url
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+def command(files: tuple[str, ...], store: str | None) -> int:
+    """Store the runs of exported FILES; `-` is standard input.
+
+    Shards of one run (`seatrial run --shard I/N`, exported each by itself) become one run. What is stored already and
+    is the same is left alone, so a file may be imported twice. A file is stored whole or not at all.
+    """
+    with open_store(store_url(store)) as opened:
+        found: dict[str, tuple[int, int]] = {}
+        for file in files:
+            for imported in _import(opened, file):
+                added, skipped = found.get(imported.run_id, (0, 0))
+                found[imported.run_id] = (added + imported.added, skipped + imported.skipped)
+        for run_id, (added, skipped) in found.items():
+            _tell(opened, run_id, added, skipped)
+    return 0
+
+
+def _import(store: Store, file: str) -> list[Imported]:
+    with _opened(file) as lines:
+        try:
+            return store.import_runs(lines)
+        except UsageError as wrong:
+            raise UsageError(f"{file}: {wrong}") from None
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with open(file, "rb") as stream:
+            yield stream
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def _tell(store: Store, run_id: str, added: int, skipped: int) -> None:
+    from seatrial.reports.phrases import counted, verdict_line
+    from seatrial.reports.visible import defused, visible
+
+    record = StoredRecord(store, store.run(run_id))
+    known = f", {skipped:,} known already" if skipped else ""
+    verdict = verdict_line(record.outcome)
+    click.echo(defused(visible(f"run {run_id}: {counted(added, 'trial')} added{known}{_part(record.run)}. {verdict}")))
+
+
+def _part(run: Run) -> str:
+    """Which part of a run it is, where it is not the whole."""
+    from seatrial.store.shards import missing_shards
+
+    shard = (run.config or {}).get("shard")
+    if shard:
+        return f", shard {shard[0]} of {shard[1]} alone"
+    missing = missing_shards(run)
+    return f", shard {', '.join(map(str, missing))} is still missing" if missing else ""

@@ -1,0 +1,73 @@
+"""`seatrial prune`."""
+
+import re
+from datetime import datetime, timedelta
+
+import click
+
+from seatrial.clock import now
+from seatrial.errors import UsageError
+from seatrial.store import Store
+from seatrial.vocabulary.run import Run, RunState
+
+from .request import open_stored
+from .table import lay_out
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_MAY_BE_UNDER_WAY = timedelta(days=1)
+"""A run that says it is running and is younger is left alone: somebody may be writing to it."""
+
+
+@click.command("prune")
+@click.option("--older-than", metavar="AGE", help="Only runs that started longer ago: 12h, 30d, 8w.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Leave the N newest of those that fit.")
+@click.option("--name", help="Only runs of this name.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+def command(older_than: str | None, keep: int | None, name: str | None, yes: bool, store: str | None) -> int:
+    """Delete stored runs by age, number or name; all that is given must fit. A baseline is never deleted."""
+    if older_than is None and keep is None and name is None:
+        raise UsageError("which runs? Give --older-than 30d, --keep 50 or --name NAME")
+    before = None if older_than is None else now() - _read_age(older_than)
+    with open_stored(store) as opened:
+        fitting = _find(opened, before=before, keep=keep, name=name)
+        kept = {run.id for _, run in opened.baselines()}
+        doomed = [run for run in fitting if run.id not in kept and not _may_be_under_way(run)]
+        spared = [run for run in fitting if run not in doomed]
+        if spared:
+            click.echo(f"kept, as baseline or still running: {', '.join(run.id for run in spared)}", err=True)
+        if not doomed:
+            click.echo("nothing to delete")
+            return 0
+        _show(doomed)
+        if not yes:
+            click.confirm(f"Delete {_counted(len(doomed))}?", abort=True, err=True)
+        click.echo(f"deleted {_counted(opened.delete_runs([run.id for run in doomed]))}")
+    return 0
+
+
+def _find(store: Store, *, before: datetime | None, keep: int | None, name: str | None) -> list[Run]:
+    """Newest first."""
+    runs = store.runs(name=name)[keep or 0 :]
+    return [run for run in runs if before is None or run.started_at < before]
+
+
+def _may_be_under_way(run: Run) -> bool:
+    return run.state is RunState.RUNNING and now() - run.started_at < _MAY_BE_UNDER_WAY
+
+
+def _read_age(text: str) -> timedelta:
+    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text.strip())
+    if found is None:
+        raise UsageError(f"--older-than {text!r}: expected a number of hours, days or weeks, such as 12h, 30d or 8w")
+    return timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
+
+
+def _show(runs: list[Run]) -> None:
+    rows = [(run.id, run.name, f"{run.started_at:%Y-%m-%d %H:%M} UTC", run.state.value) for run in runs]
+    for line in lay_out(("id", "name", "when", "state"), rows):
+        click.echo(line, err=True)
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} run" if count == 1 else f"{count:,} runs"

@@ -1,0 +1,140 @@
+"""Judging stored conversations again, with expectations as they are now: a new run beside the old one."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from seatrial.errors import UsageError
+from seatrial.runner import Redaction, judge_transcript
+from seatrial.store import Store, open_store
+from seatrial.vocabulary.roles import AgentSession, PreparedScenario, TrialStart
+from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Trial
+
+from .casting import Agents
+from .loops import cancel_on_sigterm, run_to_the_end
+from .merging import merge_errors
+from .planning import RunPlan
+from .project import find_commit
+from .recording import Recorder
+from .records import Report
+from .request import RunRequest
+from .resuming import request_again
+from .running import new_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regraded:
+    """What a regrade came to."""
+
+    report: Report
+    gone: tuple[ScenarioKey, ...]
+    """Scenarios of the old run that are no longer in the files; their verdicts stand only there."""
+
+
+class _Nobody:
+    """Stands in for every agent: all has been said already."""
+
+    name = "nobody"
+    answers_own_tools = True
+    keeps_conversation = True
+
+    def open(self, start: TrialStart) -> AgentSession:
+        raise AssertionError("a regrade plays nothing")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+def regrade(ref: str, asked: RunRequest) -> Regraded:
+    """Evaluate the stored transcripts of a run again, as a new run whose parent it is; it stays as it was.
+
+    `asked` says what holds instead of what is stored: files, name, models. Raises UsageError where there is nothing
+    to judge.
+    """
+    assert asked.store is not None
+    with open_store(asked.store) as store:
+        parent = store.run(ref)
+    request = replace(request_again(parent, asked), name=asked.name or parent.name)
+    plan = RunPlan(request, agents=Agents(request, stand_in=_Nobody()))
+    return run_to_the_end(_Regrading(plan, parent).judge())
+
+
+class _Regrading:
+    """A regrade under way."""
+
+    def __init__(self, plan: RunPlan, parent: Run) -> None:
+        self._plan = plan
+        self._parent = parent
+        self._commit = find_commit(Path.cwd())
+        self._redaction = Redaction(plan.secrets())
+
+    async def judge(self) -> Regraded:
+        let_go = cancel_on_sigterm()
+        assert self._plan.request.store is not None
+        try:
+            return await self._judge(open_store(self._plan.request.store))
+        finally:
+            let_go()
+            await self._plan.models.close()
+
+    async def _judge(self, store: Store) -> Regraded:
+        old = {entry.key: entry for entry in store.entries(self._parent.id)}
+        again = [_like(each, old[each.entry.key]) for each in self._plan.scenarios() if each.entry.key in old]
+        found = {prepared.entry.key for prepared in again}
+        gone = tuple(key for key in old if key not in found)
+        if not again:
+            raise UsageError(
+                f"run {self._parent.id}: none of its scenarios is in {self._where()}, so nothing can be judged again. "
+                f"It has: {', '.join(key.label for key in gone[:10]) or 'none'}."
+            )
+        run = new_run(self._plan, self._commit, self._redaction, seed=self._parent.seed, parent=self._parent.id)
+        recorder = Recorder(replace(run, replayed=self._parent.replayed), store, self._plan.request.listeners)
+        recorder.start(scenarios=len(again), trials=sum(each.entry.trials for each in again))
+        state = RunState.INTERRUPTED
+        try:
+            recorder.add([prepared.entry for prepared in again])
+            await self._judge_all(self._stored(store, again), recorder)
+            await merge_errors(self._plan, recorder)
+            state = RunState.FINISHED
+        except asyncio.CancelledError:
+            pass  # what was judged is kept, and the run says that it was interrupted
+        finally:
+            recorder.finish(state)
+        return Regraded(report=recorder.report(), gone=gone)
+
+    def _where(self) -> str:
+        return ", ".join(str(suite.path) for suite in self._plan.suites)
+
+    def _stored(self, store: Store, scenarios: list[PreparedScenario]) -> Iterator[tuple[PreparedScenario, Trial]]:
+        for prepared in scenarios:
+            if prepared.entry.skip is None:
+                for trial in store.trials(self._parent.id, prepared.entry.key):
+                    yield prepared, trial
+
+    async def _judge_all(self, jobs: Iterator[tuple[PreparedScenario, Trial]], recorder: Recorder) -> None:
+        async def work() -> None:
+            for prepared, trial in jobs:
+                await recorder.save(await self._judge_one(prepared, trial))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._plan.config.concurrency):
+                    group.create_task(work())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        finally:
+            await recorder.close()
+
+    async def _judge_one(self, prepared: PreparedScenario, trial: Trial) -> Trial:
+        judged = await judge_transcript(
+            prepared, trial.transcript, index=trial.index, redact=self._redaction.transcript
+        )
+        # The conversation is the old one, and so is when it was held.
+        return replace(judged, seed=trial.seed, started_at=trial.started_at, duration_ms=trial.duration_ms)
+
+
+def _like(prepared: PreparedScenario, old: ScenarioEntry) -> PreparedScenario:
+    """The scenario as it is now, with as many trials as were planned then: how often to play is no expectation."""
+    entry = replace(prepared.entry, trials=old.trials, sequential=old.sequential, position=old.position)
+    return replace(prepared, entry=entry)
