@@ -36,6 +36,7 @@ _EXPLAINED = 10
 @click.option("--no-pool", is_flag=True, help="Take the baseline alone, not other runs of its commit and agent.")
 @click.option("--allow-missing", is_flag=True, help="Scenarios that the candidate lacks are no regression.")
 @click.option("--allow-unfinished", is_flag=True, help="Compare what is there of runs that did not come to their end.")
+@click.option("--verbose", "-v", is_flag=True, help="Name the unchanged scenarios as well.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--store", help="Where runs are kept: a file or postgresql://….")
 def command(
@@ -51,6 +52,7 @@ def command(
     no_pool: bool,
     allow_missing: bool,
     allow_unfinished: bool,
+    verbose: bool,
     as_json: bool,
     store: str | None,
 ) -> int:
@@ -80,7 +82,7 @@ def command(
         form = comparison_form(comparison, gate=chosen.value, objections=objections, alignments=alignments)
         click.echo(json.dumps(form, ensure_ascii=True))
     else:
-        print_comparison(comparison, sys.stdout, objections=objections, alignments=alignments)
+        print_comparison(comparison, sys.stdout, objections=objections, alignments=alignments, verbose=verbose)
     return 1 if objections else 0
 
 

@@ -155,16 +155,24 @@ def _suite_reports(plan: RunPlan, *, but: set[ReportKind]) -> list[tuple[ReportK
 def _show_plan(plan: RunPlan) -> int:
     from seatrial.reports.phrases import counted
 
+    from .dry_run import describe_sequential
+
     plan.require_something()
-    rows = []
+    rows, entries = [], []
     for prepared in plan.scenarios():
         entry = prepared.entry
+        entries.append(entry)
         what = counted(entry.trials, "trial") if entry.skip is None else f"skipped: {entry.skip}"
+        if entry.sequential is not None and entry.skip is None:
+            what = f"auto, at most {entry.trials}"
         rows.append((entry.key.suite, entry.key.label, prepared.agent.name, what))
     for line in lay_out(("suite", "scenario", "agent", "trials"), rows):
         click.echo(line)
+    for line in describe_sequential(entries):
+        click.echo(line)
     scenarios, trials = plan.count()
-    click.echo(f"{counted(scenarios, 'scenario')}, {counted(trials, 'trial')}; nothing was run")
+    most = "at most " if any(entry.sequential for entry in entries) else ""
+    click.echo(f"{counted(scenarios, 'scenario')}, {most}{counted(trials, 'trial')}; nothing was run")
     return 0
 
 

@@ -21,7 +21,7 @@ _MARKS = {
     Change.UNCHANGED: Status.PASSED,
 }
 _HEADS = {
-    Change.REGRESSION: "got worse",
+    Change.REGRESSION: "regressed",
     Change.ERROR: "without an answer in one of the runs",
     Change.MISSING: "missing in the candidate",
     Change.IMPROVEMENT: "improved",
@@ -36,10 +36,10 @@ def print_comparison(
     *,
     objections: tuple[str, ...],
     alignments: tuple[Alignment, ...] = (),
-    colour: bool | None = None,
+    verbose: bool = False,
 ) -> None:
-    """Write the whole of it. `objections` decide the last line."""
-    paper = Paper(stream, colour=colour)
+    """Write the whole of it. `objections` decide the last line; `verbose` names the unchanged scenarios as well."""
+    paper = Paper(stream)
     paper.line(f"baseline   {_run(comparison.base)}", style="dim")
     paper.line(f"candidate  {_run(comparison.candidate)}", style="dim")
     paper.line(comparison.evidence.sentence, style="bold")
@@ -49,7 +49,7 @@ def print_comparison(
         paper.line(line)
     by_key = {alignment.key: alignment for alignment in alignments}
     for change in _HEADS:
-        _print_changes(paper, comparison, change, by_key)
+        _print_changes(paper, comparison, change, by_key, verbose=verbose)
     _print_differences(paper, comparison)
     for note in comparison.notes:
         paper.line(f"note: {note}")
@@ -79,20 +79,27 @@ def _figures(comparison: Comparison) -> Iterator[str]:
 
 
 def _print_changes(
-    paper: Paper, comparison: Comparison, change: Change, alignments: Mapping[ScenarioKey, Alignment]
+    paper: Paper,
+    comparison: Comparison,
+    change: Change,
+    alignments: Mapping[ScenarioKey, Alignment],
+    *,
+    verbose: bool,
 ) -> None:
     found = [scenario for scenario in comparison.scenarios if scenario.change is change]
-    notable = [one for one in found if change is not Change.UNCHANGED or one.beyond_noise or one.edited or _moved(one)]
+    brief = change is Change.UNCHANGED and not verbose
+    notable = [one for one in found if not brief or one.beyond_noise or one.edited]
+    limit = len(notable) if verbose else SHOWN
     if found:
         paper.line(f"{counted(len(found), 'scenario')} {_HEADS[change]}", style="bold")
-    for scenario in notable[:SHOWN]:
+    for scenario in notable[:limit]:
         paper.line(_describe(scenario), indent=2, mark=_MARKS[change])
         alignment = alignments.get(scenario.key)
         if alignment is not None:
             paper.line(cut(one_line(alignment.text), TEXT_LIMIT), indent=6)
             paper.line(f"({alignment.passing} beside {alignment.failing})", indent=6, style="dim")
-    if len(notable) > SHOWN:
-        paper.line(f"… {len(notable) - SHOWN:,} more", indent=2, style="dim")
+    if len(notable) > limit:
+        paper.line(f"… {len(notable) - limit:,} more", indent=2, style="dim")
 
 
 def _moved(scenario: ScenarioChange) -> bool:

@@ -81,6 +81,8 @@ def _stored_side(store: Store, run: Run) -> RunSide:
 
 def _find(store: Store, ref: str, candidate: Run | None) -> Run:
     """The run that is meant; `baseline` is the one of the candidate's suite: as its file says, else as it was set."""
+    if ref == "latest":
+        return newest_run(store)
     if ref != "baseline" or candidate is None:
         return store.run(ref)
     suites = list(dict.fromkeys(entry.key.suite for entry in store.entries(candidate.id)))
@@ -94,6 +96,14 @@ def _find(store: Store, ref: str, candidate: Run | None) -> Run:
             f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name the one that you mean."
         )
     return next(iter(found.values())) if found else store.run("baseline")
+
+
+def newest_run(store: Store) -> Run:
+    """The latest run that is not the second look at another."""
+    for run in store.runs(_LOOKED_AT):
+        if not (run.config or {}).get("confirms"):
+            return run
+    return store.run("latest")
 
 
 def find_poolable(store: Store, base: Run, candidate: Run) -> list[Run]:

@@ -78,6 +78,7 @@ def _request(candidate: Run, settings: RunRequest) -> RunRequest:
         models={**settings.models, **(config.get("models") or {})},
         name=f"confirm {candidate.name}",
         cache=None,
+        confirms=candidate.id,
         scenario_text=(),
         tags=(),
         shard=None,

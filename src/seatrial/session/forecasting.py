@@ -9,6 +9,8 @@ from seatrial.store import Store
 from seatrial.verdicts import answer_of
 from seatrial.vocabulary.run import Run, TrialSummary
 
+from .comparing import newest_run
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
@@ -35,7 +37,7 @@ class PastRun:
 
 def look_back(store: Store, ref: str) -> PastRun:
     """The run, measured. Raises UsageError where no trial of it has an answer."""
-    run = store.run(ref)
+    run = newest_run(store) if ref == "latest" else store.run(ref)
     summaries = list(store.summaries(run.id))
     counts: dict[object, tuple[int, int]] = {}
     for summary in summaries:

@@ -35,6 +35,8 @@ class RunRequest:
     resume: str | None = None
     retry_errors: bool = False
     shard: tuple[int, int] | None = None
+    confirms: str | None = None
+    """The run whose suspects are run again; such a run is never taken for the latest one to compare."""
     listeners: tuple[Listener, ...] = ()
     command: str = ""
     """What was typed, for the record."""

@@ -28,6 +28,7 @@ def snapshot(plan: RunPlan) -> Mapping[str, Any]:
         "shard": list(request.shard) if request.shard else None,
         "scenarios": plan.count()[0],
         "run": plain(plan.config),
+        "confirms": request.confirms,
         "models": redact_spec(plain(request.models)),
         "command": request.command,
     }
