@@ -7,7 +7,7 @@ from seatrial.vocabulary.changes import Regression, RegressionLimits, Regression
 
 from .changes import ROUNDING
 
-LATENCY_NOISE_MS = 5.0
+LATENCY_NOISE_MS = 20.0
 """A mean that rises by less tells of the machine, not of the agent."""
 
 

@@ -1,0 +1,301 @@
+"""compare, baseline and plan from the command line and from Python, over runs in a real store."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import seatrial
+from seatrial import AgentResult, Scenario, Suite, SuiteConfig, ToolCall, UsageError
+from seatrial.cli.main import main
+from seatrial.vocabulary.changes import Change, Comparison
+
+SHOP = """
+suite: {{name: shop, agent: "{module}:answer", config: {{trials: {trials}}}}}
+scenarios:
+  - {{name: refund, input: refund, expected_output: ok}}
+  - {{name: book, input: book, expected_output: ok}}
+  - {{name: greet, input: greet, expected_output: ok}}
+"""
+AGENT = """
+from pathlib import Path
+from seatrial import AgentResult, ToolCall
+
+BROKEN = Path(__file__).parent / "broken"
+
+def answer(input):
+    if BROKEN.exists() and input in BROKEN.read_text().split():
+        return AgentResult("sorry", [ToolCall("lookup", {"id": "A2"})])
+    return AgentResult("ok", [ToolCall("lookup", {"id": "A1"}), ToolCall(input, {})])
+"""
+
+
+@pytest.fixture
+def seatrial_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., Any]:
+    """Runs a command in a folder of its own; gives exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("SEATRIAL_STORE", "SEATRIAL_AGENT", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        # How long the agents take is the machine's business, not that of these tests.
+        calm = ["--max-latency-increase-pct", "1000000"] if arguments[0] == "compare" else []
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, *calm])
+        output = capsys.readouterr()
+        return int(ended.value.code or 0), output.out, output.err
+
+    return run
+
+
+def a_shop(folder: Path, request: pytest.FixtureRequest, *, trials: int = 5) -> Path:
+    """A suite whose agent fails in the scenarios that are named in the file `broken`."""
+    module = "shop_" + "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
+    (folder / f"{module}.py").write_text(AGENT, "utf-8")
+    (folder / "scenarios").mkdir()
+    (folder / "scenarios" / "shop.yaml").write_text(SHOP.format(module=module, trials=trials), "utf-8")
+    return folder / "broken"
+
+
+def test_a_run_that_got_worse_exits_1_and_says_where_the_conversations_part(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "main")
+    assert seatrial_command("baseline", "set", "main")[0] == 0
+    broken.write_text("refund")
+    seatrial_command("run")
+    code, out, _ = seatrial_command("compare")
+    assert code == 1
+    assert "1 of 3 scenarios got worse, 1 beyond noise (refund)" in out
+    assert "✗ refund  5/5 → 0/5  p = 0.004  worse beyond noise" in out
+    assert "step 1 (turn 1): lookup was called with id: 'A1' → 'A2'" in out
+    assert out.endswith("✗ pass rate fell by 33.3 points (limit: 0)\nREGRESSION\n")
+
+
+def test_equal_runs_exit_0(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    seatrial_command("run", "--name", "two")
+    code, out, _ = seatrial_command("compare", "one", "two", "--gate", "both")
+    assert (code, out.splitlines()[-1]) == (0, "NO REGRESSION")
+    assert "None of 3 scenarios got worse" in out
+
+
+def test_a_limit_tolerates_what_it_says(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    assert seatrial_command("compare", "one", "two", "--max-pass-rate-drop", "0.3")[0] == 1
+    assert seatrial_command("compare", "one", "two", "--max-pass-rate-drop", "0.34")[0] == 0
+
+
+def test_the_json_holds_what_programs_ask_for(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two", "--set", "retries=1")
+    code, out, _ = seatrial_command("compare", "one", "two", "--json")
+    form = json.loads(out)
+    assert code == 1
+    assert form["regression_detected"] is True
+    assert form["reasons"] == ["pass_rate"]
+    assert form["counts"] == {"regression": 1, "improvement": 0, "unchanged": 2, "error": 0, "new": 0, "missing": 0}
+    assert form["base"]["name"] == "one"
+    assert form["scenarios"][0]["key"] == {"suite": "shop", "name": "refund", "agent": None}
+    assert form["alignments"][0]["parting"] == "arguments"
+    assert {"what": "set.retries", "base": None, "candidate": 1} in form["config_differences"]
+
+
+def test_missing_scenarios_exit_1_unless_allowed(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    seatrial_command("run", "--name", "two", "--scenario", "greet")
+    code, out, _ = seatrial_command("compare", "one", "two")
+    assert code == 1
+    assert "2 scenarios missing: refund, book" in out
+    assert seatrial_command("compare", "one", "two", "--allow-missing")[0] == 0
+
+
+def test_an_edited_scenario_is_marked_and_another_number_of_trials_is_not(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    file = tmp_path / "scenarios" / "shop.yaml"
+    file.write_text(file.read_text().replace("greet, expected_output: ok", "greet, expected_output: o"), "utf-8")
+    seatrial_command("run", "--name", "two", "--trials", "2")
+    code, out, _ = seatrial_command("compare", "one", "two")
+    assert code == 0
+    assert "✓ greet  5/5 → 2/2  edited: scenario" in out
+    assert out.count("edited") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("compare", "one", "one"), "was given on both sides"),
+        (("compare", "one", "two", "--max-pass-rate-drop=-0.1"), "max_pass_rate_drop: -0.1 is not 0 or more"),
+        (("compare", "one", "nobody"), "no run has the id or name 'nobody'"),
+        (("compare",), "no baseline is set"),
+        (("compare", "one", "two", "--confirm-trials", "3"), "give --confirm as well"),
+        (("compare", "one", "two", "--confirm", "--gate", "thresholds"), "cannot go with --gate thresholds"),
+        (("baseline", "set", "nobody"), "no run has the id or name 'nobody'"),
+        (("baseline", "set", "one", "--suite", "bank"), "has no suite 'bank'. It has: shop."),
+        (("baseline", "clear"), "no baseline is set"),
+        (("plan", "--drop", "0"), "must be above 0"),
+        (("plan", "--rate", "2"), "--rate 2.0: is not above 0 and at most 1"),
+        (("plan", "--alpha", "1"), "--alpha 1.0: is not strictly between 0 and 1"),
+    ],
+)
+def test_mistakes_exit_2_with_the_reason(seatrial_command, tmp_path, request, arguments, words):
+    a_shop(tmp_path, request, trials=1)
+    seatrial_command("run", "--name", "one")
+    seatrial_command("run", "--name", "two")
+    code, _, err = seatrial_command(*arguments)
+    assert code == 2
+    assert words in err
+
+
+def test_a_confirmed_suspect_exits_1(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    code, out, _ = seatrial_command("compare", "one", "two", "--confirm")
+    assert code == 1
+    assert "1 suspect got 8 fresh trials each: 1 confirmed (refund: 0/8 after 5/5)" in out
+    assert "✗ worse beyond noise: refund" in out
+
+
+def test_a_cleared_suspect_exits_0(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    broken.unlink()
+    code, out, _ = seatrial_command("compare", "one", "two", "--confirm", "--confirm-trials", "6")
+    assert code == 0
+    assert "1 suspect got 6 fresh trials each: 1 cleared." in out
+
+
+def test_the_second_look_is_never_the_latest_run_to_compare(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    seatrial_command("compare", "one", "latest", "--confirm")
+    code, out, _ = seatrial_command("compare", "one", "latest", "--json")
+    assert code == 1
+    assert json.loads(out)["candidate"]["name"] == "two"
+
+
+def test_a_suspect_that_was_edited_since_is_not_run_again(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    file = tmp_path / "scenarios" / "shop.yaml"
+    file.write_text(file.read_text().replace("refund, expected_output: ok", "refund, expected_output: sorry"), "utf-8")
+    code, _, err = seatrial_command("compare", "one", "two", "--confirm")
+    assert code == 2
+    assert "'refund' was edited since run" in err
+
+
+def test_a_run_of_python_objects_cannot_be_confirmed(seatrial_command, tmp_path):
+    suite = Suite(name="s", scenarios=[Scenario(name="a", input="hi", expected_output="ok", trials=5)])
+    seatrial.run(suite, agent=lambda input: "ok", name="one")
+    seatrial.run(suite, agent=lambda input: "no", name="two")
+    code, _, err = seatrial_command("compare", "one", "two", "--confirm")
+    assert code == 2
+    assert "was started from Python objects" in err
+
+
+def test_further_runs_make_the_baseline_longer(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request, trials=2)
+    for name in ("one", "again", "more"):
+        seatrial_command("run", "--name", name)
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    alone = json.loads(seatrial_command("compare", "one", "two", "--json")[1])
+    assert alone["evidence"]["worse"] == []
+    pooled = json.loads(seatrial_command("compare", "one", "two", "--json", "--pool", "again", "--pool", "more")[1])
+    assert [key["name"] for key in pooled["evidence"]["worse"]] == ["refund"]
+    assert len(pooled["evidence"]["pooled_runs"]) == 2
+
+
+def test_a_suites_file_may_name_its_baseline(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    file = tmp_path / "scenarios" / "shop.yaml"
+    file.write_text(file.read_text().replace("name: shop,", "name: shop, baseline: good,"), "utf-8")
+    seatrial_command("run", "--name", "good")
+    broken.write_text("refund")
+    seatrial_command("run")
+    assert seatrial_command("compare")[0] == 1
+
+
+def test_a_baseline_is_set_shown_and_cleared(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request, trials=1)
+    seatrial_command("run", "--name", "one")
+    assert "no baseline is set" in seatrial_command("baseline", "show")[1]
+    assert seatrial_command("baseline", "set", "one", "--suite", "shop")[0] == 0
+    [shown] = json.loads(seatrial_command("baseline", "show", "--json")[1])
+    assert (shown["suite"], shown["name"]) == ("shop", "one")
+    assert seatrial_command("baseline", "clear", "--suite", "shop")[0] == 0
+    assert json.loads(seatrial_command("baseline", "show", "--json")[1]) == []
+
+
+def test_a_plan_follows_from_the_latest_run(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    code, out, _ = seatrial_command("plan", "--drop", "20")
+    assert code == 0
+    assert "To see the pass rate of 3 scenarios fall by 20 points from 100 %" in out
+    assert "under a minute" in out
+    assert "By run " in out
+
+
+def test_a_plan_needs_no_run_when_rate_and_scenarios_are_given(seatrial_command):
+    code, out, _ = seatrial_command("plan", "--rate", "0.9", "--scenarios", "20")
+    assert code == 0
+    assert "against a bar: 78 trials a run (fail when 65 or fewer pass)" in out
+    code, _, err = seatrial_command("plan")
+    assert code == 2
+    assert "Give --rate and --scenarios" in err
+
+
+def test_a_dry_run_says_what_auto_will_do(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request)
+    code, out, _ = seatrial_command("run", "--trials", "auto", "--dry-run")
+    assert code == 0
+    assert "trials: auto in 3 scenarios (good 0.9, bad 0.7, alpha 0.05, beta 0.05, at most 60 trials)" in out
+    assert "0.9        93 %     3.3 %   3.8 %         24.0" in out
+    assert "errors add up: if all 3 are at 0.9, the chance that at least one fails is 9.5 %" in out
+    assert "to share it out: sequential: {alpha: 0.017," in out
+    assert "3 scenarios, at most 180 trials; nothing was run" in out
+
+
+def a_report(tmp_path: Path, agent: Any, *, store: str | None = None, name: str | None = None) -> seatrial.Report:
+    scenarios = [Scenario(name="a", input="hi", expected_output="ok"), Scenario(name="b", input="hi")]
+    suite = Suite(name="s", scenarios=scenarios, config=SuiteConfig(trials=4))
+    return seatrial.run(suite, agent=agent, store=store, name=name)
+
+
+def test_python_compares_reports_that_nobody_stored(tmp_path):
+    found = seatrial.compare(a_report(tmp_path, lambda input: "ok"), a_report(tmp_path, lambda input: "no"))
+    assert isinstance(found, Comparison)
+    assert [key.name for key in found.keys(Change.REGRESSION)] == ["a"]
+    assert found.regression_detected
+
+
+def test_python_compares_stored_runs_by_name(tmp_path):
+    store = str(tmp_path / "runs.db")
+    a_report(tmp_path, lambda input: "ok", store=store, name="one")
+    a_report(tmp_path, lambda input: AgentResult("ok", [ToolCall("f", {})]), store=store, name="two")
+    limit = 1_000_000
+    assert not seatrial.compare("one", "two", store=store, max_latency_increase_pct=limit).regression_detected
+
+
+def test_python_refuses_a_limit_that_it_does_not_know(tmp_path):
+    with pytest.raises(UsageError, match=r"unknown limit 'max_drop'\. Known: max_pass_rate_drop, "):
+        seatrial.compare("one", "two", store=str(tmp_path / "runs.db"), max_drop=1.0)
