@@ -1,0 +1,103 @@
+"""The front door: light, small, and every name behind it real."""
+
+import ast
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import seatrial
+
+ROOMS = Path(seatrial.__file__).parent
+LAZY = [
+    ".".join(file.parent.relative_to(ROOMS.parent).parts)
+    for file in sorted(ROOMS.rglob("__init__.py"))
+    if "lazy(" in file.read_text(encoding="utf-8")
+]
+
+LOADED = """
+import json, sys
+before = set(sys.modules)
+{work}
+print(json.dumps(sorted(set(sys.modules) - before)), file=sys.__stdout__)
+"""
+
+
+def loaded_by(work: str, folder: Path) -> set[str]:
+    """The modules that a fresh Python has loaded after the work."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(work=work)], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def foreign(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names) - {"seatrial"}
+
+
+def test_importing_seatrial_loads_no_third_party_and_no_room(tmp_path: Path) -> None:
+    loaded = loaded_by("import seatrial", tmp_path)
+
+    assert foreign(loaded) == set()
+    assert {name for name in loaded if name.startswith("seatrial")} <= {"seatrial", "seatrial.lazy"}
+    assert "asyncio" not in loaded
+
+
+def test_a_plain_run_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("def answer(input): return 'ok'\n")
+    (tmp_path / "one.yaml").write_text("suite: {agent: 'agent:answer'}\nscenarios: [{name: a, input: x}]\n")
+    work = (
+        "from seatrial.cli import main\ntry: main(['run', 'one.yaml'])\nexcept SystemExit as end: assert end.code == 0"
+    )
+
+    loaded = loaded_by(work, tmp_path)
+
+    assert foreign(loaded) & {"httpx2", "httpx", "pydantic_ai", "openai", "rich", "jinja2", "psycopg", "numpy"} == set()
+
+
+def test_there_are_fewer_than_forty_names() -> None:
+    assert len(seatrial.__all__) < 40
+
+
+def test_every_name_is_there() -> None:
+    assert [name for name in seatrial.__all__ if getattr(seatrial, name, None) is None] == []
+
+
+def checked_imports(file: Path) -> dict[str, str]:
+    """Name -> module of what a package imports for type checkers only."""
+    found = {}
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.If):
+            for inner in node.body:
+                assert isinstance(inner, ast.ImportFrom)
+                module = f"{'.' * inner.level}{inner.module}"
+                found |= {alias.asname or alias.name: module for alias in inner.names}
+    return found
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_type_checkers_see_what_a_lazy_package_gives(package: str) -> None:
+    loaded = import_module(package)
+    assert loaded.__file__ is not None
+    seen = checked_imports(Path(loaded.__file__))
+
+    assert set(seen) == set(loaded.__all__)
+    for name, module in seen.items():
+        assert getattr(loaded, name) is getattr(import_module(module, package), name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert not hasattr(seatrial, "Nope")
+
+
+def test_the_names_of_the_design_are_there() -> None:
+    named = """
+        Suite Scenario Turn User ToolCall AgentResult run load compare PassFail Exact Regex Similarity
+        ContainsEvaluator ToolCallEvaluator ToolCallArgsEvaluator Trajectory JudgeEvaluator Evaluator EvalResult
+        TurnContext TrialContext evaluator ToolError UsageError arun
+    """
+
+    assert set(named.split()) <= set(seatrial.__all__)
