@@ -27,6 +27,8 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "pass_threshold": (60.0, 101),
     "failures": (True, "yes"),
     "fail_on_error_severity": ("high", "severe"),
+    "severities": ({"wrong_tool": "medium"}, {"wrong_tol": "medium"}),
+    "judge_votes": (3, 2),
     "models": ({"judge": "openai:a", "user": "openai:b", "dedup": "openai:c"}, {"juge": "openai:a"}),
     "setup": ("shop.hooks:prepare", "prepare"),
     "teardown": ("shop.hooks:clean", 5),

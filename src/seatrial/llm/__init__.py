@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .client import LLM as LLM
     from .model import ModelSpec as ModelSpec
     from .model import parse_model as parse_model
+    from .prices import has_price as has_price
     from .providers import check_model as check_model
     from .question import Answer as Answer
     from .question import ModelFailure as ModelFailure
@@ -28,6 +29,7 @@ __all__, __getattr__, __dir__ = lazy(
             "ModelSpec",
             "parse_model",
         ),
+        "prices": ("has_price",),
         "providers": ("check_model",),
         "question": (
             "Answer",

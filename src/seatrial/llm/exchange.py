@@ -106,7 +106,7 @@ async def send(
         raise RequestFailed(str(error)[:_SHOWN], final=True) from error
     except AgentRunError as error:
         raise RequestFailed(f"unexpected response: {str(error)[:_SHOWN]}") from error
-    use = ModelUse(calls=1, usage=usage_of(response), cost_usd=cost_of(response))
+    use = ModelUse(calls=1, usage=usage_of(response), cost_usd=cost_of(response, price=spec.price))
     return Reply(text=response.text or "", model=response.model_name or spec.name, use=use)
 
 

@@ -12,7 +12,7 @@ from seatrial.errors import UsageError
 
 from .providers import ALIASES, NAME_PREFIXES, PROVIDERS
 
-_KEYS = ("model", "base_url", "api_key", "settings", "output")
+_KEYS = ("model", "base_url", "api_key", "settings", "output", "price")
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "thinking", "extra_headers", "extra_body")
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
@@ -31,6 +31,8 @@ class ModelSpec:
     """temperature, top_p, max_tokens, seed, thinking, extra_headers, extra_body."""
     output: Literal["prompt", "native"] = "prompt"
     """native: the server is also made to hold to the JSON Schema, where it can."""
+    price: tuple[float, float] | None = None
+    """US dollars for a million input and output tokens; None: what the price list says."""
 
     @property
     def label(self) -> str:
@@ -48,7 +50,7 @@ def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[s
 
     A string is `provider:name`, with `@` and an address for a server of one's own: `openai:gpt-5-mini`,
     `openai:qwen3@http://127.0.0.1:8000/v1`. A mapping has `model` (such a string) and may have `base_url`, `api_key`,
-    `settings` and `output`; `${VARIABLE}` and `${VARIABLE:-default}` are filled in base_url and api_key.
+    `settings`, `output` and `price`; `${VARIABLE}` and `${VARIABLE:-default}` are filled in base_url and api_key.
     """
     if isinstance(spec, ModelSpec):
         return spec
@@ -69,6 +71,7 @@ def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[s
         api_key=None if api_key is None else _fill(api_key, key="api_key", environ=environ),
         settings=_settings(given.get("settings")),
         output=_output(given.get("output")),
+        price=_price(given.get("price")),
     )
 
 
@@ -134,6 +137,18 @@ def _output(output: Any) -> Literal["prompt", "native"]:
     if output == "native":
         return "native"
     raise UsageError(f"model: output must be 'prompt' or 'native', got {output!r}")
+
+
+def _price(price: Any) -> tuple[float, float] | None:
+    if price is None:
+        return None
+    expected = "model: price must be the dollars for a million tokens, as {input: 0.25, output: 2}"
+    if not isinstance(price, Mapping) or set(price) != {"input", "output"}:
+        raise UsageError(f"{expected}, got {price!r}")
+    for value in price.values():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise UsageError(f"{expected}, got {price!r}")
+    return float(price["input"]), float(price["output"])
 
 
 def _refuse_unknown(given: Mapping[str, Any], *, where: str, known: tuple[str, ...] = _KEYS) -> None:

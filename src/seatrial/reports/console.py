@@ -121,6 +121,8 @@ class _Console:
         run = self._record.run
         self._paper.line(tally_line(outcome))
         self._paper.line(verdict_line(outcome), style="green" if outcome.verdict.passed else "red")
+        for note in outcome.notes:
+            self._paper.line(f"note: {note}")
         self._paper.line(run_facts(run, outcome.totals), style="dim")
         if run.state is RunState.INTERRUPTED:
             self._paper.line(f"interrupted; what was played is kept: seatrial run --resume {shlex.quote(run.id)}")

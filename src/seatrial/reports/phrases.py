@@ -122,14 +122,23 @@ def verdict_line(outcome: RunOutcome) -> str:
 def run_facts(run: Run, totals: Totals) -> str:
     """What the run took: trials, time, money, model calls, and its name."""
     took = (run.finished_at - run.started_at).total_seconds() * 1000 if run.finished_at else None
-    calls = counted(totals.model_calls, "model call") if totals.model_calls else None
-    if calls and totals.cache_hits:
-        calls += f" ({totals.cache_hits:,} cached)"
     trials = counted(totals.total_executions, "trial")
     if totals.not_run_count:
         trials += f" ({totals.not_run_count:,} not run)"
-    facts = (trials, duration(took), money(totals.cost_usd), calls, f"run {run.id}")
+    facts = (trials, duration(took), money(totals.cost_usd), _model_facts(totals), f"run {run.id}")
     return ", ".join(filter(None, facts))
+
+
+def _model_facts(totals: Totals) -> str | None:
+    """What users and judges took: `12 model calls (3 more cached, 4,210 tokens, $0.0123)`; None when none was asked."""
+    if not totals.model_calls and not totals.cache_hits:
+        return None
+    about = [f"{totals.cache_hits:,} more cached"] if totals.cache_hits else []
+    if totals.model_calls:
+        tokens = totals.model_tokens
+        about.append("tokens unknown" if tokens is None else counted(tokens, "token"))
+        about.append(money(totals.model_cost_usd) or "cost unknown")
+    return f"{counted(totals.model_calls, 'model call')} ({', '.join(about)})"
 
 
 def gates_of(run: Run, totals: Totals) -> Iterator[Measure]:

@@ -37,6 +37,7 @@ def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
         "status": outcome.verdict.status.value,
         "passed": outcome.verdict.passed,
         "failure_reasons": list(outcome.verdict.failure_reasons),
+        "notes": list(outcome.notes),
         "totals": {name: plain(getattr(totals, name)) for name in field_names(type(totals))},
         "groups": [
             {

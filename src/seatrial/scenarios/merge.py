@@ -27,7 +27,7 @@ CONFIDENCE = 0.95
 SEQUENTIAL = SequentialSpec(good=0.9, bad=0.7, alpha=0.05, beta=0.05, max_trials=60)
 _FIELDS = tuple(field.name for field in fields(Scenario))
 _values = attrgetter(*_FIELDS)
-_MAPS = ("mocks", "thresholds")
+_MAPS = ("mocks", "thresholds", "severities")
 _RECORDS = ("models", "limits", "gate", "sequential")
 _S = TypeVar("_S", bound=Settings)
 

@@ -26,6 +26,8 @@ class ModelCast:
     """Models by role from flags and settings, for scenarios that name none."""
     cache: Path | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    budgeted: bool = False
+    """The run has a budget, so the price of every model must be known."""
     _llm: "LLM | None" = None
     _checked: dict[str, "ModelSpec"] = field(default_factory=dict)
 
@@ -57,10 +59,16 @@ class ModelCast:
     def _check(self, given: Any) -> "ModelSpec":
         key = repr(given)
         if key not in self._checked:
-            from seatrial.llm import check_model, parse_model
+            from seatrial.llm import check_model, has_price, parse_model
 
             spec = parse_model(given, environ=self.environ)
             check_model(spec, environ=self.environ)
+            if self.budgeted and not has_price(spec):
+                raise UsageError(
+                    f"budget: the price of the model {spec.label!r} is not known, so no budget could be kept. Say what "
+                    f"a million tokens cost: {{model: {spec.label!r}, price: {{input: 0.25, output: 2}}}} (0 for a "
+                    "model of your own), or leave the budget out."
+                )
             self._checked[key] = spec
         return self._checked[key]
 
@@ -93,7 +101,7 @@ class ModelCast:
 
     def trial_judge(self, scenario: Scenario) -> TrialJudge:
         """What judges a whole trial: metrics, outcomes and failures in one request."""
-        from seatrial.judges import TranscriptJudge, resolve_metrics
+        from seatrial.judges import TranscriptJudge, load_categories, resolve_metrics
 
         if scenario.failures:
             self.model("dedup", scenario)  # checked now, asked when all trials are there
@@ -101,6 +109,8 @@ class ModelCast:
             metrics=resolve_metrics(scenario.metrics) if scenario.metrics else (),
             outcomes=tuple(scenario.expected_outcomes),
             failures=bool(scenario.failures),
+            categories=load_categories(severities=scenario.severities) if scenario.severities else None,
+            votes=scenario.judge_votes or 1,
             llm=self.llm,
             model=self.model("judge", scenario),
         )

@@ -167,6 +167,32 @@ def _refuse_empty(made: Mapping[str, Any], where: Where, complaints: Complaints)
         complaints.add(where, "an empty mapping says nothing; remove the key or fill it")
 
 
+SEVERITIES = ("low", "medium", "high", "critical")
+
+
+def _check_categories(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+    from seatrial.judges.failures import load_categories
+
+    known = tuple(load_categories())
+    for name in made:
+        if name not in known:
+            complaints.add((*where, name), f"unknown failure category {name!r}", did_you_mean(name, known))
+
+
+class _Votes:
+    """An odd number, so that there is a majority."""
+
+    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+        before = len(complaints)
+        votes = COUNT.read(value, where, complaints)
+        if len(complaints) == before and votes % 2 == 0:
+            complaints.add(where, f"expected an odd number, so that there is a majority, got {votes}")
+        return votes
+
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": 1, "not": {"multipleOf": 2}}
+
+
 SHARED: dict[str, Key] = {
     "mocks": Key(kind=_Mocks(), means="what the agent's tools answer"),
     "tools": Key(kind=_Tools(), means="JSON Schemas of the tools"),
@@ -199,9 +225,17 @@ SHARED: dict[str, Key] = {
     ),
     "pass_threshold": Key(kind=PERCENT, means="the overall score that passes a trial (75)"),
     "failures": Key(kind=Flag(), means="whether the judge looks for behaviour failures"),
-    "fail_on_error_severity": Key(
-        kind=Choice(("low", "medium", "high", "critical")), means="from which severity an error fails the scenario"
+    "fail_on_error_severity": Key(kind=Choice(SEVERITIES), means="from which severity an error fails the scenario"),
+    "severities": Key(
+        kind=MapOf(
+            value=Choice(SEVERITIES),
+            of="failure categories to severities",
+            empty="an empty mapping changes nothing; remove the key",
+            check=_check_categories,
+        ),
+        means="how bad a category of behaviour failure is, instead of the usual",
     ),
+    "judge_votes": Key(kind=_Votes(), means="how often the judge is asked about a whole trial (1); odd"),
     "models": Key(
         kind=Record("models", MODEL_KEYS, make=Models, check=_refuse_empty), means="which model plays which role"
     ),

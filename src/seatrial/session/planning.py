@@ -43,10 +43,13 @@ class RunPlan:
             request.sources, overrides=request.overrides, environ=request.environ, check_agents=agents is None
         )
         self.agents = agents or Agents(request)
-        self.models = ModelCast(
-            defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
-        )
         self.config = _merge_run_configs(self.suites)
+        self.models = ModelCast(
+            defaults=request.models,
+            cache=Path(request.cache) if request.cache else None,
+            environ=request.environ,
+            budgeted=self.config.budget is not None,
+        )
         self._prepared: list[PreparedScenario] | None = None
         if sum(suite.count for suite in self.suites) <= KEPT_IN_MEMORY:
             self._prepared = list(self._prepare())

@@ -170,6 +170,10 @@ class Settings:
     pass_threshold: float | None = None
     failures: bool | None = None
     fail_on_error_severity: Literal["low", "medium", "high", "critical"] | None = None
+    severities: Mapping[str, Literal["low", "medium", "high", "critical"]] | None = None
+    """How bad a category of behaviour failure is, instead of what failures.toml says."""
+    judge_votes: int | None = None
+    """How often the judge is asked about a whole trial; odd, the majority decides."""
     models: Models | None = None
     setup: Any = None
     """`pkg.mod:fn` or a function, called with ctx before each trial."""
