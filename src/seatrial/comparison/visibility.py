@@ -1,18 +1,28 @@
 """Which drop of a suite's pass rate so many trials can show, and how many trials show a drop."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from math import fsum, sqrt
+from math import sqrt
 from typing import Final
 
 from seatrial.statistics import ScenarioCounts
 from seatrial.statistics.distributions import normal_quantile
+from seatrial.vocabulary.record import record
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
 _STEPS: Final = 40
 _MOST: Final = 1_000_000
-Sizes = tuple[int, int]
-"""Trials of a scenario in the baseline and in the candidate."""
+
+
+@record
+class Stratum:
+    """Scenarios that are alike: their pass rate, their trials in both runs, and how many there are."""
+
+    rate: float
+    base: int
+    candidate: int
+    times: int = 1
 
 
 def visible_drop(scenarios: Sequence[ScenarioCounts], *, alpha: float = ALPHA, power: float = POWER) -> float | None:
@@ -21,50 +31,58 @@ def visible_drop(scenarios: Sequence[ScenarioCounts], *, alpha: float = ALPHA, p
     if not tested:
         return None
     rates = estimate_rates([(one.base_passed, one.base_total) for one in tested])
-    sizes = [(one.base_total, one.candidate_total) for one in tested]
-    if not is_visible(1.0, rates, sizes, alpha=alpha, power=power):
+    alike = Counter((rate, one.base_total, one.candidate_total) for rate, one in zip(rates, tested, strict=True))
+    strata = [Stratum(rate=rate, base=base, candidate=now, times=times) for (rate, base, now), times in alike.items()]
+    if not is_visible(1.0, strata, alpha=alpha, power=power):
         return None
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
-        seen = is_visible(middle, rates, sizes, alpha=alpha, power=power)
-        low, high = (low, middle) if seen else (middle, high)
+        low, high = (low, middle) if is_visible(middle, strata, alpha=alpha, power=power) else (middle, high)
     return high
 
 
 def trials_to_see(drop: float, rates: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> int | None:
     """Trials of each scenario, in both runs, that show the drop; None when no number within reason does."""
-    return _fewest(lambda n: is_visible(drop, rates, [(n, n)] * len(rates), alpha=alpha, power=power))
+    alike = Counter(rates)
+
+    def enough(trials: int) -> bool:
+        strata = [Stratum(rate=rate, base=trials, candidate=trials, times=times) for rate, times in alike.items()]
+        return is_visible(drop, strata, alpha=alpha, power=power)
+
+    return _fewest(enough)
 
 
 def scenarios_to_see(
     drop: float, rate: float, trials: int, *, alpha: float = ALPHA, power: float = POWER
 ) -> int | None:
     """Scenarios with that rate and so many trials in both runs that show the drop."""
-    return _fewest(lambda n: is_visible(drop, [rate], [(trials, trials)], alpha=alpha, power=power, copies=n))
+
+    def enough(count: int) -> bool:
+        stratum = Stratum(rate=rate, base=trials, candidate=trials, times=count)
+        return is_visible(drop, [stratum], alpha=alpha, power=power)
+
+    return _fewest(enough)
 
 
-def is_visible(
-    drop: float, rates: Sequence[float], sizes: Sequence[Sizes], *, alpha: float, power: float, copies: int = 1
-) -> bool:
-    """Whether the stratified test notices the drop with this power, each scenario being there so many times.
+def is_visible(drop: float, strata: Sequence[Stratum], *, alpha: float, power: float) -> bool:
+    """Whether the stratified test notices the drop with this power.
 
     By the normal approximation with the correction for whole numbers, taken at the rates after the drop: at the rates
     before it, a suite that always passed would have no noise and seem to show any drop.
     """
-    chance = truth = step = 0.0
-    for rate, (base, candidate) in zip(rates, sizes, strict=True):
-        after = max(rate - drop, 0.0)
-        both = 1.0 / base + 1.0 / candidate
-        mixed = (base * rate + candidate * after) / (base + candidate)
-        chance += mixed * (1.0 - mixed) * both
-        truth += rate * (1.0 - rate) / base + after * (1.0 - after) / candidate
-        step += both
-    count = len(rates) * copies
-    seen = fsum(min(rate, drop) for rate in rates) / len(rates)
+    chance = truth = step = seen = 0.0
+    for one in strata:
+        after = max(one.rate - drop, 0.0)
+        both = 1.0 / one.base + 1.0 / one.candidate
+        mixed = (one.base * one.rate + one.candidate * after) / (one.base + one.candidate)
+        chance += one.times * mixed * (1.0 - mixed) * both
+        truth += one.times * (one.rate * (1.0 - one.rate) / one.base + after * (1.0 - after) / one.candidate)
+        step += one.times * both / 2.0
+        seen += one.times * (one.rate - after)
+    count = sum(one.times for one in strata)
     sure, likely = -normal_quantile(alpha), normal_quantile(power)
-    noise = (sure * sqrt(copies * chance) + likely * sqrt(copies * truth)) / count
-    return seen >= noise + copies * step / (2.0 * count * count)
+    return seen >= sure * sqrt(chance) + likely * sqrt(truth) + step / count
 
 
 def estimate_rates(counts: Sequence[tuple[int, int]]) -> list[float]:
