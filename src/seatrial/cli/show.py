@@ -14,6 +14,7 @@ from seatrial.session import StoredRecord
 from seatrial.store import Store
 from seatrial.vocabulary.run import Run, ScenarioOutcome, Status, Trial
 
+from .about_run import about_run
 from .request import open_stored
 
 
@@ -65,8 +66,10 @@ def _is_scenario_of_latest(store: Store, name: str) -> bool:
 def _show_run(record: StoredRecord, *, verbose: bool, as_json: bool) -> None:
     if as_json:
         write_report("json", record, sys.stdout)
-    else:
-        print_run(record, sys.stdout, verbose=verbose)
+        return
+    for line in about_run(record.run):
+        click.echo(line)
+    print_run(record, sys.stdout, verbose=verbose)
 
 
 def find_scenarios(record: StoredRecord, text: str) -> list[ScenarioOutcome]:
