@@ -36,6 +36,12 @@ class ReceivedRequest:
         return [(message["role"], message["content"]) for message in self.body["messages"]]
 
 
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+    """Many may knock at once; with the default of 5 some are turned away before a thread is there for them."""
+
+
 Answers = Sequence[ServerReply | str] | Callable[[ReceivedRequest], ServerReply | str]
 
 
@@ -51,8 +57,7 @@ class ModelServer:
         self.requests: list[ReceivedRequest] = []
         self.most_at_once = 0
         """The most requests that were being answered at the same time."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Listener(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
