@@ -106,6 +106,13 @@ def test_set_reaches_any_key_of_the_config(letters: Any) -> None:
     ]
 
 
+def test_set_reaches_keys_that_have_a_flag_of_their_own(letters: Any) -> None:
+    letters.seatrial("run", "--scenario", "a", "--set", "trials=2", "--set", "seed=7")
+
+    assert len(letters.results()["scenarios"][0]["trials"]) == 2
+    assert letters.results()["run"]["seed"] == 7
+
+
 def test_a_run_passes_where_enough_cases_passed(letters: Any) -> None:
     assert letters.seatrial("run", "--cases-pass-threshold", "60").code == 0
     assert letters.seatrial("run", "--cases-pass-threshold", "70").code == 1

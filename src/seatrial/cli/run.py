@@ -92,9 +92,9 @@ def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
 
 def _asked_for(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
     environ = read_environment(options["env_file"])
+    assigned = read_assignments(options["assignments"])
     models = {role: options[f"{role}_model"] for role in ("judge", "user") if options[f"{role}_model"]}
-    overrides = {
-        **read_assignments(options["assignments"]),
+    flags = {
         "trials": _trials(options["trials"]),
         "concurrency": options["concurrency"],
         "seed": options["seed"],
@@ -103,8 +103,10 @@ def _asked_for(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunReq
         "pass_threshold": options["pass_threshold"],
         "metrics_pass_threshold": options["metrics_pass_threshold"],
         "cases_pass_threshold": options["cases_pass_threshold"],
-        "models": models or None,
+        "models": {**(assigned.get("models") or {}), **models} if models else None,
     }
+    # A flag that was not given must not take away what --set says.
+    overrides = {**assigned, **{name: value for name, value in flags.items() if value is not None}}
     return make_request(
         options["paths"],
         environ=environ,

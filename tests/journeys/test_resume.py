@@ -1,0 +1,230 @@
+"""`run --resume`, `--retry-errors` and `--failed`."""
+
+import json
+from typing import Any
+
+import pytest
+
+AGENT = """
+    import os
+    from pathlib import Path
+
+    def answer(input):
+        with open("called", "a") as called: called.write(input + "\\n")
+        if input == "breaks" and not Path("mended").exists(): raise RuntimeError("broken")
+        return "hello"
+
+    def other(input):
+        return "hello"
+"""
+
+
+@pytest.fixture
+def greetings(folder: Any) -> Any:
+    """A suite of four scenarios: three pass, one breaks until it is mended."""
+    folder.write("agent.py", AGENT)
+    write_suite(folder)
+    return folder
+
+
+def write_suite(folder: Any, *, names: tuple[str, ...] = ("a", "b", "breaks", "c"), **config: Any) -> None:
+    scenarios = [{"name": name, "input": name, "expected_output": "hello", "tags": [name]} for name in names]
+    suite = {"name": "greetings", "agent": "agent:answer", "config": {"concurrency": 1, **config}}
+    folder.write("scenarios/greetings.yaml", json.dumps({"suite": suite, "scenarios": scenarios}))
+
+
+def called(folder: Any) -> list[str]:
+    """Whom the agent was called for since the last time."""
+    file = folder.path / "called"
+    lines: list[str] = file.read_text().split() if file.exists() else []
+    file.unlink(missing_ok=True)
+    return lines
+
+
+def stop_early(folder: Any, *flags: str) -> str:
+    """A run that fail-fast ended after the third scenario. Gives its id."""
+    ended = folder.seatrial("run", "--fail-fast", *flags)
+    assert ended.code == 1
+    called(folder)
+    run_id: str = folder.results()["run"]["id"]
+    return run_id
+
+
+def test_resuming_plays_what_is_missing_without_being_told_what_it_was(greetings: Any) -> None:
+    greetings.write("greetings.yaml", (greetings.path / "scenarios/greetings.yaml").read_text())
+    greetings.write("scenarios/greetings.yaml", "scenarios: [{name: another, input: x}]")
+    run_id = stop_early(greetings, "greetings.yaml", "--agent", "agent:answer", "--tag", "b", "--tag", "c", "--tag",
+                        "breaks", "--trials", "2", "--name", "nightly")  # fmt: skip
+
+    ended = greetings.seatrial("run", "--resume", run_id, "--set", "fail_fast=false")
+
+    assert ended.code == 1
+    assert called(greetings) == ["breaks", "c", "c"]
+    results = greetings.results()
+    assert results["run"]["id"] == run_id
+    assert results["run"]["name"] == "nightly"
+    assert {one["name"]: len(one["trials"]) for one in results["scenarios"]} == {"b": 2, "breaks": 2, "c": 2}
+
+
+def test_retrying_errors_plays_errored_trials_again_and_no_others(greetings: Any) -> None:
+    assert greetings.seatrial("run").code == 1
+    run_id = greetings.results()["run"]["id"]
+    called(greetings)
+    greetings.write("mended", "")
+
+    ended = greetings.seatrial("run", "--resume", "latest", "--retry-errors")
+
+    assert ended.code == 0, ended.out
+    assert called(greetings) == ["breaks"]
+    results = greetings.results()
+    assert (results["run"]["id"], results["run"]["state"]) == (run_id, "finished")
+    assert results["totals"]["passed_count"] == results["totals"]["total_executions"] == 4
+
+
+def test_resuming_a_run_that_lacks_nothing_says_so_and_ends_as_the_run_did(greetings: Any) -> None:
+    first = greetings.seatrial("run")
+    before = greetings.results()
+    called(greetings)
+
+    again = greetings.seatrial("run", "--resume", "latest")
+
+    assert (first.code, again.code) == (1, 1)
+    assert "nothing was missing, so nothing was played" in again.err
+    assert called(greetings) == []
+    assert greetings.results() == before, "not even the time at which it ended"
+
+
+def test_a_sequential_test_goes_on_from_the_rows(greetings: Any) -> None:
+    write_suite(greetings, names=("a",), trials="auto")
+    assert greetings.seatrial("run").code == 0
+    played = len(called(greetings))
+
+    again = greetings.seatrial("run", "--resume", "latest")
+
+    assert played > 1
+    assert again.code == 0
+    assert called(greetings) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"names": ("a", "b", "breaks", "c", "d")}, "d is new"),
+        ({"names": ("a", "breaks", "c")}, "b is gone"),
+        ({"names": ("b", "a", "breaks", "c")}, "a has moved"),
+        ({"threshold": 0.5}, "a was edited"),
+        ({"cases_pass_threshold": 10}, "the gates of the run changed"),
+        ({"seed": 3}, "the seed changed"),
+    ],
+)
+def test_a_run_is_not_resumed_as_another(greetings: Any, change: dict[str, Any], why: str) -> None:
+    run_id = stop_early(greetings)
+    write_suite(greetings, **change)
+
+    ended = greetings.seatrial("run", "--resume", run_id)
+
+    assert ended.code == 2
+    assert why in ended.err
+    assert called(greetings) == []
+    assert greetings.results()["run"]["state"] == "finished", "a refusal leaves the run as it was"
+
+
+def test_a_run_is_not_resumed_with_another_agent(greetings: Any) -> None:
+    run_id = stop_early(greetings)
+
+    ended = greetings.seatrial("run", "--resume", run_id, "--agent", "agent:other")
+
+    assert ended.code == 2
+    assert "a was edited (the scenario, its mocks or evaluators, or the agent)" in ended.err
+
+
+def test_a_run_is_not_resumed_with_other_models(greetings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = stop_early(greetings)
+    monkeypatch.setenv("SEATRIAL_JUDGE_MODEL", "openai:another")
+
+    assert "the models changed" in greetings.seatrial("run", "--resume", run_id).err
+
+
+def test_a_comment_in_the_file_does_not_make_it_another_run(greetings: Any) -> None:
+    run_id = stop_early(greetings)
+    file = greetings.path / "scenarios/greetings.yaml"
+    file.write_text("# a comment\n" + file.read_text())
+
+    assert greetings.seatrial("run", "--resume", run_id).code == 1
+    assert called(greetings) == ["c"]
+
+
+@pytest.mark.parametrize("flags", [("--tag", "a"), ("--scenario", "a"), ("--failed",), ("--shard", "1/2")])
+def test_resuming_takes_no_other_selection(greetings: Any, flags: tuple[str, ...]) -> None:
+    run_id = stop_early(greetings)
+
+    ended = greetings.seatrial("run", "--resume", run_id, *flags)
+
+    assert ended.code == 2
+    assert f"leave out {flags[0]}" in ended.err
+
+
+def test_retrying_errors_needs_to_know_of_which_run(greetings: Any) -> None:
+    ended = greetings.seatrial("run", "--retry-errors")
+
+    assert ended.code == 2
+    assert "--resume RUN --retry-errors" in ended.err
+
+
+def test_a_budget_that_is_spent_is_not_spent_again(greetings: Any) -> None:
+    greetings.write(
+        "agent.py",
+        """
+        from seatrial import AgentResult
+
+        def answer(input):
+            with open("called", "a") as called: called.write(input + "\\n")
+            return AgentResult(output="hello", tool_calls=[], cost_usd=1.0)
+        """,
+    )
+    assert greetings.seatrial("run", "--budget", "2").code == 1
+    assert len(called(greetings)) == 2
+
+    refused = greetings.seatrial("run", "--resume", "latest")
+    more = greetings.seatrial("run", "--resume", "latest", "--budget", "3")
+
+    assert refused.code == 2
+    assert "has spent $2.0000 of its budget of $2.0000" in refused.err
+    assert more.code == 1
+    assert len(called(greetings)) == 1
+    assert greetings.seatrial("run", "--resume", "latest", "--budget", "10").code == 0
+
+
+def test_failed_plays_what_did_not_pass_in_the_last_run_and_is_still_there(greetings: Any) -> None:
+    greetings.seatrial("run", "--fail-fast")
+    called(greetings)
+    write_suite(greetings, names=("a", "b", "c", "d"))
+
+    ended = greetings.seatrial("run", "--failed")
+
+    assert ended.code == 0
+    assert called(greetings) == ["c"], "it was not run last time, so it did not pass"
+
+
+def test_a_run_of_failures_is_resumed_as_such(greetings: Any) -> None:
+    write_suite(greetings, names=("a", "breaks"))
+    greetings.seatrial("run")
+    greetings.seatrial("run", "--failed")
+    called(greetings)
+
+    ended = greetings.seatrial("run", "--resume", "latest", "--retry-errors")
+
+    assert ended.code == 1
+    assert called(greetings) == ["breaks"]
+    assert [one["name"] for one in greetings.results()["scenarios"]] == ["breaks"]
+
+
+def test_a_run_from_python_is_resumed_with_the_files_it_names(greetings: Any) -> None:
+    from seatrial import Scenario, run
+
+    run([Scenario(name="a", input="a", expected_output="hello")], agent=lambda input: "hello")
+
+    ended = greetings.seatrial("run", "--resume", "latest")
+
+    assert ended.code == 2
+    assert "was started from Python objects. Give the files" in ended.err
