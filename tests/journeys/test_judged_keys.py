@@ -49,6 +49,12 @@ def run_with(folder: Any, answer: Any, keys: dict[str, Any], config: dict[str, A
         ({"failures": [FAILURE], "summary": "s"}, {"failures": True}, {}, 0),
         ({"failures": [FAILURE], "summary": "s"}, {"fail_on_error_severity": "high"}, {}, 1),
         ({"failures": [], "summary": "s"}, {"fail_on_error_severity": "high"}, {}, 0),
+        (
+            {"failures": [FAILURE], "summary": "s"},
+            {"fail_on_error_severity": "high", "severities": {"false_information": "low"}},
+            {},
+            0,
+        ),
         ({"passed": True, "reasoning": "yes"}, {"expect": {"judge": {"rubric": "Names a price."}}}, {}, 0),
         ({"passed": False, "reasoning": "no"}, {"expect": {"judge": {"rubric": "Names a price."}}}, {}, 1),
     ],
@@ -60,6 +66,12 @@ def test_a_key_that_asks_the_judge_decides(
 
     assert ended.code == code, ended.out
     assert "ERROR" not in ended.out
+
+
+def test_so_many_votes_of_the_judge_are_taken(folder: Any) -> None:
+    run_with(folder, OUTCOME, {"expected_outcomes": ["The price was told."], "judge_votes": 3})
+
+    assert folder.results()["scenarios"][0]["trials"][0]["instruments"]["calls"] > 1
 
 
 @pytest.mark.parametrize("flag", ["--pass-threshold", "--metrics-pass-threshold"])
