@@ -21,6 +21,7 @@ COMMANDS = {
     "baseline": ("baseline", "Choose the run that others are compared with."),
     "plan": ("plan", "How many trials it takes to see a drop."),
     "regrade": ("regrade", "Judge stored conversations again, with edited expectations."),
+    "calibrate": ("calibrate", "Compare a judge with human labels."),
     "export": ("export", "Write a stored run as lines of JSON."),
     "import": ("import_", "Store exported runs, and merge the shards of one."),
     "prune": ("prune", "Delete stored runs."),

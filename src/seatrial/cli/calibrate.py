@@ -1,0 +1,130 @@
+"""`seatrial calibrate`."""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seatrial.errors import UsageError
+from seatrial.settings import read_settings
+
+if TYPE_CHECKING:
+    from seatrial.judges import Calibration
+    from seatrial.session.calibrating import CalibrationReport
+
+_SHOWN = 20
+
+
+@click.command("calibrate")
+@click.argument("labels", required=False, metavar="[LABELS]")
+@click.option("--judge-model", help="The model to hold against the labels; without it, what the run has stored is.")
+@click.option("--rubric", metavar="TEXT", help="What the judge is asked: is this rubric met?")
+@click.option("--metric", metavar="NAME", help="Or the metric it grades.")
+@click.option("--at-least", type=float, default=3.0, show_default=True, help="The score of a metric that is a pass.")
+@click.option("--votes", type=click.IntRange(min=1), default=1, show_default=True, help="How often it is asked; odd.")
+@click.option("--run", metavar="RUN", help="The stored run that the labels are about.")
+@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(labels: str | None, as_json: bool, **options: Any) -> int:
+    """Compare a judge with human labels: how often it agrees, what it misses, and the pass rate behind its own.
+
+    LABELS is a CSV file or JSON lines with the column `label` (pass, fail or a score), and the conversation as `input`
+    and `output`, as `messages`, or as the `scenario` and `trial` of a stored RUN. Without a file, the labels that are
+    stored with RUN count. The exit code is 1 when the judge has no answer for some trial.
+    """
+    from seatrial.session.calibrating import CalibrationRequest, calibrate_judge
+
+    settings = read_settings(Path.cwd(), os.environ)
+    if options["votes"] % 2 == 0:
+        raise UsageError(f"--votes {options['votes']}: expected an odd number, so that there is a majority")
+    asks = options["rubric"] is not None or (options["metric"] is not None and options["run"] is None)
+    report = calibrate_judge(
+        CalibrationRequest(
+            labels=None if labels is None else Path(labels),
+            run=options["run"],
+            rubric=options["rubric"],
+            metric=options["metric"],
+            model=options["judge_model"] or (settings["judge_model"] if asks else None),
+            votes=options["votes"],
+            at_least=options["at_least"],
+            store=options["store"] or settings["store"],
+            cache=settings["cache"],
+        )
+    )
+    if as_json:
+        click.echo(json.dumps(_form(report), ensure_ascii=True))
+    else:
+        _print(report)
+    return 1 if report.unanswered else 0
+
+
+def _form(report: "CalibrationReport") -> dict[str, Any]:
+    return {
+        **asdict(report.calibration),
+        "rows": [
+            {name: getattr(row, name) for name in ("place", "human", "judge", "reason", "split")} for row in report.rows
+        ],
+        "model_calls": report.use.calls,
+        "cache_hits": report.use.cached,
+        "model_cost_usd": report.use.cost_usd,
+    }
+
+
+def _print(report: "CalibrationReport") -> None:
+    from seatrial.reports.paper import Paper
+    from seatrial.reports.phrases import counted
+    from seatrial.reports.visible import cut
+
+    paper = Paper(sys.stdout)
+    for line in _numbers(report.calibration):
+        paper.line(line)
+    if report.split_votes:
+        paper.line(f"the judge's votes differ in {counted(len(report.split_votes), 'trial')}:")
+        for row in report.split_votes[:_SHOWN]:
+            paper.line(f"{row.place}: {cut(row.reason, 400)}", indent=2)
+    if report.disagreeing:
+        paper.line("where they disagree, what the judge let pass first:")
+    for row in report.disagreeing[:_SHOWN]:
+        words = "human failed, judge passed" if row.judge else "human passed, judge failed"
+        paper.line(f"{row.place}: {words}: {cut(row.reason, 400)}", indent=2)
+    for row in report.unanswered[:_SHOWN]:
+        paper.line(f"no answer: {row.place}: {cut(row.reason, 400)}")
+    if report.unanswered:
+        paper.line(f"{counted(len(report.unanswered), 'trial')} without an answer of the judge, left out above")
+    use = report.use
+    if use.calls or use.cached:
+        cost = "cost unknown" if use.cost_usd is None else f"${use.cost_usd:.4f}"
+        paper.line(f"{counted(use.calls, 'model call')} ({use.cached} more cached, {cost})", style="dim")
+
+
+def _numbers(found: "Calibration") -> list[str]:
+    table, agreement, corrected = found.table, found.agreement, found.corrected
+    lines = [
+        f"{'':14}{'judge passed':>14}{'judge failed':>14}",
+        f"{'human passed':14}{table.seen_passes:>14}{table.missed_passes:>14}",
+        f"{'human failed':14}{table.missed_failures:>14}{table.seen_failures:>14}",
+        f"agreement {_rate(agreement.accuracy)}, kappa {_rate(agreement.kappa)}{_interval(agreement.kappa_interval)}",
+        f"sees a pass (TPR) {_rate(agreement.true_pass_rate)}{_interval(agreement.true_pass_interval)}, "
+        f"{table.seen_passes} of {table.passes}",
+        f"sees a failure (TNR) {_rate(agreement.true_fail_rate)}{_interval(agreement.true_fail_interval)}, "
+        f"{table.seen_failures} of {table.failures}",
+    ]
+    if corrected is None:
+        return lines
+    if not corrected.usable:
+        why = "the labels lack passes or failures" if corrected.youden is None else "the judge is no better than a coin"
+        return [*lines, f"pass rate: judge {_rate(corrected.raw)}; it cannot be corrected: {why}"]
+    rate = f"corrected {_rate(corrected.estimate)}{_interval(corrected.interval)}"
+    return [*lines, f"pass rate: judge {_rate(corrected.raw)}, {rate}"]
+
+
+def _rate(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f" [{bounds[0]:.2f}, {bounds[1]:.2f}]"

@@ -1,0 +1,161 @@
+"""What people said of trials, read from CSV or JSON lines, for judges to be held against.
+
+A row has a `label`, and either the conversation itself (`input` and `output`, or `messages`), or the stored trial it is
+about (`scenario` and `trial`), or what a judge said of it (`judge`). A row without a label is judged all the same: it
+counts for the pass rate that is to be corrected.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript
+
+_KNOWN = ("label", "judge", "input", "output", "messages", "scenario", "trial", "id", "note")
+_WORDS = {
+    **dict.fromkeys(("pass", "passed", "true", "yes", "y", "good"), 1.0),
+    **dict.fromkeys(("fail", "failed", "false", "no", "n", "bad"), 0.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRow:
+    """One row of a file of labels."""
+
+    place: str
+    """file:line, and the row's id where it has one."""
+    human: float | None
+    """1 and 0 for pass and fail, or a score; None: not labelled."""
+    said_in_words: bool = False
+    """The label was a word, so it is a verdict whatever the scale."""
+    judge: float | None = None
+    """What a judge said, where the file has it."""
+    transcript: Transcript | None = None
+    scenario: str | None = None
+    trial: int | None = None
+    """Its index, from 0."""
+
+
+def read_label_rows(path: Path) -> list[LabelRow]:
+    """The rows of the file. Raises UsageError with every row that cannot be read."""
+    rows: list[LabelRow] = []
+    problems: list[str] = []
+    for number, raw in _raw_rows(path):
+        try:
+            rows.append(_read(raw, f"{path}:{number}"))
+        except UsageError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise UsageError("\n".join(problems[:20]))
+    if not rows:
+        raise UsageError(f"{path}: has no rows. Expected columns such as label, input, output.")
+    return rows
+
+
+def _raw_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: the labels cannot be read: {error}") from None
+    if path.suffix.lower() == ".csv":
+        import csv
+
+        reader = csv.DictReader(text.splitlines(keepends=True))
+        for row in reader:
+            yield reader.line_num, {key: value for key, value in row.items() if value not in (None, "")}
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise UsageError(f"{path}:{number}: not JSON: {error}. Labels are CSV (.csv) or JSON lines.") from None
+
+
+def _read(raw: Any, place: str) -> LabelRow:
+    if not isinstance(raw, Mapping):
+        raise UsageError(f"{place}: expected an object with a label, got {raw!r:.80}")
+    unknown = [str(key) for key in raw if key not in _KNOWN]
+    if unknown:
+        raise UsageError(f"{place}: unknown column {unknown[0]!r}. Known: {', '.join(_KNOWN)}.")
+    return LabelRow(
+        place=f"{place} ({raw['id']})" if raw.get("id") else place,
+        human=_verdict(raw.get("label"), f"{place}: label"),
+        said_in_words=isinstance(raw.get("label"), bool) or str(raw.get("label")).strip().lower() in _WORDS,
+        judge=_verdict(raw.get("judge"), f"{place}: judge"),
+        transcript=_conversation(raw, place),
+        scenario=None if raw.get("scenario") is None else str(raw["scenario"]),
+        trial=_trial_index(raw.get("trial"), place),
+    )
+
+
+def _verdict(value: Any, where: str) -> float | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool | int | float):
+        return float(value)
+    word = str(value).strip().lower()
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        return float(word)
+    except ValueError:
+        raise UsageError(f"{where}: expected pass, fail or a score, got {value!r}") from None
+
+
+def _trial_index(value: Any, place: str) -> int | None:
+    if value is None:
+        return None
+    number = str(value).removeprefix("trial-")
+    if not number.isascii() or not number.isdigit() or int(number) < 1:
+        raise UsageError(f"{place}: trial: expected a number from 1, as `seatrial show` has it, got {value!r}")
+    return int(number) - 1
+
+
+def _conversation(raw: Mapping[str, Any], place: str) -> Transcript | None:
+    if "messages" in raw:
+        messages = raw["messages"]
+        if not isinstance(messages, list) or not all(isinstance(each, Mapping) and "role" in each for each in messages):
+            raise UsageError(f"{place}: messages: expected a list of chat messages, got {messages!r:.80}")
+        return _from_messages(messages, place)
+    if "input" not in raw and "output" not in raw:
+        return None
+    if "input" not in raw or "output" not in raw:
+        raise UsageError(f"{place}: a conversation needs both input and output")
+    turn = PlayedTurn(index=0, user=str(raw["input"]), reply=str(raw["output"]), tool_calls=None)
+    return Transcript(turns=(turn,), stop_reason=StopReason.SCRIPT_ENDED)
+
+
+def _from_messages(messages: Sequence[Mapping[str, Any]], place: str) -> Transcript:
+    """Turns out of chat messages: each message of the user begins one."""
+    first = next((number for number, message in enumerate(messages) if message["role"] == "user"), len(messages))
+    turns: list[PlayedTurn] = []
+    results = {each.get("tool_call_id"): each.get("content") for each in messages if each["role"] == "tool"}
+    for message in messages[first:]:
+        if message["role"] == "user":
+            turns.append(PlayedTurn(index=len(turns), user=str(message.get("content")), reply=None, tool_calls=()))
+        elif message["role"] == "assistant":
+            was = turns[-1]
+            calls = tuple(_call(call, results) for call in message.get("tool_calls") or ())
+            reply = message.get("content") or was.reply
+            turns[-1] = PlayedTurn(
+                index=was.index, user=was.user, reply=reply, tool_calls=(*(was.tool_calls or ()), *calls)
+            )
+    if not turns:
+        raise UsageError(f"{place}: messages: no message is of the user, so there is no turn to judge")
+    history = tuple(dict(message) for message in messages[:first])
+    return Transcript(turns=tuple(turns), stop_reason=StopReason.SCRIPT_ENDED, history=history)
+
+
+def _call(call: Mapping[str, Any], results: Mapping[Any, Any]) -> ToolCall:
+    function = call.get("function") or call
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            pass  # a malformed call is kept as it came
+    return ToolCall(str(function.get("name")), arguments, results.get(call.get("id")), id=call.get("id"))
