@@ -239,10 +239,7 @@ def test_over_a_limit_is_failed(folder: Any, endpoint: ModelServer) -> None:
     turns = {"turns": [{"user": "late {}"}, {"user": "Hi"}]}
     limits = {"latency_ms": 20_000, "cost_usd": 0.03, "tokens": 30, "tool_calls": 1, "turns": 2}
     scenarios: dict[str, dict[str, Any]] = {
-        "within": {
-            **turns,
-            "limits": {"latency_ms": 20_000, "cost_usd": 0.03, "tokens": 30, "tool_calls": 1, "turns": 2},
-        },
+        "within": {**turns, "limits": limits},
         "latency_ms": {**turns, "limits": {"latency_ms": 20}},
         "cost_usd": {**turns, "limits": {"cost_usd": 0.02}},
         "tokens": {**turns, "limits": {"tokens": 29}},
