@@ -49,6 +49,18 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         variable="SEATRIAL_DEDUP_MODEL",
     ),
     "testpaths": Setting(kind=list, default=(), help="folders whose scenario files pytest collects"),
+    "live": Setting(kind=bool, default=False, help="pytest may ask models", variable="SEATRIAL_LIVE"),
+    "groups": Setting(kind=dict, default=None, help="gates over the tests of a pytest session, by name"),
+}
+_SWITCHES: Final = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
 }
 
 
@@ -59,8 +71,16 @@ def read_settings(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     for name, setting in SETTINGS.items():
         given = environ.get(setting.variable) if setting.variable else None
         if given:
-            values[name] = given
+            values[name] = read_switch(str(setting.variable), given) if setting.kind is bool else given
     return values
+
+
+def read_switch(name: str, given: str) -> bool:
+    """Whether a text says yes or no. Raises UsageError for any other."""
+    found = _SWITCHES.get(given.strip().lower())
+    if found is None:
+        raise UsageError(f"{name}={given!r}: expected one of {', '.join(_SWITCHES)}")
+    return found
 
 
 def _from_project(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""The pytest plugin: scenario files as tests, and a fixture for tests in Python.
+
+A top-level module and not a room of `seatrial`, because pytest imports it in every project of an environment that has
+Seatrial installed, whether the project uses it or not. So nothing but hooks is here, nothing but pytest is imported,
+and everything else is loaded when a scenario file is found, a fixture is used or a setting asks for it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .fixture import Seatrial
+
+__all__ = ["seatrial", "seatrial_agent"]
+
+_MARKER = (
+    "seatrial(trials=None, threshold=None, live=False): how often a scenario is played and which share must pass; "
+    "live: skip the test unless --seatrial-live is given."
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("seatrial", "Seatrial, sea trials for AI agents")
+    option = group.addoption
+    option("--seatrial-live", action="store_true", help="Let simulated users and judges ask models.")
+    option(
+        "--seatrial-require-live",
+        action="store_true",
+        help="Scenarios that are skipped because they would ask a model are errors.",
+    )
+    option("--seatrial-trials", metavar="N", help="How many trials of each scenario: a number, or auto.")
+    option("--seatrial-agent", metavar="SPEC", help="The agent of all scenarios: package.module:attribute.")
+    option(
+        "--seatrial-report",
+        action="append",
+        metavar="KIND[=PATH]",
+        help="Write a report of the run: console, json, jsonl, html, junit, markdown, github. Repeatable.",
+    )
+    parser.addini("seatrial_live", "Let simulated users and judges ask models.", default=None)
+    parser.addini("seatrial_trials", "How many trials of each scenario.", default=None)
+    parser.addini("seatrial_agent", "The agent of scenarios that have no other.", default=None)
+    parser.addini("seatrial_report", "Reports of the run, one on each line.", type="linelist", default=None)
+    parser.addini("seatrial_testpaths", "Folders whose scenario files are collected.", type="args", default=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
+    if _is_mentioned(config):
+        from .setting_up import set_up
+
+        set_up(config)
+
+
+def _is_mentioned(config: pytest.Config) -> bool:
+    """Whether the project says anything to Seatrial; found without importing it."""
+    values: Any = getattr(config, "_inicfg", None)  # there is no public way to see keys that pytest does not know
+    if any(str(key).startswith("seatrial") for key in values or ()):
+        return True
+    project = config.rootpath / "pyproject.toml"
+    return project.is_file() and "tool.seatrial" in project.read_text(encoding="utf-8", errors="replace")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if not file_path.name.endswith((".trial.yaml", ".trial.yml", ".trial.json")):
+        return None
+    from .files import ScenarioFile
+
+    return ScenarioFile.from_parent(parent, path=file_path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist starts a worker: all of them play one run."""
+    from .summary import name_the_run
+
+    node.workerinput["seatrial"] = name_the_run(node.config)
+
+
+@pytest.fixture
+def seatrial_agent(request: pytest.FixtureRequest) -> Any:
+    """The agent that scenarios are played with. Define a fixture of this name to supply your own."""
+    from .agents import find_agent
+
+    return find_agent(request)
+
+
+@pytest.fixture
+def seatrial(request: pytest.FixtureRequest, seatrial_agent: Any) -> "Iterator[Seatrial]":
+    """Plays scenarios: `result = seatrial.run(scenario)`, with `await` in an async test; then `seatrial.check(…)`."""
+    from .fixture import Seatrial
+
+    made = Seatrial(request.node, seatrial_agent)
+    yield made
+    made.settle()

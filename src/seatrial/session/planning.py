@@ -43,7 +43,7 @@ class RunPlan:
             request.sources, overrides=request.overrides, environ=request.environ, check_agents=agents is None
         )
         self.agents = agents or Agents(request)
-        self.config = _merge_run_configs(self.suites)
+        self.config = merge_run_configs(self.suites)
         self.models = ModelCast(
             defaults=request.models,
             cache=Path(request.cache) if request.cache else None,
@@ -133,7 +133,7 @@ def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
     return f"no scenario fits {' and '.join(asked)}; nothing was run. There are: {', '.join(names)}{more}"
 
 
-def _merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
+def merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
     """One config for several suites: where they differ, the stricter holds."""
     configs = [merge_config(suite.config, suite.overrides) for suite in suites]
 

@@ -1,0 +1,73 @@
+"""An event loop in a thread of its own, for doors whose own thread cannot wait on one."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for other threads, all on one loop, until it is closed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="seatrial-loop", daemon=True)
+        self._thread.start()
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        """What the coroutine will come to; cancelling it cancels the coroutine."""
+        return asyncio.run_coroutine_threadsafe(_without_exits(coroutine), self._loop)
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine comes to. Ctrl-C ends it in good order first, and is raised then."""
+        ending = threading.Event()
+
+        async def ended() -> T:
+            try:
+                return await coroutine
+            finally:
+                ending.set()
+
+        future = self.start(ended())
+        try:
+            return future.result()
+        except (KeyboardInterrupt, SystemExit):
+            if future.cancel():
+                ending.wait()
+            raise
+
+    def close(self) -> None:
+        """End the loop; what is still on it is cancelled."""
+        if self._loop.is_closed():
+            return
+        try:
+            self.start(_cancel_others()).result()
+        except CancelledError:
+            pass
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+async def _without_exits(coroutine: Coroutine[Any, Any, T]) -> T:
+    """A SystemExit would end the loop and leave whoever waits waiting for ever."""
+    try:
+        return await coroutine
+    except SystemExit as left:
+        raise RuntimeError(
+            f"something that takes part in the trial called sys.exit({left.code!r}), so there is no verdict; "
+            "look for it in evaluators, setup and teardown"
+        ) from left
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=5.0)

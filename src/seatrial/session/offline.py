@@ -1,0 +1,53 @@
+"""Models that are only remembered: answers come from the cache, and nothing is asked."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from seatrial.scenarios import ModelCast, needs_models
+from seatrial.vocabulary.findings import ModelUse
+from seatrial.vocabulary.scenario import Scenario
+
+if TYPE_CHECKING:
+    from seatrial.llm import LLM, ModelSpec
+
+
+class NotLive(Exception):
+    """A scenario asks a model what the cache does not know, and asking is switched off."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OfflineModels(ModelCast):
+    """Makes users and judges that know what was answered before, and count what they would have had to ask."""
+
+    refused: int = 0
+
+    @property
+    def llm(self) -> "LLM":
+        if self._llm is None:
+            from seatrial.llm import LLM
+
+            self._llm = LLM(cache=self.cache, before_request=self._refuse)
+        return self._llm
+
+    def _check(self, given: Any) -> "ModelSpec":
+        """No key and no SDK is needed for an answer that is there already."""
+        from seatrial.llm import parse_model
+
+        return parse_model(given, environ=self.environ)
+
+    def _refuse(self, use: ModelUse) -> None:
+        from seatrial.llm import ModelFailure
+
+        self.refused += 1
+        raise ModelFailure("the answer is not in the cache, and asking models is switched off", attempts=0, use=use)
+
+    def knows_something(self) -> bool:
+        """Whether the cache holds any answer at all."""
+        return self.cache is not None and any(self.cache.glob("*/*.json"))
+
+
+def asks_models(scenario: Scenario) -> bool:
+    """Whether some model must speak for the scenario: a simulated user, a judge, an evaluator that asks one."""
+    expectations = [scenario.expect, *(turn.expect for turn in scenario.turns)]
+    own = [evaluator for expect in expectations if expect is not None for evaluator in expect.evaluators]
+    return bool(needs_models(scenario)) or any(hasattr(each, "bound") for each in (*own, *(scenario.scorers or ())))

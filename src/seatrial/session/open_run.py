@@ -1,0 +1,352 @@
+"""A run that stays open: its scenarios are played one at a time, whenever somebody asks, as pytest does.
+
+Several processes may play the same run, each for its own scenarios; one of them, or whoever started them, ends it.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from seatrial.agents import resolve_agent
+from seatrial.clock import now
+from seatrial.errors import StoreError, UsageError
+from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
+from seatrial.runner.evaluate import evaluate
+from seatrial.runner.pace import Pace
+from seatrial.runner.trial import Redact
+from seatrial.scenarios import Cast, LoadedSuite, ModelCast, fill_environment, merge_config, prepare, read_hooks
+from seatrial.store import Store, TrialWriter, open_store
+from seatrial.verdicts import decide_scenario, decide_trial, find_error
+from seatrial.vocabulary.roles import Agent, Evaluator, PreparedScenario
+from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioKey, ScenarioOutcome, Trial
+from seatrial.vocabulary.scenario import Scenario
+from seatrial.vocabulary.summary import summarise
+
+from .casting import describe_agent
+from .loop_thread import LoopThread
+from .offline import NotLive, OfflineModels, asks_models
+from .planning import merge_run_configs
+from .project import find_commit, versions
+from .records import Report, StoredRecord
+from .request import RunRequest
+from .secrets_of import find_secrets
+from .snapshot import plain, redact_spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Casting:
+    """A scenario, and with whom it is played."""
+
+    loaded: LoadedSuite
+    scenario: Scenario
+    """Resolved."""
+    agent: Any
+    """A spec as in files, or a Python object."""
+    agent_name: str = ""
+    """Where several agents play the same scenario."""
+    name: str | None = None
+    """What it is kept under, where that is not its own name."""
+    suite: str | None = None
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedScenario:
+    """A scenario's trials, and what follows from them."""
+
+    prepared: PreparedScenario
+    trials: tuple[Trial, ...]
+
+    @property
+    def outcome(self) -> ScenarioOutcome:
+        return decide_scenario(self.prepared.entry, map(summarise, self.trials))
+
+
+class OpenRun:
+    """Plays scenarios as they are asked for, on one event loop, and keeps each trial as it is finished."""
+
+    def __init__(self, request: RunRequest, run: Run, *, live: bool = True) -> None:
+        """`live`: models may be asked; else their answers come from the cache, or there are none."""
+        self.run = run
+        self.loop = LoopThread()
+        self.live = live
+        self._request = request
+        cast = ModelCast if live else OfflineModels
+        self.models = cast(
+            defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
+        )
+        self._agents = _SharedAgents(request.environ)
+        self._store: Store | None = None
+        self._writer: TrialWriter | None = None
+        self._paces: dict[str, Pace] = {}
+        self._spent: dict[str, float] = {}
+        self._kept: set[tuple[ScenarioKey, int]] = set()
+        self._redaction: tuple[int, Redaction] | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether anything was kept."""
+        return self._store is not None
+
+    def prepare(self, casting: Casting) -> PreparedScenario:
+        """The scenario ready to be played. Raises UsageError, and NotLive where it is plain that a model is missing."""
+        scenario, loaded = casting.scenario, casting.loaded
+        if isinstance(self.models, OfflineModels) and asks_models(scenario) and not self.models.knows_something():
+            raise NotLive("it asks a model")
+        key, agent = self._agents.of(casting.agent, name=casting.agent_name or loaded.name)
+        cast = Cast(
+            suite=casting.suite or loaded.name,
+            agent=agent,
+            agent_name=casting.agent_name,
+            agent_key=key,
+            evaluators=loaded.evaluators,
+            setup=read_hooks(loaded.suite.setup, "setup"),
+            teardown=read_hooks(loaded.suite.teardown, "teardown"),
+            models=self.models,
+        )
+        prepared = prepare(scenario, cast, position=casting.position)
+        if casting.name is None:
+            return prepared
+        entry = prepared.entry
+        return replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
+
+    async def play(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
+        """All trials of the scenario, each kept once it is finished. To be run on `loop`.
+
+        Raises NotLive when a model would have had to be asked; then nothing is kept.
+        """
+        offline = self.models if isinstance(self.models, OfflineModels) and asks_models(prepared.scenario) else None
+        refused = offline.refused if offline else 0
+        if offline is None:
+            self._open().add_scenarios(self.run.id, [prepared.entry])
+        played: list[Trial] = []
+        trials = run_trials([prepared], self._options(prepared, loaded))
+        try:
+            async for trial in trials:
+                played.append(trial)
+                self._spend(loaded, trial)
+                if offline is None:
+                    self._submit(trial)
+                elif offline.refused > refused:
+                    raise NotLive("an answer that it needs is not in the cache")
+        finally:
+            await trials.aclose()
+            if offline is None:
+                await self._flush()
+        if offline is not None:
+            self._open().add_scenarios(self.run.id, [prepared.entry])
+            for trial in played:
+                self._submit(trial)
+            await self._flush()
+        return PlayedScenario(prepared=prepared, trials=tuple(sorted(played, key=lambda trial: trial.index)))
+
+    async def check(self, played: PlayedScenario, evaluators: Sequence[Evaluator]) -> PlayedScenario:
+        """The same trials with what further evaluators say of them; kept in place of the former."""
+        asked = replace(
+            played.prepared,
+            turn_evaluators=(),
+            every_turn_evaluators=(),
+            trial_evaluators=tuple(self._bound(each, played.prepared.scenario) for each in evaluators),
+        )
+        again = []
+        for trial in played.trials:
+            results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index))
+            threshold = asked.entry.gates.pass_threshold
+            verdict = decide_trial(trial.transcript, results, trial.judgement, pass_threshold=threshold)
+            again.append(
+                replace(
+                    trial,
+                    results=results,
+                    status=verdict.status,
+                    failure_reasons=verdict.failure_reasons,
+                    error=find_error(trial.transcript, results, trial.judgement),
+                )
+            )
+            self._submit(again[-1])
+        await self._flush()
+        return replace(played, trials=tuple(again))
+
+    def close(self) -> None:
+        """End what this process shared: agents, models, the writer, the loop. The run itself stays open."""
+        try:
+            self.loop.wait(self._close_parts())
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+            if self._store is not None:
+                self._store.close()
+            self.loop.close()
+
+    async def _close_parts(self) -> None:
+        await self._agents.close()
+        await self.models.close()
+
+    def _bound(self, evaluator: Any, scenario: Scenario) -> Evaluator:
+        bound: Evaluator = self.models.bind(evaluator, scenario) if hasattr(evaluator, "bound") else evaluator
+        return bound
+
+    def _options(self, prepared: PreparedScenario, loaded: LoadedSuite) -> RunOptions:
+        config = merge_config(loaded.config, loaded.overrides)
+        left = None if config.budget is None else config.budget - self._spent.get(loaded.path, 0.0)
+        if left is not None and left <= 0:
+            raise UsageError(f"{loaded.path}: the budget of ${config.budget} is spent, so the scenario was not run")
+        if config.rpm and loaded.path not in self._paces:
+            self._paces[loaded.path] = Pace(config.rpm)
+        return RunOptions(
+            concurrency=min(config.concurrency or 20, prepared.entry.trials),
+            budget_usd=left,
+            settings=TrialSettings(
+                run_id=self.run.id,
+                seed=self.run.seed,
+                pace=self._paces.get(loaded.path),
+                redact=self._redact(),
+            ),
+        )
+
+    def _redact(self) -> Redact:
+        """Made anew only when an agent has come that may have brought secrets."""
+        settings = self._agents.settings()
+        if self._redaction is None or self._redaction[0] != len(settings):
+            known = (*settings, self._request.models, self._request.store)
+            self._redaction = (len(settings), Redaction(find_secrets(self._request.environ, known)))
+        return self._redaction[1].transcript
+
+    def _spend(self, loaded: LoadedSuite, trial: Trial) -> None:
+        instruments = trial.instruments.cost_usd if trial.instruments else None
+        spent = (trial.transcript.cost_usd or 0.0) + (instruments or 0.0)
+        self._spent[loaded.path] = self._spent.get(loaded.path, 0.0) + spent
+
+    def _open(self) -> Store:
+        if self._store is None:
+            assert self._request.store is not None
+            self._store = open_store(self._request.store)
+            self.run = _join(self._store, self.run)
+            self._writer = self._store.writer(self.run.id, on_committed=lambda trials: None)
+        return self._store
+
+    def _submit(self, trial: Trial) -> None:
+        """Hand a trial to the store. One that was played before makes way: the test was run again."""
+        assert self._writer is not None
+        place = (trial.key, trial.index)
+        self._writer.submit(trial, replace=place in self._kept)
+        self._kept.add(place)
+
+    async def _flush(self) -> None:
+        if self._writer is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._writer.flush)
+
+
+def _join(store: Store, run: Run) -> Run:
+    """The run as it is stored; another process may have been first."""
+    try:
+        store.start_run(run)
+    except StoreError as refused:
+        try:
+            return store.run(run.id)
+        except UsageError:
+            raise refused from None
+    return run
+
+
+def new_run(request: RunRequest, run_id: str, *, seed: int, gates: RunGates, folder: Path) -> Run:
+    """A run that is about to begin."""
+    commit = find_commit(folder).wait()
+    return Run(
+        id=run_id,
+        name=request.name or "pytest",
+        started_at=now(),
+        seed=seed,
+        gates=gates,
+        config={
+            "sources": list(request.sources),
+            "agent": None if request.agent is None else redact_spec(request.agent),
+            "overrides": plain(request.overrides),
+            "models": redact_spec(plain(request.models)),
+            "command": request.command,
+        },
+        git_commit=commit.sha,
+        git_dirty=commit.dirty,
+        versions=versions(),
+    )
+
+
+def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
+    """The gates of the suites, over the scenarios that were selected: what nobody plays cannot be asked for."""
+    suites = list({id(loaded): loaded for loaded, _ in selected}.values())
+    if not suites:
+        return RunGates()
+    config = merge_run_configs(suites)
+    tags = {(id(loaded), tag) for loaded, scenario in selected for tag in scenario.tags}
+    names = {(id(loaded), scenario.name) for loaded, scenario in selected}
+    groups = [
+        {
+            "name": group.name,
+            "tags": [tag for tag in group.tags if (id(loaded), tag) in tags],
+            "threshold": group.threshold,
+            "must_pass": [name for name in group.must_pass if (id(loaded), name) in names],
+        }
+        for loaded in suites
+        for group in loaded.suite.groups
+    ]
+    return RunGates(
+        cases_pass_threshold=config.cases_pass_threshold,
+        metrics_pass_threshold=config.metrics_pass_threshold,
+        groups=tuple(group for group in groups if group["tags"]),
+    )
+
+
+def end_run(store: str, run_id: str, state: RunState) -> Report:
+    """Mark the run as ended, and report what it came to."""
+    opened = open_store(store)
+    ended = now()
+    opened.finish_run(run_id, state, ended)
+    return Report(StoredRecord(opened, opened.run(run_id)))
+
+
+class _SharedAgents:
+    """Every agent made once, however many scenarios it plays; Python agents share one event loop."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._made: dict[Any, tuple[Any, str, Agent]] = {}
+        self._boundary: Any = None
+
+    def of(self, spec: Any, *, name: str) -> tuple[str, Agent]:
+        """(key for fingerprints, agent)."""
+        identity = describe_agent(spec) if isinstance(spec, str | Mapping) else id(spec)
+        known = self._made.get(identity)
+        if known is None:
+            filled = fill_environment(spec, self._environ) if isinstance(spec, Mapping) else spec
+            agent = resolve_agent(filled, name=name)
+            self._share_loop(agent)
+            # The spec is kept as well: another object must not be given its id.
+            known = self._made[identity] = (filled, describe_agent(spec), agent)
+        return known[1], known[2]
+
+    def _share_loop(self, agent: Agent) -> None:
+        from seatrial.agents.boundary import Boundary
+        from seatrial.agents.callables import CallableAgent
+
+        if isinstance(agent, CallableAgent):
+            if self._boundary is None:
+                self._boundary = Boundary()
+            agent.share(self._boundary)
+
+    def settings(self) -> list[Any]:
+        """What the agents were set up with, secrets included."""
+        specs = [spec for spec, _, _ in self._made.values() if isinstance(spec, Mapping)]
+        own = [
+            {name: value}
+            for _, _, agent in self._made.values()
+            for name in ("headers", "api_key", "env")
+            if (value := getattr(agent, name, None))
+        ]
+        return [*specs, *own]
+
+    async def close(self) -> None:
+        for _, _, agent in self._made.values():
+            await agent.close()
+        if self._boundary is not None:
+            self._boundary.close()

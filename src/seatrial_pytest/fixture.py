@@ -1,0 +1,149 @@
+"""The fixture `seatrial`: scenarios played by tests in Python, sync or async."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from seatrial.scenarios import load
+from seatrial.session.open_run import Casting, PlayedScenario
+from seatrial.vocabulary.run import Status
+from seatrial.vocabulary.scenario import Scenario
+
+from .agents import require_agent
+from .items import explained, keep, play_casting, raise_for, require_live
+from .outcomes import ScenarioErrored, notes_of
+from .pytest_run import PytestRun, read_marker
+from .result import ScenarioResult
+
+
+class Seatrial:
+    """Plays scenarios for one test, and sees to it that the test looks at what they came to."""
+
+    def __init__(self, item: Any, agent: Any) -> None:
+        self._item = item
+        self._agent = agent
+        self._run = PytestRun.of(item.config)
+        self._marker = read_marker(item)
+        self._results: list[ScenarioResult] = []
+        notes_of(item)
+        if self._marker.get("live"):
+            require_live(item, "it is marked live")
+
+    def run(
+        self,
+        scenario: Scenario | str,
+        *,
+        agent: Any = None,
+        trials: int | str | None = None,
+        threshold: float | None = None,
+    ) -> ScenarioResult:
+        """Play the scenario's trials. A text is the user's message of a scenario of one turn.
+
+        `result = seatrial.run(scenario)`; in an async test `result = await seatrial.run(scenario)`.
+        """
+        __tracebackhide__ = True
+        casting = self._cast(scenario, agent, trials=trials, threshold=threshold)
+        name = casting.scenario.name
+        if _loop_is_running():
+            result = ScenarioResult.pending(name, partial(self._play, casting))
+        else:
+            result = ScenarioResult(played=play_casting(self._item, casting), name=name)
+        self._results.append(result)
+        return result
+
+    def check(self, result: ScenarioResult, *evaluators: Any) -> ScenarioResult:
+        """Let evaluators look at every trial, and fail the test unless enough of them pass, by all that is expected.
+
+        Works in sync and async tests alike; it may be awaited, but need not be.
+        """
+        __tracebackhide__ = True
+        opened = self._run.open()
+        with explained(self._item):
+            if evaluators:
+                result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
+        keep(self._item, result.played)
+        if not result.passed:
+            raise_for(self._item, result.played)
+        return result
+
+    def settle(self) -> None:
+        """At the end of the test: what was played must have been looked at."""
+        __tracebackhide__ = True
+        if notes_of(self._item).call_ended_early:
+            return
+        for result in self._results:
+            if not result.awaited:
+                result.played  # noqa: B018  it says that it was not awaited
+            if result.asked:
+                continue
+            if not result.seen:
+                raise ScenarioErrored(
+                    f"{self._item.nodeid}: the test played {result!r} and asserted nothing about it. "
+                    "Write `assert result.passed`, or seatrial.check(result, …)"
+                )
+            if result.played.outcome.verdict.status is not Status.PASSED:
+                raise_for(self._item, result.played)
+
+    def _cast(self, scenario: Scenario | str, agent: Any, **own: Any) -> Casting:
+        __tracebackhide__ = True
+        item, options = self._item, self._run.options
+        if isinstance(scenario, str):
+            scenario = Scenario(name=item.name, input=scenario)
+        if not isinstance(scenario, Scenario):
+            raise ScenarioErrored(f"{item.nodeid}: seatrial.run() takes a Scenario or a text, got {scenario!r:.200}")
+        marked: dict[str, Any] = {key: self._marker[key] for key in ("trials", "threshold") if key in self._marker}
+        given: dict[str, Any] = {
+            **marked,
+            **{key: value for key, value in own.items() if value is not None},
+            **self._run.overrides,
+        }
+        with explained(item):
+            loaded = load([scenario], overrides=given, environ=options.environ)[0]
+        found = next((each for each in (agent, options.agent, self._agent) if each is not None), None)
+        return Casting(
+            loaded=loaded,
+            scenario=next(loaded.resolved()),
+            agent=require_agent(found, item),
+            suite=item.nodeid.partition("::")[0],
+            name=self._name(scenario.name),
+            position=self._run.position_of(item),
+        )
+
+    def _name(self, scenario: str) -> str:
+        """What the scenario is kept under: the test, the scenario, and how often the test played it before."""
+        test = self._item.nodeid.partition("::")[2]
+        before = sum(each.name == scenario for each in self._results)
+        name = test if scenario == self._item.name else f"{test}: {scenario}"
+        return f"{name} ({before + 1})" if before else name
+
+    async def _play(self, casting: Casting) -> PlayedScenario:
+        """On the run's loop, while the test's own goes on."""
+        __tracebackhide__ = True
+        opened = self._run.open()
+        with explained(self._item):
+            prepared = opened.prepare(casting)
+            played = await asyncio.wrap_future(opened.loop.start(opened.play(prepared, casting.loaded)))
+        keep(self._item, played)
+        return played
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def runs_async(item: pytest.Function) -> bool:
+    """Whether the test is a coroutine that plays scenarios and that no other plugin has taken on."""
+    taken = item.get_closest_marker("asyncio") or item.get_closest_marker("anyio") or item.get_closest_marker("trio")
+    return "seatrial" in item.fixturenames and asyncio.iscoroutinefunction(item.obj) and taken is None
+
+
+def run_async(item: Any) -> None:
+    """Run the test on an event loop of its own."""
+    arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
+    asyncio.run(item.obj(**arguments))

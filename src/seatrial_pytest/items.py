@@ -1,0 +1,133 @@
+"""A scenario of a file, played as a test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from seatrial.errors import SeatrialError
+from seatrial.session.offline import NotLive
+from seatrial.session.open_run import Casting, PlayedScenario
+from seatrial.vocabulary.run import Status
+
+from .agents import is_supplied, require_agent
+from .failure import describe
+from .outcomes import ScenarioErrored, ScenarioFailed, notes_of
+from .pytest_run import PytestRun, apply_marker, read_marker
+
+if TYPE_CHECKING:
+    from .files import FileCasting
+
+
+def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
+    """Play the scenario and end the test by its verdict. `supplied` is what the fixture `seatrial_agent` gave."""
+    __tracebackhide__ = True
+    run = PytestRun.of(item.config)
+    marker = read_marker(item)
+    if marker.get("live"):
+        require_live(item, "it is marked live")
+    loaded = casting.loaded
+    whole = Casting(
+        loaded=loaded,
+        scenario=apply_marker(casting.scenario, marker, run.options),
+        agent=require_agent(_choose(item, supplied, casting, run), item),
+        agent_name=casting.agent_name or _parameters(item),
+        position=run.position_of(item),
+    )
+    played = play_casting(item, whole)
+    if loaded.config.fail_fast and not played.outcome.verdict.passed and not played.outcome.xfailed:
+        item.session.shouldfail = f"{loaded.path}: stopping after a failure, as its fail_fast says"
+    end(item, played)
+
+
+def play_casting(item: pytest.Item, casting: Casting) -> PlayedScenario:
+    """Play it, and wait."""
+    __tracebackhide__ = True
+    opened = PytestRun.of(item.config).open()
+    with explained(item):
+        played = opened.loop.wait(opened.play(opened.prepare(casting), casting.loaded))
+    keep(item, played)
+    return played
+
+
+@contextmanager
+def explained(item: pytest.Item) -> Iterator[None]:
+    """What keeps a scenario from being played ends the test as skipped or errored, and says why."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except NotLive as missing:
+        require_live(item, str(missing))
+        raise
+    except SeatrialError as problem:
+        raise ScenarioErrored(str(problem)) from None
+
+
+def require_live(item: pytest.Item, why: str) -> None:
+    """Return where models may be asked; else the test is skipped, or errored where that is not allowed."""
+    __tracebackhide__ = True
+    options = PytestRun.of(item.config).options
+    if options.live:
+        return
+    if options.require_live:
+        raise ScenarioErrored(f"{item.nodeid}: {why}, and --seatrial-require-live is given without --seatrial-live")
+    reason = f"{why}: --seatrial-live runs it"
+    notes_of(item).not_live = reason
+    pytest.skip(reason)
+
+
+def keep(item: pytest.Item, played: PlayedScenario) -> None:
+    """Leave what was played for the report of the test."""
+    outcome = played.outcome
+    name = outcome.entry.key.label
+    results = notes_of(item).results
+    known = [index for index, (before, _) in enumerate(results) if before == name]
+    if known:
+        results[known[0]] = (name, played)
+        return
+    results.append((name, played))
+    item.user_properties += [
+        ("seatrial_run", PytestRun.of(item.config).open().run.id),
+        ("seatrial_scenario", name),
+        ("seatrial_trials", outcome.played),
+        ("seatrial_passed", outcome.passed),
+    ]
+
+
+def end(item: pytest.Item, played: PlayedScenario) -> None:
+    """Let the test end as the scenario's verdict says."""
+    __tracebackhide__ = True
+    outcome = played.outcome
+    if outcome.xfailed and not item.config.option.runxfail:
+        pytest.xfail(outcome.entry.xfail or "")
+    if not outcome.verdict.passed:
+        raise_for(item, played)
+
+
+def raise_for(item: pytest.Item, played: PlayedScenario) -> NoReturn:
+    """Raises ScenarioFailed where the agent failed, ScenarioErrored where nobody knows."""
+    __tracebackhide__ = True
+    notes_of(item).told.add(played.outcome.entry.key.label)
+    text = describe(played, run=PytestRun.of(item.config).open().run.id, verbosity=item.config.get_verbosity())
+    if played.outcome.verdict.status is Status.FAILED:
+        raise ScenarioFailed(text)
+    raise ScenarioErrored(text)
+
+
+def _choose(item: Any, supplied: Any, casting: "FileCasting", run: PytestRun) -> Any:
+    options = run.options
+    if options.agent is not None:
+        return options.agent
+    if is_supplied(item):
+        return supplied
+    suite = casting.loaded.suite
+    if casting.agent_name and suite.agents:
+        return suite.agents[casting.agent_name]
+    return suite.agent if suite.agent is not None else options.default_agent
+
+
+def _parameters(item: Any) -> str:
+    """What tells the runs of a parametrised fixture apart."""
+    callspec = getattr(item, "callspec", None)
+    return "" if callspec is None else str(callspec.id)

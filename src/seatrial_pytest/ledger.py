@@ -1,0 +1,64 @@
+"""What the reports of a session add up to, test by test, wherever they were made."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+
+Ending = Literal["passed", "failed", "errored", "skipped", "xfailed"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One test."""
+
+    nodeid: str
+    ending: Ending = "passed"
+    marks: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    """What `must_pass` may call it."""
+    is_scenario: bool = False
+    """An item of a scenario file."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """Everything that the end of the session is decided by."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    run: str | None = None
+    """Set once something was played."""
+    scored: bool = False
+    """Some trial has an overall score, so the run's gate on it counts."""
+    not_live: int = 0
+    """Tests that were skipped because they would ask a model."""
+    collection_errors: int = 0
+    crashed: bool = False
+    """A worker of xdist died."""
+
+    def note(self, report: pytest.TestReport) -> None:
+        """Take a report into account: of one phase of one test."""
+        told: dict[str, Any] = getattr(report, "seatrial", {})
+        entry = self.entries.setdefault(report.nodeid, Entry(nodeid=report.nodeid))
+        if told:
+            self.run = told.get("run") or self.run
+            self.scored = self.scored or told.get("scored", False)
+            self.not_live += told.get("not_live", False)
+            entry.marks = frozenset(told.get("marks", entry.marks))
+            entry.names = frozenset(told.get("names", entry.names))
+            entry.is_scenario = told.get("is_scenario", entry.is_scenario)
+        ending = _ending(report, told)
+        # A test that is run again ends as its last run does; within one run the worst phase counts.
+        if report.when == "setup" or _RANK[ending] > _RANK[entry.ending]:
+            entry.ending = ending
+
+
+_RANK: dict[Ending, int] = {"passed": 0, "skipped": 1, "xfailed": 1, "failed": 2, "errored": 3}
+
+
+def _ending(report: pytest.TestReport, told: dict[str, Any]) -> Ending:
+    if report.failed:
+        return "failed" if report.when == "call" and told.get("failed", False) else "errored"
+    if report.skipped:
+        return "xfailed" if hasattr(report, "wasxfail") else "skipped"
+    return "passed"

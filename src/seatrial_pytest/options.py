@@ -1,0 +1,101 @@
+"""What the session was told: flags, ini, environment and `[tool.seatrial]`, in this order."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial.errors import UsageError
+from seatrial.session.doors import models_from
+from seatrial.settings import read_settings, read_switch
+
+_KEY = pytest.StashKey["Options"]()
+_INI = ("seatrial_live", "seatrial_trials", "seatrial_agent", "seatrial_report", "seatrial_testpaths")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that may be set."""
+
+    live: bool
+    require_live: bool
+    trials: Any
+    """Instead of what scenarios and markers say."""
+    agent: Any
+    """Instead of all others; from the command line."""
+    default_agent: Any
+    reports: tuple[str, ...]
+    testpaths: tuple[Path, ...]
+    groups: Mapping[str, Any]
+    store: str
+    cache: str
+    models: Mapping[str, Any]
+    environ: Mapping[str, str]
+
+
+def options_of(config: pytest.Config) -> Options:
+    """The session's options, read once. Raises pytest.UsageError with what is wrong."""
+    if _KEY not in config.stash:
+        try:
+            config.stash[_KEY] = _read(config)
+        except UsageError as problem:
+            raise pytest.UsageError(str(problem)) from None
+    return config.stash[_KEY]
+
+
+def _read(config: pytest.Config) -> Options:
+    _refuse_unknown(config)
+    environ = dict(os.environ)
+    settings = read_settings(config.rootpath, environ)
+    flags = config.option
+    live = config.getini("seatrial_live")
+    if "SEATRIAL_LIVE" in environ or live is None:
+        live = settings["live"]
+    elif not isinstance(live, bool):
+        live = read_switch("seatrial_live", str(live))
+    testpaths = config.getini("seatrial_testpaths") or settings["testpaths"]
+    return Options(
+        live=bool(flags.seatrial_live or live),
+        require_live=flags.seatrial_require_live,
+        trials=_trials(flags.seatrial_trials or config.getini("seatrial_trials")),
+        agent=flags.seatrial_agent,
+        default_agent=config.getini("seatrial_agent") or settings["agent"],
+        reports=tuple(flags.seatrial_report or config.getini("seatrial_report") or ()),
+        testpaths=tuple(_folder(config.rootpath, each) for each in testpaths),
+        groups=settings["groups"] or {},
+        store=_place(config.rootpath, settings["store"]),
+        cache=_place(config.rootpath, settings["cache"]),
+        models=models_from(settings),
+        environ=environ,
+    )
+
+
+def _refuse_unknown(config: pytest.Config) -> None:
+    for key in getattr(config, "_inicfg", None) or ():
+        if str(key).startswith("seatrial") and key not in _INI:
+            close = get_close_matches(str(key), _INI, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(_INI)}."
+            raise UsageError(f"{config.inipath}: unknown key {key!r}. {hint}")
+
+
+def _trials(given: Any) -> Any:
+    if given is None or given == "auto":
+        return given
+    if not str(given).isdigit() or int(given) < 1:
+        raise UsageError(f"--seatrial-trials {given!r}: expected a number from 1, or auto")
+    return int(given)
+
+
+def _folder(root: Path, given: Any) -> Path:
+    if not isinstance(given, str) or not (root / given).exists():
+        raise UsageError(f"{root / 'pyproject.toml'}: testpaths: there is no file or folder {given!r}")
+    return (root / given).resolve()
+
+
+def _place(root: Path, given: str) -> str:
+    """Paths are meant from the project's root, wherever pytest was started."""
+    return given if "://" in given else str(root / Path(given).expanduser())

@@ -1,0 +1,49 @@
+"""How a test ends that played scenarios: failed is the agent's fault, errored is nobody's answer yet."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+
+class ScenarioFailed(pytest.fail.Exception):  # type: ignore[name-defined,misc]
+    """The agent did not do what the scenario asks."""
+
+    __module__ = "builtins"  # as for pytest's own: the short summary shows the text, not where the class lives
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, pytrace=False)
+
+
+class ScenarioErrored(pytest.fail.Exception):  # type: ignore[name-defined,misc]
+    """There is no verdict: something is missing or broken. Never taken for a failure of the agent."""
+
+    __module__ = "builtins"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, pytrace=False)
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a test leaves behind for its report."""
+
+    results: list[tuple[str, Any]] = field(default_factory=list)
+    """(name, PlayedScenario) of each scenario that was played."""
+    told: set[str] = field(default_factory=set)
+    """Names of scenarios whose conversation is in the failure's own text."""
+    not_live: str | None = None
+    """Why it was skipped, when a model would have had to be asked."""
+    call_ended_early: bool = False
+    """It failed or was skipped, so nobody may expect that it asserted anything."""
+
+
+_KEY = pytest.StashKey[Notes]()
+
+
+def notes_of(item: pytest.Item) -> Notes:
+    return item.stash.setdefault(_KEY, Notes())
+
+
+def known_notes(item: pytest.Item) -> Notes | None:
+    return item.stash.get(_KEY, None)

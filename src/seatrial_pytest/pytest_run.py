@@ -1,0 +1,108 @@
+"""The one run of a pytest session: opened with the first scenario that is played, shared by all of them."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from seatrial.session.open_run import OpenRun, new_run, run_gates
+from seatrial.session.request import RunRequest
+from seatrial.vocabulary.scenario import Scenario
+
+from .options import Options, options_of
+from .summary import name_the_run, watch
+
+_KEY = pytest.StashKey["PytestRun"]()
+CASTING = pytest.StashKey[Any]()
+"""On items of scenario files: the suite, the scenario and the agent's name."""
+
+
+class PytestRun:
+    """What the scenarios of a session share."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.options: Options = options_of(config)
+        self._config = config
+        self._open: OpenRun | None = None
+        self._places: dict[tuple[str, str], str] = {}
+        self._positions: dict[str, int] = {}
+        self.selected: list[pytest.Item] = []
+        self.marks: set[str] = set()
+        """Tags that are registered as markers."""
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "PytestRun":
+        if _KEY not in config.stash:
+            config.stash[_KEY] = cls(config)
+            watch(config).closing.append(config.stash[_KEY].close)
+            config.pluginmanager.register(config.stash[_KEY], "seatrial-run")
+        return config.stash[_KEY]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Positions follow the order of the session, so that all workers of xdist give the same ones."""
+        self.selected = session.items
+        self._positions = {item.nodeid: position for position, item in enumerate(session.items)}
+
+    def take_name(self, suite: str, name: str, place: str) -> str | None:
+        """Where the scenario's name was taken before; None when it was free."""
+        before = self._places.setdefault((suite, name), place)
+        return None if before == place else before
+
+    def position_of(self, item: pytest.Item) -> int:
+        return self._positions.get(item.nodeid, len(self._positions))
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        return {} if self.options.trials is None else {"trials": self.options.trials}
+
+    def open(self) -> OpenRun:
+        """The run, opened when it is first asked for."""
+        if self._open is None:
+            options = self.options
+            request = RunRequest(
+                sources=tuple(dict.fromkeys(str(item.path) for item in self.selected if CASTING in item.stash)),
+                agent=options.agent,
+                overrides=self.overrides,
+                store=options.store,
+                cache=options.cache,
+                environ=options.environ,
+                models=options.models,
+                default_agent=options.default_agent,
+                command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
+            )
+            castings = [item.stash[CASTING] for item in self.selected if CASTING in item.stash]
+            name = name_the_run(self._config)
+            gates = run_gates([(casting.loaded, casting.scenario) for casting in castings])
+            run = new_run(request, name["run"], seed=name["seed"], gates=gates, folder=self._config.rootpath)
+            self._open = OpenRun(request, run, live=options.live)
+        return self._open
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+
+
+def read_marker(item: pytest.Item) -> dict[str, Any]:
+    """What `@pytest.mark.seatrial(…)` says, the closest mark first. Raises pytest.UsageError."""
+    found: dict[str, Any] = {}
+    for mark in item.iter_markers("seatrial"):
+        unknown = sorted(set(mark.kwargs) - {"trials", "threshold", "live"})
+        if mark.args or unknown:
+            what = f"got {mark.args!r}" if mark.args else f"unknown: {', '.join(unknown)}"
+            raise pytest.UsageError(
+                f"{item.nodeid}: @pytest.mark.seatrial takes trials=, threshold= and live= by name; {what}"
+            )
+        found = {**mark.kwargs, **found}
+    return found
+
+
+def apply_marker(scenario: Scenario, marker: Mapping[str, Any], options: Options) -> Scenario:
+    """The scenario with the marker's numbers; a flag comes before them."""
+    given = {key: marker[key] for key in ("trials", "threshold") if marker.get(key) is not None}
+    if options.trials is not None:
+        given.pop("trials", None)
+    if given.get("trials", "auto") != "auto":
+        given["sequential"] = None
+    return replace(scenario, **given) if given else scenario

@@ -1,0 +1,59 @@
+"""What goes with the report of a test: sections for people, and the facts that the end of the session needs."""
+
+from typing import Any
+
+import pytest
+
+from .outcomes import Notes, ScenarioErrored, known_notes
+
+
+def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
+    """Add to the report what was played; all of it plain, since xdist sends it to another process."""
+    notes = known_notes(item)
+    if notes is None and not for_groups:
+        return
+    told: dict[str, Any] = {"failed": _is_failure(call)}
+    if for_groups:
+        told["marks"] = sorted({mark.name for mark in item.iter_markers()})
+        told["names"] = sorted({item.nodeid, item.name, getattr(item, "originalname", None) or item.name})
+    if notes is not None:
+        told |= _facts(item, notes, report)
+        if report.when == "call":
+            notes.call_ended_early = not report.passed
+            _add_sections(item, notes, report)
+    report.seatrial = told  # type: ignore[attr-defined]
+
+
+def _is_failure(call: "pytest.CallInfo[None]") -> bool:
+    """Whether the test came to an answer, and the answer was no. Any other exception is no answer."""
+    if call.excinfo is None:
+        return False
+    value = call.excinfo.value
+    return isinstance(value, AssertionError | pytest.fail.Exception) and not isinstance(value, ScenarioErrored)
+
+
+def _facts(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> dict[str, Any]:
+    from .pytest_run import CASTING
+
+    facts: dict[str, Any] = {"is_scenario": CASTING in item.stash}
+    if notes.results:
+        from .pytest_run import PytestRun
+
+        facts["run"] = PytestRun.of(item.config).open().run.id
+        facts["scored"] = any(played.outcome.overall_score is not None for _, played in notes.results)
+    if notes.not_live and report.skipped:
+        facts["not_live"] = True
+    return facts
+
+
+def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> None:
+    """The conversations: of scenarios that did not pass, where the test itself does not tell them; with -v of all."""
+    from .failure import describe
+    from .pytest_run import PytestRun
+
+    verbosity = item.config.get_verbosity()
+    for name, played in notes.results:
+        wanted = report.failed if not played.outcome.verdict.passed else verbosity > 0
+        if wanted and name not in notes.told:
+            text = describe(played, run=PytestRun.of(item.config).open().run.id, verbosity=verbosity)
+            report.sections.append((f"seatrial: {name}", text))

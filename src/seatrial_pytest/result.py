@@ -1,0 +1,124 @@
+"""What a scenario came to, in a Python test."""
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any
+
+from seatrial.session.open_run import PlayedScenario
+from seatrial.vocabulary.conversation import ToolCall, Transcript
+from seatrial.vocabulary.run import Interval, ScenarioOutcome, Status, Trial
+
+from .failure import in_one_line
+from .outcomes import ScenarioErrored
+
+
+class ScenarioResult:
+    """A scenario's verdict and its trials. Where an event loop is running, `await` it first.
+
+    It notes whether the test looks at it, because trials that nobody looks at prove nothing.
+    """
+
+    def __init__(self, *, played: PlayedScenario | None = None, name: str = "") -> None:
+        self._played = played
+        self.name = name
+        self._play: Callable[[], Coroutine[Any, Any, PlayedScenario]] | None = None
+        self.asked = False
+        """The test asked for the verdict."""
+        self.seen = False
+        """The test looked at the trials."""
+
+    @classmethod
+    def pending(cls, name: str, play: "Callable[[], Coroutine[Any, Any, PlayedScenario]]") -> "ScenarioResult":
+        """One that is played when it is awaited."""
+        made = cls(name=name)
+        made._play = play
+        return made
+
+    def __await__(self) -> Generator[Any, None, "ScenarioResult"]:
+        if self._play is not None:
+            play, self._play = self._play, None
+            self._played = yield from play().__await__()
+        return self
+
+    @property
+    def awaited(self) -> bool:
+        return self._played is not None
+
+    @property
+    def played(self) -> PlayedScenario:
+        if self._played is None:
+            raise ScenarioErrored(
+                f"seatrial.run({self.name!r}) has not been awaited, so nothing was played. "
+                "In an async test write: result = await seatrial.run(scenario)"
+            )
+        return self._played
+
+    def replace(self, played: PlayedScenario) -> None:
+        """Take the trials as further evaluators left them."""
+        self._played = played
+
+    @property
+    def outcome(self) -> ScenarioOutcome:
+        """The verdict with all its numbers."""
+        self.asked = True
+        return self.played.outcome
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome.verdict.passed
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def status(self) -> Status:
+        return self.outcome.verdict.status
+
+    @property
+    def failure_reasons(self) -> tuple[str, ...]:
+        return self.outcome.verdict.failure_reasons
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of trials that passed; None when none was played."""
+        outcome = self.outcome
+        return outcome.passed / outcome.played if outcome.played else None
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.outcome.interval
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        self.seen = True
+        return self.played.trials
+
+    @property
+    def transcript(self) -> Transcript:
+        """Of the last trial."""
+        return self.trials[-1].transcript
+
+    @property
+    def reply(self) -> str:
+        """The last reply of the last trial."""
+        return self.transcript.reply
+
+    @property
+    def tool_calls(self) -> Sequence[ToolCall] | None:
+        """Of the last trial; None when they were not recorded."""
+        return self.transcript.tool_calls
+
+    @property
+    def tools_called(self) -> list[str]:
+        """The names of the tools, in order. Raises ScenarioErrored when they were not recorded."""
+        calls = self.tool_calls
+        if calls is None:
+            raise ScenarioErrored(
+                f"{self.name}: the agent does not record its tool calls; let it return an AgentResult with tool_calls, "
+                "or call its tools through ctx"
+            )
+        return [call.name for call in calls]
+
+    def __repr__(self) -> str:
+        if self._played is None:
+            return f"<ScenarioResult {self.name}: not awaited>"
+        return f"<ScenarioResult {in_one_line(self._played.outcome)}>"
