@@ -30,12 +30,16 @@ def command(
 ) -> int:
     """List the scenarios of PATHS (by default the folder `scenarios`), or the stored runs with `list runs`.
 
-    A folder that is called runs is listed with `list ./runs`.
+    `list flaky` lists scenarios that passed and failed in stored runs although nothing about them changed. A folder
+    that is called runs or flaky is listed with `list ./runs`.
     """
     if paths == ("runs",):
         if scenario_text or tags:
             raise UsageError("list runs: --scenario and --tag choose scenarios, not runs; use `seatrial show RUN`")
         _print(_runs(limit, store), _RUN_COLUMNS, as_json=as_json)
+        return 0
+    if paths == ("flaky",):
+        _print(_flaky(store), _FLAKY_COLUMNS, as_json=as_json)
         return 0
     rows = _scenarios(paths, scenario_text, tags)
     if not rows:
@@ -46,6 +50,7 @@ def command(
 
 
 _SCENARIO_COLUMNS = ("suite", "scenario", "kind", "trials", "tags")
+_FLAKY_COLUMNS = ("suite", "scenario", "passed", "interval", "runs")
 _RUN_COLUMNS = ("id", "name", "when", "passed", "verdict", "state")
 
 
@@ -96,6 +101,23 @@ def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
         return found
 
 
+def _flaky(store: str | None) -> list[dict[str, Any]]:
+    from seatrial.session.flakiness import find_flaky
+
+    with open_stored(store) as opened:
+        return [
+            {
+                "suite": one.key.suite,
+                "scenario": one.key.label,
+                "passed": one.passed,
+                "total": one.passed + one.failed,
+                "interval": [one.interval.low, one.interval.high],
+                "runs": list(one.runs),
+            }
+            for one in find_flaky(opened)
+        ]
+
+
 def _print(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
@@ -112,6 +134,10 @@ def _cell(row: dict[str, Any], column: str) -> str:
             return "  ".join(filter(None, [", ".join(value), *(f"({text})" for text in aside)]))
         case "when":
             return str(value).replace("T", " ").replace("+00:00", " UTC")
+        case "interval":
+            return f"[{value[0]:.2f}, {value[1]:.2f}]"
+        case "runs":
+            return f"{len(value)} run{'s' if len(value) != 1 else ''}, last {value[0]}"
         case "passed":
             return f"{value}/{row['total']} trials"
         case "verdict":

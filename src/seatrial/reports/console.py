@@ -11,6 +11,7 @@ from .conversation import converse
 from .explain import explain, explain_error, measures_of, summarise
 from .paper import Paper
 from .phrases import VERDICT_WORDS, aside, failing, gates_of, run_facts, share, tally_line, trials_of, verdict_line
+from .repeats import flaky_line, is_flaky
 from .visible import cut, one_line
 
 PASSING_SHOWN = 30
@@ -105,6 +106,8 @@ class _Console:
         measures = "   ".join(one_line(measure.text) for measure in measures_of(outcome))
         if measures:
             self._paper.line(measures, indent=2)
+        if is_flaky(outcome):
+            self._paper.line(flaky_line(outcome), indent=2)
         if outcome.unique_errors:
             self._paper.line("Unique errors:", indent=2)
         for error in outcome.unique_errors:

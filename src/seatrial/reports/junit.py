@@ -11,6 +11,7 @@ from seatrial.vocabulary.roles import RunRecord
 from seatrial.vocabulary.run import RunOutcome, ScenarioOutcome, Status
 
 from .phrases import aside, interval, trials_of, verdict_line
+from .repeats import is_flaky, repeats_of
 from .tally import Tally, tally
 from .visible import cut, one_line, visible
 
@@ -107,9 +108,16 @@ def _body(outcome: ScenarioOutcome, sums: Tally) -> str:
 
 def _numbers(outcome: ScenarioOutcome, sums: Tally) -> dict[str, str]:
     known = {"trials": str(trials_of(outcome)), "passes": str(outcome.passed), "interval": interval(outcome)}
+    if is_flaky(outcome):
+        known |= {"flaky": "true", "pass_at_2": _two(outcome, "pass_at_k"), "pass_hat_2": _two(outcome, "pass_hat_k")}
     known["cost_usd"] = None if sums.cost_usd is None else f"{sums.cost_usd:.6f}"
     known["source"] = outcome.entry.source
     return {name: value for name, value in known.items() if value is not None}
+
+
+def _two(outcome: ScenarioOutcome, name: str) -> str:
+    """The chance over two tries; a flaky scenario has at least two trials."""
+    return f"{getattr(repeats_of(outcome), name)[1]:.3f}"
 
 
 def _write_properties(known: dict[str, str], stream: TextIO) -> None:

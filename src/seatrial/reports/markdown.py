@@ -23,6 +23,7 @@ from .phrases import (
     trials_of,
     verdict_line,
 )
+from .repeats import flaky_line, is_flaky
 from .tally import Tally, tally
 from .visible import cut, one_line, visible
 
@@ -92,7 +93,8 @@ def _table(record: RunRecord) -> Iterator[str]:
 
 def _row(outcome: ScenarioOutcome, sums: Tally) -> str:
     reason = aside(outcome)
-    why = reason or "; ".join([*outcome.verdict.failure_reasons, *outcome.notes])
+    flaky = [flaky_line(outcome)] if is_flaky(outcome) else []
+    why = reason or "; ".join([*outcome.verdict.failure_reasons, *flaky, *outcome.notes])
     cells = (
         "➖" if reason is not None else _MARKS[outcome.verdict.status],
         escaped(cut(outcome.entry.key.label, CELL_LIMIT)),

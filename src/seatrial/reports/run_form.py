@@ -7,6 +7,7 @@ from seatrial.vocabulary.record import field_names
 from seatrial.vocabulary.run import Gates, Run, RunOutcome, ScenarioOutcome
 
 from .plain import moment, plain
+from .repeats import is_flaky, repeats_of
 
 SCHEMA_VERSION = 1
 """Of results.schema.json: raised when a field changes its meaning or goes away, not when one is added."""
@@ -54,6 +55,7 @@ def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
 def scenario_form(outcome: ScenarioOutcome) -> dict[str, Any]:
     """A scenario's verdict and numbers, without its trials."""
     entry = outcome.entry
+    repeats = repeats_of(outcome)
     return {
         "name": entry.key.name,
         "suite": entry.key.suite,
@@ -77,6 +79,9 @@ def scenario_form(outcome: ScenarioOutcome) -> dict[str, Any]:
             "not_run": outcome.not_run,
         },
         "interval": None if outcome.interval is None else [outcome.interval.low, outcome.interval.high],
+        "flaky": is_flaky(outcome),
+        "pass_at_k": list(repeats.pass_at_k),
+        "pass_hat_k": list(repeats.pass_hat_k),
         "gates": _gates(entry.gates),
         "metric_averages": plain(outcome.metric_averages or {}),
         "unique_errors": [_unique_error(error) for error in outcome.unique_errors],
