@@ -1,6 +1,7 @@
 """Whether enough trials passed: by share, by gate with confidence, or by sequential test."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 from seatrial.statistics import GateVerdict, SequentialTest, decide_sequentially, gate_verdict
 from seatrial.vocabulary.conversation import ErrorKind
@@ -165,9 +166,12 @@ def answer_of(status: Status, error_kind: ErrorKind | None) -> bool | None:
     return None
 
 
-_BILLION = 10**9
+_ROUNDING = 1e-9
 
 
 def reaches(passed: int, total: int, threshold: float) -> bool:
-    """Whether passed/total reaches the threshold: in integers, exact for thresholds of up to nine decimals."""
-    return total > 0 and passed * _BILLION >= round(threshold * _BILLION) * total
+    """Whether passed/total reaches the threshold: in integers, by the number of passes that the threshold asks for.
+
+    4 of 5 reach 0.8 and 2 of 3 reach 2/3, although neither number is exact in binary; 2 of 3 do not reach 0.67.
+    """
+    return total > 0 and passed >= ceil(threshold * total - _ROUNDING)
