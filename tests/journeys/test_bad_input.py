@@ -33,7 +33,8 @@ def test_a_folder_without_scenarios_says_what_is_looked_for(folder: Any) -> None
 
     said = refused(folder, "run", "empty")
 
-    assert said == "empty: no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py"
+    looked_for = "*.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py"
+    assert said == f"empty: no scenario file in this folder: {looked_for}. Make a first one: seatrial init"
 
 
 def test_a_file_of_another_kind_is_refused(folder: Any) -> None:

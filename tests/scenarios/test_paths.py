@@ -57,7 +57,11 @@ def test_a_file_that_is_named_twice_is_loaded_once(tmp_path):
     ("name", "said"),
     [
         ("missing.yaml", "there is no such file, folder or module"),
-        ("empty", "no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py"),
+        (
+            "empty",
+            "no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py. "
+            "Make a first one: seatrial init",
+        ),
         ("notes.txt", "expected a folder or a file of .yaml, .yml, .json, .jsonl, .py, got '.txt'"),
         ("no_such_module_here", "there is no such file, folder or module"),
     ],

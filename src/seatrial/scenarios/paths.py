@@ -19,7 +19,8 @@ def find_files(paths: Sequence[str | Path], problems: list[Problem]) -> list[Pat
         if path.is_dir():
             files = sorted(_walk(path))
             if not files:
-                problems.append(Problem(file=str(path), message=f"no scenario file in this folder: {_LOOKED_FOR}"))
+                message = f"no scenario file in this folder: {_LOOKED_FOR}"
+                problems.append(Problem(file=str(path), message=message, suggestion="Make a first one: seatrial init"))
             found |= {file.resolve(): file for file in files if file.resolve() not in found}
         elif path.exists():
             if path.suffix.lower() not in READABLE:
