@@ -1,0 +1,245 @@
+"""`seatrial export`, `import` and `prune`."""
+
+import json
+import os
+from datetime import timedelta
+from io import BytesIO, StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from seatrial.clock import now
+from seatrial.store import open_store
+from seatrial.vocabulary.run import Run, RunState
+
+AGENT = """
+    def answer(input):
+        return "hello"
+"""
+NAMES = ("a", "b", "c", "d", "e")
+
+
+@pytest.fixture
+def greetings(folder: Any) -> Any:
+    """A suite of which one scenario fails."""
+    folder.write("agent.py", AGENT)
+    scenarios = [{"name": name, "input": name, "expected_output": "bye" if name == "d" else "hel"} for name in NAMES]
+    suite = {"name": "greetings", "agent": "agent:answer", "config": {"trials": 2}}
+    folder.write("scenarios/greetings.yaml", json.dumps({"suite": suite, "scenarios": scenarios}))
+    return folder
+
+
+def shards(folder: Any, of: int) -> list[str]:
+    """Files of so many machines, each of which played a part."""
+    for number in range(1, of + 1):
+        folder.seatrial("run", "--shard", f"{number}/{of}", "--store", f"machine{number}.db")
+        folder.seatrial("export", "--store", f"machine{number}.db", "--output", f"shard{number}.jsonl")
+    return [f"shard{number}.jsonl" for number in range(1, of + 1)]
+
+
+def results(folder: Any, store: str, ref: str = "latest") -> Any:
+    return json.loads(folder.seatrial("show", ref, "--json", "--store", store).out)
+
+
+def without_times(form: Any) -> Any:
+    if isinstance(form, dict):
+        passing = ("run", "started_at", "finished_at", "seed")
+        return {k: without_times(v) for k, v in form.items() if k not in passing and not k.endswith("_ms")}
+    return [without_times(item) for item in form] if isinstance(form, list) else form
+
+
+def runs(folder: Any, store: str) -> list[Any]:
+    with open_store(str(folder.path / store)) as opened:
+        return opened.runs()
+
+
+def test_an_exported_run_is_the_same_elsewhere(greetings: Any) -> None:
+    greetings.seatrial("run", "--name", "nightly")
+
+    wrote = greetings.seatrial("export", "nightly", "-o", "out/run.jsonl")
+    read = greetings.seatrial("import", "out/run.jsonl", "--store", "other.db")
+
+    assert (wrote.code, read.code) == (0, 0)
+    assert "10 trials added. FAIL: 1 scenario failed" in read.out
+    assert results(greetings, "other.db") == greetings.results()
+    assert [path.name for path in (greetings.path / "out").iterdir()] == ["run.jsonl"]
+
+
+def test_without_a_file_lines_go_to_standard_output_and_come_from_standard_input(
+    greetings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greetings.seatrial("run")
+    lines = greetings.process("export").out
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(lines.encode())))
+
+    assert greetings.seatrial("import", "-", "--store", "other.db").code == 0
+    assert results(greetings, "other.db") == greetings.results()
+
+
+def test_shards_become_one_run_that_is_like_an_unsharded_one(greetings: Any) -> None:
+    files = shards(greetings, 3)
+
+    ended = greetings.seatrial("import", *files, "--store", "all.db")
+
+    assert ended.out.count("\n") == 1, "one run"
+    assert "10 trials added. FAIL: 1 scenario failed" in ended.out
+    whole = greetings.seatrial("run")
+    assert without_times(results(greetings, "all.db")) == without_times(greetings.results())
+    again = greetings.seatrial("run", "--resume", "latest", "--store", "all.db")
+    assert (again.code, whole.code) == (1, 1)
+    assert "nothing was missing" in again.err
+
+
+def test_a_missing_shard_is_no_pass(greetings: Any) -> None:
+    with_the_failure, second, third = shards(greetings, 3)
+
+    part = greetings.seatrial("import", second, third, "--store", "all.db")
+
+    assert "shard 1 is still missing. NOT RUN" in part.out
+    assert results(greetings, "all.db")["passed"] is False
+    resumed = greetings.seatrial("run", "--resume", "latest", "--store", "all.db")
+    assert (resumed.code, "shard 1 is missing. Import it first" in resumed.err) == (2, True)
+    assert "missing" not in greetings.seatrial("import", with_the_failure, "--store", "all.db").out
+
+
+def test_a_file_may_be_imported_twice(greetings: Any) -> None:
+    files = shards(greetings, 2)
+    greetings.seatrial("import", *files, "--store", "all.db")
+    before = results(greetings, "all.db")
+
+    again = greetings.seatrial("import", *files, "--store", "all.db")
+
+    assert "0 trials added, 10 known already" in again.out
+    assert results(greetings, "all.db") == before
+    assert len(runs(greetings, "all.db")) == 1
+
+
+def test_shards_of_different_runs_are_not_mixed(greetings: Any) -> None:
+    one, two = shards(greetings, 2)
+    greetings.seatrial("run", "--shard", "2/2", "--trials", "3", "--store", "else.db")
+    greetings.seatrial("export", "--store", "else.db", "-o", "else.jsonl")
+
+    greetings.seatrial("import", one, "else.jsonl", "--store", "all.db")
+
+    assert len(runs(greetings, "all.db")) == 2
+    greetings.seatrial("import", two, "--store", "all.db")
+    assert sorted(run.state for run in runs(greetings, "all.db")) == ["finished", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "the file is empty"),
+        ("hello", "line 1: not JSON"),
+        ('{"schema_version": 1}', "line 1: not a line of a Seatrial export"),
+    ],
+)
+def test_what_is_no_export_is_named_with_its_place(greetings: Any, text: str, why: str) -> None:
+    greetings.write("wrong.jsonl", text)
+
+    ended = greetings.seatrial("import", "wrong.jsonl")
+
+    assert ended.code == 2
+    assert f"wrong.jsonl: {why}" in ended.err
+
+
+def test_a_file_that_was_cut_short_leaves_nothing(greetings: Any) -> None:
+    greetings.seatrial("run")
+    greetings.seatrial("export", "-o", "run.jsonl")
+    lines = (greetings.path / "run.jsonl").read_text().splitlines(keepends=True)
+    greetings.write("cut.jsonl", "".join(lines[:-3]))
+
+    ended = greetings.seatrial("import", "cut.jsonl", "--store", "other.db")
+
+    assert ended.code == 2
+    assert "cut.jsonl: the file is cut short" in ended.err
+    assert runs(greetings, "other.db") == []
+
+
+def test_files_that_cannot_be_read_or_written_are_named(greetings: Any) -> None:
+    greetings.seatrial("run")
+    greetings.write("file", "")
+
+    assert "nowhere.jsonl: cannot be read" in greetings.seatrial("import", "nowhere.jsonl").err
+    assert "cannot be written" in greetings.seatrial("export", "-o", "file/run.jsonl").err
+
+
+def test_an_import_does_not_need_a_store_to_be_there(greetings: Any) -> None:
+    greetings.seatrial("run", "--store", "one.db")
+    greetings.seatrial("export", "--store", "one.db", "-o", "run.jsonl")
+
+    assert greetings.seatrial("import", "run.jsonl").code == 0
+    assert os.path.exists(".seatrial/runs.db")
+
+
+def store_runs(folder: Any, **ages: float) -> None:
+    """Runs of these names, started so many days ago."""
+    with open_store(str(folder.path / "runs.db")) as store:
+        for name, days in ages.items():
+            run = Run(id=name, name=name.rstrip("0123456789"), started_at=now() - timedelta(days=days))
+            store.start_run(run)
+            store.finish_run(name, RunState.FINISHED, now())
+
+
+def names(folder: Any) -> set[str]:
+    return {run.id for run in runs(folder, "runs.db")}
+
+
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        (["--older-than", "30d"], {"n1", "n2", "m1"}),
+        (["--older-than", "1w", "--name", "m"], {"n1", "n2", "n3", "m1"}),
+        (["--keep", "2"], {"n1", "m1"}),
+        (["--keep", "1", "--name", "n"], {"n1", "m1", "m2"}),
+        (["--keep", "3", "--older-than", "12h"], {"n1", "m1", "n2"}),
+        (["--name", "m"], {"n1", "n2", "n3"}),
+    ],
+)
+def test_prune_deletes_what_fits(folder: Any, flags: list[str], left: set[str]) -> None:
+    store_runs(folder, n1=0, m1=1, n2=8, m2=40, n3=50)
+
+    assert folder.seatrial("prune", *flags, "--yes", "--store", "runs.db").code == 0
+    assert names(folder) == left
+
+
+def test_prune_never_deletes_a_baseline(folder: Any) -> None:
+    store_runs(folder, n1=0, n2=40, n3=50)
+    with open_store(str(folder.path / "runs.db")) as store:
+        store.set_baseline("n2")
+        store.set_baseline("n3", suite="s")
+
+    ended = folder.seatrial("prune", "--keep", "0", "--yes", "--store", "runs.db")
+
+    assert ended.code == 0
+    assert "kept, as baseline or still running: n2, n3" in ended.err
+    assert names(folder) == {"n2", "n3"}
+
+
+def test_prune_leaves_a_run_that_may_be_under_way(folder: Any) -> None:
+    with open_store(str(folder.path / "runs.db")) as store:
+        store.start_run(Run(id="under-way", name="n", started_at=now()))
+        store.start_run(Run(id="killed", name="n", started_at=now() - timedelta(days=3)))
+
+    folder.seatrial("prune", "--name", "n", "--yes", "--store", "runs.db")
+
+    assert names(folder) == {"under-way"}
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, set()), ("n\n", 130, {"n1"}), ("", 130, {"n1"})])
+def test_prune_asks_first(folder: Any, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, left: set[str]) -> None:
+    store_runs(folder, n1=40)
+    monkeypatch.setattr("sys.stdin", StringIO(answer))
+
+    ended = folder.seatrial("prune", "--name", "n", "--store", "runs.db")
+
+    assert (ended.code, names(folder)) == (code, left)
+
+
+@pytest.mark.parametrize("flags", [[], ["--older-than", "soon"], ["--keep", "-1"]])
+def test_prune_without_a_clear_wish_deletes_nothing(folder: Any, flags: list[str]) -> None:
+    store_runs(folder, n1=40)
+
+    assert folder.seatrial("prune", *flags, "--yes", "--store", "runs.db").code == 2
+    assert names(folder) == {"n1"}

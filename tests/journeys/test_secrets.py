@@ -1,0 +1,143 @@
+"""A secret in an agent's header, environment, address or reply is in nothing that Seatrial writes or says."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+IN_ENVIRONMENT = "env-7f3a9c11-secret"
+IN_HEADER = "hdr-5b2d8e40-secret"
+IN_FILE = "lit-90c4ad77-secret"
+IN_ADDRESS = "adr-3e61bb02-secret"
+ON_THE_COMMAND_LINE = "cmd-1d5c0f9a-secret"
+ALL = (IN_ENVIRONMENT, IN_HEADER, IN_FILE, IN_ADDRESS, ON_THE_COMMAND_LINE)
+
+
+class Parrot(BaseHTTPRequestHandler):
+    """Says whatever authorises it: in its reply, in its tool calls, and in its errors."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        heard = [self.headers["authorization"], self.headers["x-api-key"], self.path, IN_ENVIRONMENT]
+        text = f"I was told {heard} and {ON_THE_COMMAND_LINE}"
+        body = {"output": text, "calls": [{"name": "look", "arguments": {IN_HEADER: heard}, "result": [text]}]}
+        self.send_response(500 if asked["input"] == "break" else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def parrot() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Parrot)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/?token={IN_ADDRESS}"
+    server.shutdown()
+    server.server_close()
+
+
+def find_secrets(folder: Path) -> list[tuple[str, str]]:
+    """Every file that holds a secret, and which; the files that the user wrote are left out."""
+    return [
+        (str(path), secret)
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".yaml", ".py", ".pyc")
+        for secret in ALL
+        if secret.encode() in path.read_bytes()
+    ]
+
+
+def write_suite(folder: Any, agent: Any) -> None:
+    scenarios = [
+        {"name": "tell", "input": f"Say {IN_ENVIRONMENT}", "trajectory": {"expected": [{"name": "look"}]}},
+        {"name": "leak", "input": "leak", "scorers": ["leaky", "broken"]},
+        {"name": "break", "input": "break"},
+        {"name": "hooked", "input": "x", "setup": "checks:set_up"},
+        {"name": "unhooked", "input": "x", "teardown": "checks:set_up"},
+    ]
+    suite = {"name": "s", "agent": agent, "evaluators": ["checks"], "config": {"trials": 2}}
+    folder.write("s.yaml", json.dumps({"suite": suite, "scenarios": scenarios}))
+    folder.write(
+        "checks.py",
+        """
+        import os
+        from seatrial import evaluator
+
+        @evaluator
+        def leaky(ctx):
+            return False, "the reply was " + ctx.reply
+
+        @evaluator
+        def broken(ctx):
+            raise RuntimeError(os.environ["THE_API_KEY"])
+
+        def set_up(ctx):
+            raise RuntimeError("no entry with " + os.environ["THE_API_KEY"])
+        """,
+    )
+
+
+REPORTS = ["json", "jsonl", "html", "junit", "markdown", "github=summary.md"]
+
+
+def test_no_secret_is_in_any_file_report_or_output(folder: Any, parrot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = {"Authorization": "Bearer ${SHOP_CODE}", "X-Api-Key": IN_FILE}
+    write_suite(folder, {"type": "http", "url": parrot, "headers": headers, "tool_calls": "calls"})
+    monkeypatch.setenv("THE_API_KEY", IN_ENVIRONMENT)
+    monkeypatch.setenv("SHOP_CODE", IN_HEADER)
+    flags = [part for kind in REPORTS for part in ("--report", kind)]
+    model = f"models.judge={{model: 'openai:x', api_key: {ON_THE_COMMAND_LINE}}}"
+
+    said = [
+        folder.process("run", "s.yaml", "--verbose", "--set", model, *flags),
+        folder.process("show", "--verbose"),
+        folder.process("show", "--json"),
+        folder.process("list", "runs"),
+        folder.process("export", "-o", "run.jsonl"),
+        folder.process("regrade", "latest", "s.yaml", "--verbose", *flags),
+    ]
+
+    assert said[0].code == 1, said[0].err
+    assert "[redacted]" in said[0].out
+    for ended in said:
+        assert [secret for secret in ALL if secret in ended.out + ended.err] == []
+    assert (folder.path / "run.jsonl").exists()
+    assert find_secrets(folder.path) == []
+
+
+def test_the_environment_of_a_command_is_in_no_file(folder: Any) -> None:
+    folder.write(
+        "program.py",
+        """
+        import json, os, sys
+        for line in sys.stdin:
+            print(json.dumps({"type": "reply", "content": os.environ["SHOP_PASSWORD"]}), flush=True)
+        """,
+    )
+    agent = {"type": "command", "argv": ["python", "program.py"], "env": {"SHOP_PASSWORD": IN_ENVIRONMENT}}
+    scenario = {"name": "a", "input": "x"}
+    folder.write("s.yaml", json.dumps({"suite": {"name": "s", "agent": agent}, "scenarios": [scenario]}))
+
+    ended = folder.process("run", "s.yaml", "--verbose")
+
+    assert "[redacted]" in ended.out, ended.out + ended.err
+    assert IN_ENVIRONMENT not in ended.out + ended.err
+    assert find_secrets(folder.path) == []
+
+
+def test_what_is_judged_is_what_is_stored(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redaction comes before evaluation, so that a regrade sees what the run saw."""
+    monkeypatch.setenv("THE_API_KEY", IN_ENVIRONMENT)
+    folder.write("agent.py", "import os\n\ndef answer(input):\n    return 'it is ' + os.environ['THE_API_KEY']\n")
+    scenario = {"name": "a", "input": "x", "expected_output": IN_ENVIRONMENT}
+    folder.write("s.yaml", json.dumps({"suite": {"name": "s", "agent": "agent:answer"}, "scenarios": [scenario]}))
+
+    assert folder.process("run", "s.yaml").code == 1
+    monkeypatch.delenv("THE_API_KEY")
+    assert folder.process("regrade", "latest").code == 1
