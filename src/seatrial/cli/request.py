@@ -63,6 +63,20 @@ def read_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     return made
 
 
+def read_agent(text: str | None) -> Any:
+    """An import path as it is; `{type: openai, …}` as it would be read in a file."""
+    if text is None or not text.lstrip().startswith("{"):
+        return text
+    from seatrial.scenarios import parse_value
+
+    spec = parse_value(text)
+    if not isinstance(spec, Mapping):
+        raise UsageError(
+            f"--agent {text!r}: expected settings as in a file, such as {{type: command, argv: [./agent]}}"
+        )
+    return spec
+
+
 def parse_shard(text: str | None) -> tuple[int, int] | None:
     """`2/5` as (2, 5)."""
     if text is None:

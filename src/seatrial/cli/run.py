@@ -13,13 +13,13 @@ from seatrial.reports import Progress, ReportKind, parse_report_option, print_ru
 from seatrial.session import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
 
 from .main import show_error
-from .request import make_request, open_stored, parse_shard, read_assignments, read_environment
+from .request import make_request, open_stored, parse_shard, read_agent, read_assignments, read_environment
 from .table import lay_out
 
 
 @click.command("run")
 @click.argument("paths", nargs=-1)
-@click.option("--agent", help="The agent to run, instead of the suite's: package.module:attribute.")
+@click.option("--agent", help="The agent to run, instead of the suite's: package.module:attribute, or {type: …}.")
 @click.option("--scenario", "scenario_text", multiple=True, metavar="TEXT", help="Only scenarios whose name has TEXT.")
 @click.option("--tag", "tags", multiple=True, help="Only scenarios with this tag. Repeatable: any of them.")
 @click.option("--failed", is_flag=True, help="Only scenarios that did not pass in the last run.")
@@ -111,7 +111,7 @@ def _asked_for(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunReq
         options["paths"],
         environ=environ,
         overrides=overrides,
-        agent=options["agent"],
+        agent=read_agent(options["agent"]),
         scenario_text=options["scenario_text"],
         tags=options["tags"],
         only=_failed_last_time(options["store"]) if options["failed"] else None,
