@@ -19,9 +19,9 @@ SUITE = "examples/booking/scenarios.yaml"
 def run(tmp_path: Path, *flags: str) -> tuple[int, Any, str]:
     """The exit code, what each trial called and replied, and the console."""
     results = tmp_path / "results.json"
+    kept = ["--store", str(tmp_path / "runs.db"), "--report", f"json={results}"]
     ended = subprocess.run(
-        [sys.executable, "-m", "seatrial", "run", SUITE, "--store", str(tmp_path / "runs.db"), *flags]
-        + ["--report", f"json={results}"],
+        [sys.executable, "-m", "seatrial", "run", SUITE, *kept, *flags],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
