@@ -36,6 +36,17 @@ MODEL_KEYS = {
     "api_key": Key(kind=NAME, means="its key, such as ${MY_KEY}"),
     "settings": Key(kind=MapOf(value=Anything(), of="settings to values"), means="temperature, max_tokens, …"),
     "output": Key(kind=Choice(("prompt", "native")), means="whether the server is held to the schema (prompt)"),
+    "price": Key(
+        kind=Record(
+            "price",
+            {
+                "input": Key(kind=Number(minimum=0), means="that are read", required=True),
+                "output": Key(kind=Number(minimum=0), means="that are written", required=True),
+            },
+            make=dict,
+        ),
+        means="US dollars for a million tokens, where the price list does not know",
+    ),
 }
 
 

@@ -179,20 +179,6 @@ def _check_categories(made: Mapping[str, Any], where: Where, complaints: Complai
             complaints.add((*where, name), f"unknown failure category {name!r}", did_you_mean(name, known))
 
 
-class _Votes:
-    """An odd number, so that there is a majority."""
-
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        before = len(complaints)
-        votes = COUNT.read(value, where, complaints)
-        if len(complaints) == before and votes % 2 == 0:
-            complaints.add(where, f"expected an odd number, so that there is a majority, got {votes}")
-        return votes
-
-    def schema(self) -> Schema:
-        return {"type": "integer", "minimum": 1, "not": {"multipleOf": 2}}
-
-
 SHARED: dict[str, Key] = {
     "mocks": Key(kind=_Mocks(), means="what the agent's tools answer"),
     "tools": Key(kind=_Tools(), means="JSON Schemas of the tools"),
@@ -235,7 +221,10 @@ SHARED: dict[str, Key] = {
         ),
         means="how bad a category of behaviour failure is, instead of the usual",
     ),
-    "judge_votes": Key(kind=_Votes(), means="how often the judge is asked about a whole trial (1); odd"),
+    "judge_votes": Key(
+        kind=Number(whole=True, odd=True, minimum=1),
+        means="how many verdicts are taken on a whole trial (1); most win",
+    ),
     "models": Key(
         kind=Record("models", MODEL_KEYS, make=Models, check=_refuse_empty), means="which model plays which role"
     ),
