@@ -7,7 +7,7 @@ summaries come in, frozen results go out.
 from .alignment import align, align_closest
 from .changes import classify, trial_identity
 from .compare import BaselinePool, compare_runs
-from .confirm import confirm, find_suspects, fresh_trials_needed
+from .confirm import Rerun, confirm, find_suspects, fresh_trials_needed
 from .gate import Gate, find_objections
 from .match import RunSide
 from .regressions import check_limits, find_regressions
@@ -16,6 +16,7 @@ from .visibility import estimate_rates, scenarios_to_see, trials_to_see, visible
 __all__ = [
     "BaselinePool",
     "Gate",
+    "Rerun",
     "RunSide",
     "align",
     "align_closest",

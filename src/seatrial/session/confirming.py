@@ -1,11 +1,12 @@
 """Running suspects again with the candidate's agent, on fresh trials."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from seatrial.comparison import Rerun
 from seatrial.errors import UsageError
 from seatrial.store import Store
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, TrialSummary
@@ -13,8 +14,6 @@ from seatrial.vocabulary.run import Run, RunState, ScenarioKey, TrialSummary
 from .project import find_commit
 from .request import RunRequest
 from .running import execute
-
-Rerun = Callable[[Sequence[ScenarioKey], int], tuple[str, Iterable[TrialSummary]]]
 
 
 def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
