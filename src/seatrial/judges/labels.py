@@ -81,8 +81,9 @@ def _read(raw: Any, place: str) -> LabelRow:
     unknown = [str(key) for key in raw if key not in _KNOWN]
     if unknown:
         raise UsageError(f"{place}: unknown column {unknown[0]!r}. Known: {', '.join(_KNOWN)}.")
+    name = raw.get("id") or (f"{raw['scenario']} {raw.get('trial', '')}".strip() if raw.get("scenario") else None)
     return LabelRow(
-        place=f"{place} ({raw['id']})" if raw.get("id") else place,
+        place=f"{place} ({name})" if name else place,
         human=_verdict(raw.get("label"), f"{place}: label"),
         said_in_words=isinstance(raw.get("label"), bool) or str(raw.get("label")).strip().lower() in _WORDS,
         judge=_verdict(raw.get("judge"), f"{place}: judge"),
