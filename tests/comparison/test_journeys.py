@@ -1,6 +1,7 @@
 """compare, baseline and plan from the command line and from Python, over runs in a real store."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 import seatrial
 from seatrial import AgentResult, Scenario, Suite, SuiteConfig, ToolCall, UsageError
 from seatrial.cli.main import main
+from seatrial.store import open_store
 from seatrial.vocabulary.changes import Change, Comparison
+from seatrial.vocabulary.run import RunState
 
 SHOP = """
 suite: {{name: shop, agent: "{module}:answer", config: {{trials: {trials}}}}}
@@ -299,3 +302,61 @@ def test_python_compares_stored_runs_by_name(tmp_path):
 def test_python_refuses_a_limit_that_it_does_not_know(tmp_path):
     with pytest.raises(UsageError, match=r"unknown limit 'max_drop'\. Known: max_pass_rate_drop, "):
         seatrial.compare("one", "two", store=str(tmp_path / "runs.db"), max_drop=1.0)
+
+
+def test_runs_of_the_same_clean_commit_and_agent_are_pooled_unless_told_not_to(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request, trials=2)
+    (tmp_path / ".gitignore").write_text("*\n!scenarios\n!*.py\n", "utf-8")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
+    for name in ("one", "again", "more"):
+        seatrial_command("run", "--name", name)
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two", "--agent", f"{next(tmp_path.glob('shop_*.py')).stem}:answer")
+    pooled = json.loads(seatrial_command("compare", "one", "two", "--json")[1])
+    assert len(pooled["evidence"]["pooled_runs"]) == 2
+    assert [key["name"] for key in pooled["evidence"]["worse"]] == ["refund"]
+    alone = json.loads(seatrial_command("compare", "one", "two", "--json", "--no-pool")[1])
+    assert alone["evidence"]["pooled_runs"] == []
+
+
+def test_fresh_trials_are_refused_when_another_commit_is_checked_out(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run([*git, "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=tmp_path, check=True)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "second"], cwd=tmp_path, check=True)
+    code, _, err = seatrial_command("compare", "one", "two", "--confirm")
+    assert code == 2
+    assert "so fresh trials would test another agent. First: git checkout" in err
+
+
+def test_an_interrupted_run_is_compared_and_made_baseline_only_when_asked(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request, trials=1)
+    seatrial_command("run", "--name", "one")
+    seatrial_command("run", "--name", "two")
+    with open_store(".seatrial/runs.db") as opened:
+        run = opened.run("two")
+        opened.finish_run(run.id, RunState.INTERRUPTED, run.started_at)
+    code, _, err = seatrial_command("compare", "one", "two")
+    assert code == 2
+    assert "was interrupted. Finish it: seatrial run --resume" in err
+    assert seatrial_command("compare", "one", "two", "--allow-unfinished")[0] == 0
+    assert seatrial_command("baseline", "set", "two")[0] == 2
+    assert seatrial_command("baseline", "set", "two", "--allow-unfinished")[0] == 0
+
+
+def test_a_plan_may_follow_from_another_run_with_other_demands(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "one")
+    seatrial_command("run", "--name", "two", "--scenario", "greet")
+    usual = json.loads(seatrial_command("plan", "--run", "one", "--json")[1])
+    surer = json.loads(seatrial_command("plan", "--run", "one", "--power", "0.95", "--trials", "4", "--json")[1])
+    assert usual["scenarios"] == surer["scenarios"] == 3
+    assert surer["suite"]["trials"] > usual["suite"]["trials"]
+    assert surer["more_scenarios"]["trials"] == 4
+    assert surer["suite"]["cost_usd"] is None
