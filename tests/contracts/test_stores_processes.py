@@ -21,8 +21,8 @@ from seatrial.vocabulary.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
-TRIALS = int(os.environ.get("SEATRIAL_TEST_TRIALS", "500"))
-"""Per writing process; 5000 for a thorough look."""
+TRIALS = 5_000 if os.environ.get("SEATRIAL_TEST_BIG") == "1" else 500
+"""Per writing process."""
 NUMBERS = count()
 
 WORDS = """
