@@ -60,6 +60,7 @@ SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
 CONFIG_ONLY: dict[str, tuple[Any, Any]] = {
     "default_timeout": (5.0, -5),
     "default_scorers": (["passfail"], []),
+    "metrics_file": ("metrics.toml", "nowhere.toml"),
     "thresholds": ({"helpfulness": 3.5}, {}),
     "cases_pass_threshold": (90.0, 900),
     "metrics_pass_threshold": (70.0, "70"),
@@ -113,6 +114,7 @@ def _with_suite(key: str, value: Any) -> dict[str, Any]:
 def _load(tmp_path: Path, content: dict[str, Any]):
     path = tmp_path / "suite.json"
     path.write_text(json.dumps(content, indent=1), "utf-8")
+    (tmp_path / "metrics.toml").write_text("[brevity]\nasks = 'Is it short?'\n", "utf-8")
     [suite] = load(path)
     return suite
 

@@ -110,6 +110,8 @@ def _expand(choice: MetricChoice, metrics: Mapping[str, Metric]) -> list[Metric]
 def _known(choice: MetricChoice, metrics: Mapping[str, Metric]) -> Metric:
     where = f"metrics: {choice.name!r}"
     metric = metrics.get(choice.name)
+    if choice.definition is not None:
+        metric = read_metric(choice.name, choice.definition, where=where)
     if metric is None:
         words = [*GROUPS, *metrics]
         close = get_close_matches(choice.name, words, n=1)
@@ -160,19 +162,29 @@ def _normalised(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
     )
 
 
-@lru_cache(maxsize=8)
-def _load(path: Path) -> Mapping[str, Metric]:
+def load_definitions(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The tables of a file of metrics, checked, as they are written."""
     import tomllib
 
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: the metrics cannot be read: {error}") from error
-    return {name: _read(name, table, where=f"{path}: [{name}]") for name, table in tables.items()}
+    for name, table in tables.items():
+        if name in GROUPS:
+            raise UsageError(f"{path}: [{name}] stands for several metrics. Define each by its own name.")
+        read_metric(name, table, where=f"{path}: [{name}]")
+    return tables
 
 
-def _read(name: str, table: Any, *, where: str) -> Metric:
-    if not isinstance(table, dict):
+@lru_cache(maxsize=8)
+def _load(path: Path) -> Mapping[str, Metric]:
+    return {name: read_metric(name, table, where=f"{path}: [{name}]") for name, table in load_definitions(path).items()}
+
+
+def read_metric(name: str, table: Any, *, where: str) -> Metric:
+    """The metric that a table defines. Raises UsageError when it does not."""
+    if not isinstance(table, Mapping):
         raise UsageError(f"{where}: expected a table of {', '.join(_KEYS)}, got {table!r}.")
     for key in table:
         if key not in _KEYS:

@@ -102,6 +102,7 @@ class _Loader:
                     count=reader.count,
                     overrides=self._flags,
                     evaluators=reader.evaluators,
+                    definitions=reader.definitions,
                     kept=reader.resolved,
                 )
             )

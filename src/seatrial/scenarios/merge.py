@@ -9,7 +9,7 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
 from .kinds import given
-from .metrics import merge_metrics, select_metrics
+from .metrics import define, merge_metrics, select_metrics
 from .problems import Complaints, Problem, path_text
 from .shape import CONFIG
 
@@ -63,7 +63,15 @@ def merge_config(config: SuiteConfig, overrides: SuiteConfig) -> SuiteConfig:
 class Resolver:
     """Resolves the scenarios of one suite; what they share is worked out once."""
 
-    def __init__(self, config: SuiteConfig, overrides: Mapping[str, Any] | SuiteConfig | None = None) -> None:
+    def __init__(
+        self,
+        config: SuiteConfig,
+        overrides: Mapping[str, Any] | SuiteConfig | None = None,
+        *,
+        definitions: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`definitions` are the metrics of the suite's metrics_file."""
+        self._definitions = definitions
         self.overrides = overrides if isinstance(overrides, SuiteConfig) else read_overrides(overrides)
         self.config = config
         self._base = {key: value for key in SHARED_KEYS if (value := getattr(config, key)) is not None}
@@ -97,6 +105,8 @@ class Resolver:
             made["max_turns"] = len(made["turns"])
         if made["metrics"] is not None:
             made["metrics"] = select_metrics(made["metrics"])
+            if self._definitions:
+                made["metrics"] = define(made["metrics"], self._definitions)
         if made["gate"] is not None and made["gate"].confidence is None:
             made["gate"] = GateSpec(pass_rate=made["gate"].pass_rate, confidence=CONFIDENCE)
         if made["failures"] is None:

@@ -1,6 +1,9 @@
 """Which metrics a `metrics:` list selects, and what is left of the suite's list under a scenario's own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import MetricChoice
@@ -26,10 +29,32 @@ def metrics_problem(choices: Sequence[MetricChoice]) -> str | None:
 
 def top_of_scale(choice: MetricChoice) -> float:
     """The highest value the metric can have."""
-    from seatrial.judges.metrics import load_metrics
+    from seatrial.judges.metrics import load_metrics, read_metric
 
     known = load_metrics().get(choice.name)
+    if choice.definition is not None:
+        known = read_metric(choice.name, choice.definition, where=choice.name)
     return known.pass_value if known is not None and known.scale == "binary" else 5.0
+
+
+def find_definitions(config: Any, folder: Path) -> Mapping[str, Any]:
+    """What the `metrics_file` of a suite's config defines, by name. Raises UsageError when it cannot be read."""
+    name = config.get("metrics_file") if isinstance(config, Mapping) else getattr(config, "metrics_file", None)
+    if not isinstance(name, str):
+        return {}
+    from seatrial.judges.metrics import load_definitions
+
+    return load_definitions(folder / name)
+
+
+def define(choices: Sequence[MetricChoice], definitions: Mapping[str, Any]) -> tuple[MetricChoice, ...]:
+    """The choices, with what the suite's own file says of them."""
+    return tuple(
+        replace(choice, definition=definitions[choice.name])
+        if choice.name in definitions and choice.rubric is None
+        else choice
+        for choice in choices
+    )
 
 
 def select_metrics(choices: Sequence[MetricChoice]) -> tuple[MetricChoice, ...]:

@@ -1,6 +1,6 @@
 """What is wrong with a file: by key path while it is read, with line and column once it is shown."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -77,10 +77,12 @@ class Complaint:
 class Complaints:
     """Collects what is wrong with one file."""
 
-    __slots__ = ("found", "python")
+    __slots__ = ("found", "metrics", "python")
 
     def __init__(self, *, python: bool = False) -> None:
         self.found: list[Complaint] = []
+        self.metrics: Collection[str] = ()
+        """Names of metrics that the suite defines in a file of its own."""
         self.python = python
         """The values come from Python, so functions and objects may stand where files have data."""
 

@@ -1,6 +1,7 @@
 """From raw keys to a suite: the part that all kinds of files share."""
 
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
@@ -10,6 +11,7 @@ from .custom import collect_evaluators, installed_evaluators
 from .environment import fill_by_path
 from .examples import expand_rows
 from .merge import Resolver
+from .metrics import find_definitions
 from .problems import Complaints, Where, closest, did_you_mean
 from .rules import check_resolved
 from .scorers import is_built_in, scorer_names
@@ -52,10 +54,13 @@ class SuiteReader:
         """None until the suite was read, and where it is not right: then nothing can be merged with it."""
         self.suite: Suite | None = None
         self.evaluators: dict[str, Any] = {}
+        self.definitions: Mapping[str, Any] = {}
+        """Of metrics, from the suite's metrics_file."""
         self.count = 0
 
     def read_suite(self, raw: Any, where: Where, complaints: Complaints, *, default_name: str, source: str) -> None:
         """Take the suite's settings."""
+        self._read_definitions(raw, where, complaints, Path(source).parent)
         made = SUITE.read_keys(raw, where, complaints)
         if made is None:
             return
@@ -68,10 +73,20 @@ class SuiteReader:
         made["source"] = source
         self.suite = Suite(**made)
         if len(complaints) == before:
-            self._resolver = Resolver(self.suite.config, self._flags)
+            self._resolver = Resolver(self.suite.config, self._flags, definitions=self.definitions)
+
+    def _read_definitions(self, raw: Any, where: Where, complaints: Complaints, folder: Path) -> None:
+        """Read the suite's own metrics ahead of everything that may name them."""
+        config = raw.get("config") if isinstance(raw, Mapping) else None
+        try:
+            self.definitions = find_definitions(config, folder)
+        except UsageError as problem:
+            complaints.add((*where, "config", "metrics_file"), str(problem))
+        complaints.metrics = self.definitions
 
     def read_scenario(self, raw: Any, where: Where, complaints: Complaints, *, source: str) -> None:
         """Take a scenario, or one for each of its rows."""
+        complaints.metrics = self.definitions
         made = SCENARIO.read_keys(raw, where, complaints)
         if made is not None:
             self.take(made, where, complaints, source=source)
@@ -92,6 +107,7 @@ class SuiteReader:
     def read_again(self, raw: Any, *, source: str) -> Iterator[Scenario]:
         """The scenarios of a line that was found to be right before."""
         complaints = Complaints()
+        complaints.metrics = self.definitions
         made = SCENARIO.read_keys(raw, (), complaints)
         if made is None:
             raise UsageError(f"{source}: the file was changed after it was checked; run again")

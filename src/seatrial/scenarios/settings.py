@@ -82,7 +82,9 @@ class _Tools:
 
 
 def _check_metric(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
-    known = known_metrics()
+    if made["name"] in complaints.metrics and "rubric" not in made:
+        return  # defined in the suite's metrics_file; what does not fit together shows when all is merged
+    known = (*known_metrics(), *complaints.metrics)
     if made["name"] not in known and "rubric" not in made:
         hint = f"{did_you_mean(made['name'], known)} A metric of your own needs a 'rubric'."
         complaints.add(where, f"unknown metric {made['name']!r}", hint)
@@ -235,6 +237,7 @@ SHARED: dict[str, Key] = {
 CONFIG_ONLY: dict[str, Key] = {
     "default_timeout": Key(kind=SECONDS, means="the same as timeout_seconds"),
     "default_scorers": Key(kind=SCORERS, means="the scorers of scenarios that name none"),
+    "metrics_file": Key(kind=NAME, means="a TOML file that defines metrics, beside the suite's own file"),
     "cases_pass_threshold": Key(kind=PERCENT, means="the share of trials, in percent, that passes the run"),
     "metrics_pass_threshold": Key(kind=PERCENT, means="the mean overall score that passes the run (80)"),
     "concurrency": Key(kind=COUNT, means="trials at a time (20)"),

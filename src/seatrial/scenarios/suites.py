@@ -33,6 +33,8 @@ class LoadedSuite:
     """What the command line set."""
     evaluators: Mapping[str, Any] = field(default_factory=dict)
     """Custom evaluators that `scorers:` may name: objects, or classes to be built."""
+    definitions: Mapping[str, Any] = field(default_factory=dict)
+    """Metrics of the suite's metrics_file."""
     kept: Sequence[Scenario] | None = None
     """The resolved scenarios, unless they were too many to keep."""
 
@@ -48,5 +50,5 @@ class LoadedSuite:
         """The scenarios with everything that holds for them filled in."""
         if self.kept is not None:
             return iter(self.kept)
-        resolver = Resolver(self.suite.config, self.overrides)
+        resolver = Resolver(self.suite.config, self.overrides, definitions=self.definitions)
         return map(resolver.resolve, self.scenarios)

@@ -138,6 +138,8 @@ class MetricChoice:
     scale: Literal["0-5", "1-5", "binary"] | None = None
     scope: Literal["turn", "trial"] | None = None
     rubric: str | None = None
+    definition: Mapping[str, Any] | None = None
+    """What the suite's metrics_file says of it; filled in when the suite is loaded."""
 
 
 @record
@@ -218,6 +220,8 @@ class SuiteConfig(Settings):
     """Defaults for every scenario of the suite, and how the run goes about it."""
 
     default_scorers: Sequence[Any] | None = None
+    metrics_file: str | None = None
+    """Metrics of one's own in the form of metrics.toml; also others in place of those that come with the package."""
     cases_pass_threshold: float | None = None
     metrics_pass_threshold: float | None = None
     concurrency: int | None = None
