@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
@@ -44,27 +45,30 @@ def test_a_single_trial_is_committed_without_being_asked_for(store: Store) -> No
 
 
 def test_submit_waits_while_the_writer_is_full(store: Store) -> None:
-    gate, passed = Event(), Event()
+    holding, gate, passed = Event(), Event(), Event()
 
     def hold(trials: list[Trial]) -> None:
-        assert gate.wait(30)
+        holding.set()
+        gate.wait()
 
-    def submit_many() -> None:
-        for index in range(1_500):
-            writer.submit(a_trial(index))
+    def submit_one_more() -> None:
+        writer.submit(a_trial(5_000))
         passed.set()
 
     writer = store.writer("r1", on_committed=hold)
-    submitting = Thread(target=submit_many)
-    submitting.start()
+    numbers = count()
+    writer.submit(a_trial(next(numbers)))
+    holding.wait()
     while not writer.full:
-        pass
-    assert not passed.is_set()
+        writer.submit(a_trial(next(numbers)))
+    submitting = Thread(target=submit_one_more)
+    submitting.start()
+    assert not passed.wait(0.05)
     gate.set()
     writer.wait_for_room()
     submitting.join()
     writer.close()
-    assert len(store.finished("r1")) == 1_500
+    assert len(store.finished("r1")) == next(numbers) + 1
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), SystemExit(0), KeyboardInterrupt()])

@@ -126,6 +126,7 @@ class TrialWriter:
             group = [self._waiting.popleft() for _ in range(min(_GROUP, len(self._waiting)))]
             self._hurry = self._hurry and bool(self._waiting)
             self._writing = True
+            self._changed.notify_all()  # there is room now, before this group is saved
             return group
 
     def _save(self, connection: Connection, group: list[tuple[Trial, bool]]) -> None:
