@@ -150,8 +150,11 @@ def test_a_comment_in_the_file_does_not_make_it_another_run(greetings: Any) -> N
     file = greetings.path / "scenarios/greetings.yaml"
     file.write_text("# a comment\n" + file.read_text())
 
-    assert greetings.seatrial("run", "--resume", run_id).code == 1
+    ended = greetings.seatrial("run", "--resume", run_id)
+
+    assert ended.code == 1
     assert called(greetings) == ["c"]
+    assert ended.err == "c: 1/1 trials passed  [4/4]\n"
 
 
 @pytest.mark.parametrize("flags", [("--tag", "a"), ("--scenario", "a"), ("--failed",), ("--shard", "1/2")])

@@ -94,7 +94,7 @@ class Progress:
         self._stream.flush()
 
     def _done(self) -> int:
-        return sum(self._missing.get(key) == played for key, played in self._played.items())
+        return sum(self._played.get(key, 0) == missing for key, missing in self._missing.items())
 
     def _text(self) -> str:
         played, passed = sum(self._played.values()), sum(self._passed.values())
