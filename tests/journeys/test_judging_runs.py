@@ -46,7 +46,10 @@ class Project:
         suite = {"name": "s", "agent": "agent:answer", "config": {"models": models, **config}}
         if groups:
             suite["groups"] = groups
-        listed = [{"name": f"scenario-{n}", "input": "Where?", **keys} for n, keys in enumerate(scenarios, 1)]
+        listed = [
+            {"name": f"scenario-{n}", **({} if "user" in keys else {"input": "Where?"}), **keys}
+            for n, keys in enumerate(scenarios, 1)
+        ]
         self.folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": listed}))
 
     def run(self, *flags: str) -> Any:
@@ -372,3 +375,14 @@ def test_a_regrade_with_new_metrics_judges_the_stored_conversation(project: Make
     assert ended.code == 1
     assert "helpfulness: 2 (threshold: 3 ✗)" in ended.out
     assert made.calls() == played
+
+
+def test_what_a_simulated_user_asked_in_vain_is_counted_too(project: Make) -> None:
+    made = project(["not what a user says"])
+    made.model |= PRICED
+    made.suite({"user": {"goal": "Know."}, **OUTCOMES, "trials": 2}, models={"user": made.model})
+
+    ended, asked = made.run()
+
+    assert ended.code == 1
+    assert asked == made.results()["totals"]["model_calls"] == 4

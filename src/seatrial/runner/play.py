@@ -156,9 +156,15 @@ class _Conversation:
                 move = await user.next(visible)
         except TimeoutError:
             raise self._trial_overran() from None
-        if move.use is not None:
-            self._use = move.use if self._use is None else sum_model_use((self._use, move.use))
+        except TrialError as failure:
+            self._count(failure.use)
+            raise
+        self._count(move.use)
         return move
+
+    def _count(self, use: ModelUse | None) -> None:
+        if use is not None:
+            self._use = use if self._use is None else sum_model_use((self._use, use))
 
     async def _play_turn(self, session: AgentSession, message: str) -> PlayedTurn:
         self._calls = []

@@ -76,11 +76,13 @@ class SimulatedUser:
         try:
             answer = await self._llm.ask(question)
         except ModelFailure as failure:
-            raise TrialError(
+            error = TrialError(
                 ErrorKind.SIMULATOR,
                 f"the simulated user gave no answer after {_requests(failure.attempts)}: {failure}",
                 hint="the agent is not to blame; check the user model, or choose another with --user-model",
-            ) from failure
+            )
+            error.use = failure.use
+            raise error from failure
         move = answer.value
         message = move.message.strip()
         return UserMove(message=message or None, goal_met=move.goal_met, stop=move.stop, use=answer.use)

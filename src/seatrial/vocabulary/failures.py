@@ -3,6 +3,7 @@
 from seatrial.errors import SeatrialError
 
 from .conversation import ErrorInfo, ErrorKind
+from .findings import ModelUse
 
 
 class TrialError(SeatrialError):
@@ -11,6 +12,8 @@ class TrialError(SeatrialError):
     def __init__(self, kind: ErrorKind, message: str, *, hint: str | None = None, traceback: str | None = None) -> None:
         super().__init__(message)
         self.info = ErrorInfo(kind=kind, message=message, hint=hint, traceback=traceback)
+        self.use: ModelUse | None = None
+        """What asking in vain took, where a model was asked."""
 
 
 class AgentFailure(TrialError):
