@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.testing.model_server import ModelServer, ReceivedRequest
+
 IN_ENVIRONMENT = "env-7f3a9c11-secret"
 IN_HEADER = "hdr-5b2d8e40-secret"
 IN_FILE = "lit-90c4ad77-secret"
@@ -141,3 +143,27 @@ def test_what_is_judged_is_what_is_stored(folder: Any, monkeypatch: pytest.Monke
     assert folder.process("run", "s.yaml").code == 1
     monkeypatch.delenv("THE_API_KEY")
     assert folder.process("regrade", "latest").code == 1
+
+
+def echo(request: ReceivedRequest) -> str:
+    """A simulated user that repeats whatever it has heard."""
+    heard = json.dumps(request.body["messages"])
+    return json.dumps({"message": f"You said {heard}", "goal_met": len(request.messages) > 4, "stop": False})
+
+
+def test_no_secret_is_told_to_a_simulated_user_or_kept_in_the_cache(
+    folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_API_KEY", IN_ENVIRONMENT)
+    folder.write("agent.py", "import os\n\ndef answer(messages):\n    return 'it is ' + os.environ['THE_API_KEY']\n")
+    scenario = {"name": "a", "user": {"goal": "x"}, "expect": {"reply_contains_any": ["it is"]}, "trials": 1}
+    folder.write("s.yaml", json.dumps({"suite": {"name": "s", "agent": "agent:answer"}, "scenarios": [scenario]}))
+
+    with ModelServer(echo) as server:
+        ended = folder.process("run", "s.yaml", "--user-model", f"openai:u@{server.base_url}", "--verbose")
+
+    assert len(server.requests) > 1, ended.err
+    assert IN_ENVIRONMENT not in json.dumps([request.body for request in server.requests])
+    assert "[redacted]" in json.dumps([request.body for request in server.requests])
+    assert list((folder.path / ".seatrial" / "cache").rglob("*.json"))
+    assert find_secrets(folder.path) == []

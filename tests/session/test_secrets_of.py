@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from seatrial import Scenario
+from seatrial.session import RunPlan, RunRequest
 from seatrial.session.secrets_of import find_secrets, is_telling
 
 
@@ -42,3 +44,17 @@ def test_secrets_are_found_in_the_environment() -> None:
     environ = {"SHOP_API_KEY": "abcdefgh", "HOME": "/home/me"}
 
     assert list(find_secrets(environ, ())) == ["abcdefgh"]
+
+
+def test_a_run_has_secrets_in_its_store_its_models_and_its_overrides() -> None:
+    request = RunRequest(
+        sources=(Scenario(name="a", input="x", models={"judge": {"model": "openai:j", "api_key": "of the scenario"}}),),
+        agent=lambda input: "hi",
+        overrides={"models": {"user": {"model": "openai:u", "api_key": "of an override"}}},
+        models={"dedup": {"model": "openai:d", "api_key": "of the settings"}},
+        store="postgresql://me:of-the-store@host/db",
+    )
+
+    found = set(RunPlan(request).secrets())
+
+    assert {"of the scenario", "of an override", "of the settings", "of-the-store"} <= found

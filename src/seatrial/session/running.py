@@ -14,6 +14,7 @@ from seatrial.store import Store, open_store
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Run, RunState
 
+from .discretion import discreet
 from .loops import cancel_on_sigterm, run_to_the_end
 from .merging import merge_errors
 from .planning import RunPlan
@@ -125,7 +126,7 @@ class _Running:
         scenarios = self._plan.scenarios()
         while chunk := list(islice(scenarios, _CHUNK)):
             recorder.add([prepared.entry for prepared in chunk], stored=resumed.stored if resumed else None)
-            yield from chunk
+            yield from (discreet(prepared, self._redaction) for prepared in chunk)
 
     def _new_run(self) -> Run:
         seed = self._plan.config.seed
@@ -146,7 +147,7 @@ def new_run(plan: RunPlan, commit: Commit, redaction: Redaction, *, seed: int, p
     found = commit.wait()
     started = now()
     return Run(
-        id=f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+        id=plan.request.id or f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
         name=plan.name,
         started_at=started,
         seed=seed,
