@@ -1,6 +1,7 @@
 """From flags to a request: what several commands read in the same way."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -85,6 +86,13 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
     if not slash or not number.isdigit() or not of.isdigit() or not 1 <= int(number) <= int(of):
         raise UsageError(f"--shard {text!r}: expected i/n with i from 1 to n, such as 2/5")
     return int(number), int(of)
+
+
+def check_run_id(text: str | None) -> str | None:
+    """The id, if a run may have it: it stands in addresses and commands. Raises UsageError."""
+    if text is None or (re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) and text not in ("latest", "baseline")):
+        return text
+    raise UsageError(f"--id {text!r}: expected up to 100 letters, digits, dots, dashes and underscores; not latest")
 
 
 def make_request(

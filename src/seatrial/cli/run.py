@@ -13,7 +13,15 @@ from seatrial.reports import Progress, ReportKind, parse_report_option, print_ru
 from seatrial.session import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
 
 from .main import show_error
-from .request import make_request, open_stored, parse_shard, read_agent, read_assignments, read_environment
+from .request import (
+    check_run_id,
+    make_request,
+    open_stored,
+    parse_shard,
+    read_agent,
+    read_assignments,
+    read_environment,
+)
 from .table import lay_out
 
 
@@ -30,6 +38,7 @@ from .table import lay_out
 @click.option("--resume", metavar="RUN", help="Go on with a run that was interrupted, as it was begun.")
 @click.option("--retry-errors", is_flag=True, help="With --resume: play errored trials again.")
 @click.option("--name", help="A name for the run.")
+@click.option("--id", "run_id", help="The id of the new run, such as that of a CI job; made up when not given.")
 @click.option("--budget", type=float, metavar="USD", help="Start no more trials once so much is spent.")
 @click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini.")
 @click.option("--user-model", help="The model that plays users.")
@@ -81,7 +90,8 @@ def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
     """The request of the run that is resumed, with what the flags say beside."""
     from seatrial.session.resuming import request_again
 
-    fixed = {"scenario": "scenario_text", "tag": "tags", "failed": "failed", "shard": "shard", "name": "name"}
+    names = {"scenario": "scenario_text", "tag": "tags", "id": "run_id"}
+    fixed = names | {name: name for name in ("failed", "shard", "name")}
     given = [f"--{flag}" for flag, option in fixed.items() if options[option]]
     if given:
         raise UsageError(f"--resume goes on with the run's own selection and name; leave out {', '.join(given)}")
@@ -116,6 +126,7 @@ def _asked_for(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunReq
         tags=options["tags"],
         only=_failed_last_time(options["store"]) if options["failed"] else None,
         name=options["name"],
+        id=check_run_id(options["run_id"]),
         store=options["store"],
         resume=options["resume"],
         retry_errors=options["retry_errors"],

@@ -24,6 +24,8 @@ class RunRequest:
     only: frozenset[tuple[str, str]] | None = None
     """(suite, scenario) pairs, for --failed."""
     name: str | None = None
+    id: str | None = None
+    """Of the new run; made up where it is not given."""
     store: str | None = ".seatrial/runs.db"
     """None: keep nothing."""
     cache: str | None = ".seatrial/cache"

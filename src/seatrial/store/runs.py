@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.record import record
-from seatrial.vocabulary.run import Run, RunState, Status
+from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status
 
 from . import schema
 from .codec import decode, encode
 from .connection import Conflict, Connection, Connections, Row
 from .marks import read, write
+from .trials import name_scenario
 
 
 @record
@@ -72,11 +73,21 @@ def list_runs(connection: Connection, *, limit: int | None, name: str | None) ->
 
 
 def count_trials(connection: Connection, run: Run) -> RunRow:
-    counts = dict(_pairs(connection.rows(schema.COUNT_TRIALS, (run.id,))))
     scenarios = connection.row(schema.COUNT_SCENARIOS, (run.id,))
+    counts = connection.rows(schema.COUNT_TRIALS, (run.id,))
+    return _row(run, counts, scenarios=scenarios[0] if scenarios else 0)
+
+
+def count_trials_of(connection: Connection, run: Run, key: ScenarioKey) -> RunRow:
+    """The numbers of one scenario's trials."""
+    return _row(run, connection.rows(schema.COUNT_TRIALS_OF_SCENARIO, (run.id, name_scenario(key))), scenarios=1)
+
+
+def _row(run: Run, pairs: list[Row], *, scenarios: int) -> RunRow:
+    counts = dict(_pairs(pairs))
     return RunRow(
         run=run,
-        scenarios=scenarios[0] if scenarios else 0,
+        scenarios=scenarios,
         passed=counts.get(Status.PASSED, 0),
         failed=counts.get(Status.FAILED, 0),
         errored=counts.get(Status.ERRORED, 0),

@@ -87,6 +87,19 @@ class Store:
             found = runs.list_runs(connection, limit=limit, name=name)
             return [runs.count_trials(connection, run) for run in found]
 
+    def run_row(self, run_id: str) -> RunRow | None:
+        """The run of that id with the numbers of its trials; None when there is none."""
+        with self._connections.one() as connection:
+            run = runs.read_run(connection, run_id)
+            return None if run is None else runs.count_trials(connection, run)
+
+    def history(self, key: ScenarioKey, limit: int) -> list[RunRow]:
+        """Those of the newest runs that have the scenario, each with the numbers of its trials alone; newest first."""
+        with self._connections.one() as connection:
+            newest = runs.list_runs(connection, limit=limit, name=None)
+            found = [runs.count_trials_of(connection, run, key) for run in newest]
+            return [row for row in found if row.trials]
+
     def entries(self, run_id: str) -> Iterator[ScenarioEntry]:
         """What the run planned, in the order of its selection."""
         return read_entries(self._connections, run_id)
