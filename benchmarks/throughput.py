@@ -1,7 +1,8 @@
 """10,000 instant scenarios with two tool calls each, beside a bare loop that does the same work.
 
-The floor: read the JSONL, call the agent, make the same four checks, write rows into SQLite in batches with default
-durability. Some scenarios are wrong on purpose; both must find exactly those.
+The floor: read the JSONL, call the agent, make the same four checks, write a row for the scenario, the trial and its
+body into SQLite, in batches of 100, with the durability that SQLite has by default. Some scenarios are wrong on purpose;
+both must find exactly those.
 
     python benchmarks/throughput.py [--scenarios 10000] [--rounds 3]
 """
@@ -44,35 +45,59 @@ def agent(text):
     ]
 
 def check(scenario, output, calls):
+    # The four checks of passfail, and what they found.
     if not output.strip():
-        return False
+        return False, "Output produced: FAIL (empty output)."
+    found = ["Output produced: PASS."]
     names = {call["name"] for call in calls}
-    if any(tool not in names for tool in scenario["expected_tools"]):
-        return False
+    missing = [tool for tool in scenario["expected_tools"] if tool not in names]
+    if missing:
+        return False, " ".join([*found, f"Expected tools called: FAIL (missing: {', '.join(missing)})."])
+    found.append(f"Expected tools called: PASS ({', '.join(scenario['expected_tools'])}).")
     for tool, arguments in scenario["expected_tool_args"].items():
         first = next((call for call in calls if call["name"] == tool), None)
-        if first is None or any(first["arguments"].get(key) != value for key, value in arguments.items()):
-            return False
-    return scenario["expected_output"].lower() in output.lower()
+        if first is None:
+            return False, " ".join([*found, f"Tool arguments match: FAIL ({tool}: not called)."])
+        for key, value in arguments.items():
+            if first["arguments"].get(key) != value:
+                return False, " ".join([*found, f"Tool arguments match: FAIL ({tool}.{key})."])
+    found.append("Tool arguments match: PASS.")
+    text = scenario["expected_output"]
+    if text.lower() not in output.lower():
+        return False, " ".join([*found, f"Expected output found: FAIL ({text!r} not found in output)."])
+    found.append(f"Expected output found: PASS ({text!r} found in output).")
+    return True, " ".join(found)
 
 database = sqlite3.connect(sys.argv[2])
-database.execute("PRAGMA journal_mode=WAL")
-database.execute("CREATE TABLE trials (id TEXT PRIMARY KEY, scenario TEXT, passed INTEGER, ms REAL, body BLOB)")
-rows, failed = [], 0
+database.execute("CREATE TABLE scenarios (name TEXT PRIMARY KEY, body BLOB)")
+database.execute("CREATE TABLE trials (id TEXT PRIMARY KEY, scenario TEXT, passed INTEGER, started REAL, ms REAL)")
+database.execute("CREATE TABLE bodies (id TEXT PRIMARY KEY, body BLOB)")
+
+def save(scenarios, trials, bodies):
+    with database:
+        database.executemany("INSERT INTO scenarios VALUES (?, ?)", scenarios)
+        database.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", trials)
+        database.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
+    for rows in (scenarios, trials, bodies):
+        rows.clear()
+
+scenarios, trials, bodies, failed = [], [], [], 0
 for line in open(sys.argv[1], encoding="utf-8"):
     scenario = json.loads(line)
-    started = time.perf_counter()
+    at, started = time.time(), time.perf_counter()
     output, calls = agent(scenario["input"])
-    passed = check(scenario, output, calls)
+    passed, reasoning = check(scenario, output, calls)
     failed += not passed
-    body = json.dumps({"user": scenario["input"], "reply": output, "tool_calls": calls})
-    rows.append((uuid.uuid4().hex, scenario["name"], passed, time.perf_counter() - started, body.encode()))
-    if len(rows) == 100:
-        with database:
-            database.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", rows)
-        rows.clear()
-with database:
-    database.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", rows)
+    ms = 1000 * (time.perf_counter() - started)
+    name = uuid.uuid4().hex
+    result = {"evaluator": "passfail", "passed": passed, "reasoning": reasoning}
+    turn = {"user": scenario["input"], "reply": output, "tool_calls": calls, "latency_ms": ms}
+    scenarios.append((scenario["name"], line.encode()))
+    trials.append((name, scenario["name"], passed, at, ms))
+    bodies.append((name, json.dumps({"turns": [turn], "results": [result]}).encode()))
+    if len(trials) == 100:
+        save(scenarios, trials, bodies)
+save(scenarios, trials, bodies)
 print(failed)
 """
 

@@ -47,12 +47,12 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
         deciding["custom"] = {name: evaluators[name] for name in scorer_names(scenario.scorers) if name in evaluators}
     over_trials = {name: deciding.pop(name) for name in _OVER_TRIALS if name in deciding}
     over_trials |= {"skip": scenario.skip is not None, "xfail": scenario.xfail is not None, "agent": agent_key}
-    of_trial = _hash(deciding)
-    return _hash({"trial": of_trial, **over_trials}), of_trial
+    of_trial = _hash(_canonical(deciding))
+    return _hash(of_trial + _canonical(over_trials)), of_trial
 
 
-def _hash(deciding: Mapping[str, Any]) -> str:
-    return sha256(_canonical(deciding).encode()).hexdigest()[:32]
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 def _canonical(value: Any) -> str:

@@ -1,7 +1,8 @@
 """From the vocabulary's dataclasses to ASCII JSON and back, derived from their fields: a new field is never lost.
 
 Hand-made rather than a pydantic TypeAdapter: the same speed, exact for every value an agent may hand us, and no import
-of pydantic when stored runs are shown. A field that is None is left out where None is also what its absence means.
+of pydantic when stored runs are shown. A field that is None, empty, zero or false is left out where that is also what
+its absence means.
 """
 
 from collections.abc import Callable, Mapping
@@ -167,14 +168,21 @@ def _compile_take_apart(parts: tuple[Field[Any], ...], converters: Mapping[str, 
     A loop over the fields takes 3.5 times as long, which is a third of the time of saving a trial.
     """
     lines = ["def take_apart(value):", " raw = {}"]
+    scope: dict[str, Any] = {f"to_{name}": convert for name, convert in converters.items()}
     for part in parts:
         name = part.name
         written = "part" if converters[name] is None else f"to_{name}(part)"
         lines.append(f" part = value.{name}")
-        lines.append(f" if part is not None: raw[{name!r}] = {written}")
-        if part.default is not None and part.default is not MISSING:
-            lines.append(f" else: raw[{name!r}] = None")
-    scope: dict[str, Any] = {f"to_{name}": convert for name, convert in converters.items()}
+        if part.default is None or part.default is MISSING:
+            lines.append(f" if part is not None: raw[{name!r}] = {written}")
+            continue
+        if not part.default and type(part.default) in (tuple, str, bool, int):
+            scope[f"empty_{name}"] = part.default
+            lines.append(f" if part is empty_{name}: pass")
+            lines.append(f" elif part is not None: raw[{name!r}] = {written}")
+        else:
+            lines.append(f" if part is not None: raw[{name!r}] = {written}")
+        lines.append(f" else: raw[{name!r}] = None")
     exec("\n".join([*lines, " return raw"]), scope)
     compiled: _Convert = scope["take_apart"]
     return compiled

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import fsum
 
 from seatrial.statistics import wilson_interval
@@ -32,8 +33,7 @@ def decide_scenario(
     if entry.skip is not None:
         skipped = Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.skipped(entry.skip),))
         return ScenarioOutcome(entry=entry, verdict=skipped, skipped=True)
-    counts = {status: sum(trial.status is status for trial in ordered) for status in Status}
-    played = counts[Status.PASSED] + counts[Status.FAILED] + counts[Status.ERRORED]
+    passed, failed, errored = _count(ordered)
     if merged is not None and not fits(merged, ordered):
         merged = None
     errors = merge_failures(ordered) if merged is None else merged.errors
@@ -46,10 +46,10 @@ def decide_scenario(
     return ScenarioOutcome(
         entry=entry,
         verdict=verdict,
-        passed=counts[Status.PASSED],
-        failed=counts[Status.FAILED],
-        errored=counts[Status.ERRORED],
-        not_run=0 if entry.sequential and verdict.status is not Status.NOT_RUN else max(entry.trials - played, 0),
+        passed=passed,
+        failed=failed,
+        errored=errored,
+        not_run=_count_missing(entry, verdict, passed + failed + errored),
         interval=_interval(ordered),
         metric_averages=averages or None,
         unique_errors=errors,
@@ -57,6 +57,22 @@ def decide_scenario(
         notes=(*notes, merged.note) if merged is not None and merged.note else notes,
         xfailed=xfailed,
     )
+
+
+def _count(trials: Sequence[TrialSummary]) -> tuple[int, int, int]:
+    """(passed, failed, errored)"""
+    passed = failed = errored = 0
+    for trial in trials:
+        passed += trial.status is Status.PASSED
+        failed += trial.status is Status.FAILED
+        errored += trial.status is Status.ERRORED
+    return passed, failed, errored
+
+
+def _count_missing(entry: ScenarioEntry, verdict: Verdict, played: int) -> int:
+    if entry.sequential and verdict.status is not Status.NOT_RUN:
+        return 0
+    return max(entry.trials - played, 0)
 
 
 def _decide(
@@ -136,11 +152,14 @@ def _lacks_scores(trial: TrialSummary, metric: str) -> bool:
 
 
 def _interval(trials: Sequence[TrialSummary]) -> Interval | None:
-    found = (answer_of(trial.status, trial.error_kind) for trial in trials)
-    answers = [answer for answer in found if answer is not None]
-    if not answers:
-        return None
-    low, high = wilson_interval(sum(answers), len(answers))
+    answers = [answer for trial in trials if (answer := answer_of(trial.status, trial.error_kind)) is not None]
+    return _interval_of(sum(answers), len(answers)) if answers else None
+
+
+@lru_cache(maxsize=4096)
+def _interval_of(passed: int, total: int) -> Interval:
+    """Worked out once for each pair of counts: most scenarios of a suite share them."""
+    low, high = wilson_interval(passed, total)
     return Interval(low=low, high=high)
 
 
