@@ -264,3 +264,53 @@ def test_no_trial_sees_anothers_mocks(folder: Any, endpoint: ModelServer) -> Non
     _, out = run(folder, endpoint, {"s": scenario}, mocks=mocks, concurrency=50)
 
     assert "200/200 trials passed" in out
+
+
+def test_no_message_is_lost_or_crossed_between_conversations(folder: Any) -> None:
+    """Each conversation carries a nonce of its own through user, agent and mocks; all of them hold on to it."""
+    folder.write(
+        "mine.py",
+        """
+        def user(conversation, trial, seed):
+            nonce = f"N{trial}-{seed}"
+            for turn, (said, reply) in enumerate(conversation):
+                assert said == f"{nonce} turn {turn}", (said, nonce)
+                assert reply == f"{nonce} turn {turn}: {nonce} {nonce}", (reply, nonce)
+            return f"{nonce} turn {len(conversation)}"
+
+        def tool(args, ctx):
+            assert args["nonce"] == f"N{int(ctx.trial_id.rsplit('-', 1)[1]) - 1}-{ctx.seed}", (args, ctx)
+            return ctx.state.setdefault("nonce", args["nonce"])
+        """,
+    )
+    strange: list[Any] = []
+
+    def agent(request: ReceivedRequest) -> ServerReply:
+        messages = request.body["messages"]
+        nonce, turn = messages[0]["content"].split()[0], (len(messages) - 1) // 5
+        strange.extend(message for message in messages if nonce not in json.dumps(message))
+        if messages[-1]["role"] == "user":
+            calls = [
+                {"id": f"{nonce}-{name}", "function": {"name": name, "arguments": {"nonce": nonce}}}
+                for name in ("one", "two")
+            ]
+            message: dict[str, Any] = {"role": "assistant", "tool_calls": calls}
+        else:
+            one, two = (said["content"] for said in messages[-2:])
+            message = {"role": "assistant", "content": f"{nonce} turn {turn}: {one} {two}"}
+        return ServerReply(body=json.dumps({"choices": [{"message": message}]}))
+
+    calls = [{"name": name, "count": 4} for name in ("one", "two")]
+    scenario = {
+        "user": "mine:user",
+        "trials": 30,
+        "max_turns": 4,
+        "trajectory": {"mode": "contains", "expected": calls},
+    }
+    with ModelServer(agent) as server:
+        mocks = {name: {"python": "mine:tool"} for name in ("one", "two")}
+        _, out = run(folder, server, {"nonce": scenario}, mocks=mocks, concurrency=30)
+
+    assert "30/30 trials passed" in out
+    assert strange == []
+    assert len(server.requests) == 30 * 4 * 2
