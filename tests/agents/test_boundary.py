@@ -405,6 +405,15 @@ def test_time_in_which_others_held_the_loop_is_not_on_an_agents_clock() -> None:
     assert play_together(holds, waits, timeouts=(PATIENCE, 1.0)) == ["held", "waited"]
 
 
+def test_time_in_which_an_agent_itself_held_the_loop_is_on_its_clock() -> None:
+    async def works_in_steps() -> None:
+        while True:
+            time.sleep(0.01)
+            await asyncio.sleep(0)
+
+    assert is_overrun(play_together(works_in_steps, timeouts=(0.1,))[0])
+
+
 def test_an_agent_that_answered_but_left_a_blocking_task_behind_does_not_time_others_out() -> None:
     begun = threading.Event()
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Transcript
@@ -63,7 +64,7 @@ class Redaction:
         if self._pattern is None:
             return transcript
         turns = tuple(self._turn(turn) for turn in transcript.turns)
-        history = self.value(transcript.history)
+        history = self.value(transcript.history) if transcript.history else transcript.history
         state = self.value(transcript.state)
         error = self.error(transcript.error)
         if (
@@ -107,4 +108,4 @@ def _same(one: Collection[Any] | None, other: Collection[Any] | None) -> bool:
     """Whether both hold the very same objects, in the same order."""
     if one is None or other is None:
         return one is other
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+    return len(one) == len(other) and all(map(is_, one, other))
