@@ -81,3 +81,11 @@ def test_a_file_or_a_choice_that_does_not_fit_is_refused(
     with pytest.raises(FileProblems, match=r"suite\.json:1") as refused:
         loaded(tmp_path, file=file, **keys)
     assert told in str(refused.value)
+
+
+def test_a_metric_that_is_chosen_twice_is_refused_and_a_group_may_be_changed(tmp_path: Path) -> None:
+    reweighed = metrics_of(loaded(tmp_path, metrics=["default", {"name": "tool_routing", "weight": 0.85}]))
+    assert reweighed["tool_routing"].weight == pytest.approx(0.5)
+
+    with pytest.raises(FileProblems, match="the metric 'tool_routing' is chosen twice"):
+        loaded(tmp_path, metrics=["tool_routing", {"name": "tool_routing", "weight": 1}])

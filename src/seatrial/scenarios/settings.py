@@ -121,6 +121,23 @@ class _Metric:
         return {"anyOf": [{"enum": list(known_metrics())}, self._record.schema()]}
 
 
+class _Metrics:
+    """A list of metrics in which no name stands twice; a group may stand beside one of its own, to change it."""
+
+    _list = ListOf(item=_Metric(), of="metrics", empty="an empty list of metrics asserts nothing; remove the key")
+
+    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+        made = self._list.read(value, where, complaints)
+        names = [choice.name for choice in made if choice is not None]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                complaints.add((*where, index), f"the metric {name!r} is chosen twice", "Keep one entry")
+        return made
+
+    def schema(self) -> Schema:
+        return self._list.schema()
+
+
 class Scorer:
     """An evaluator of the whole trial: its name, `{name: parameters}`, or from Python the evaluator itself."""
 
@@ -203,10 +220,7 @@ SHARED: dict[str, Key] = {
         kind=Record("limits", LIMIT_KEYS, make=LimitSpec, check=_refuse_empty),
         means="what a trial may take; more is failed",
     ),
-    "metrics": Key(
-        kind=ListOf(item=_Metric(), of="metrics", empty="an empty list of metrics asserts nothing; remove the key"),
-        means="what a judge grades",
-    ),
+    "metrics": Key(kind=_Metrics(), means="what a judge grades"),
     "thresholds": Key(
         kind=MapOf(value=Number(minimum=0), of="metrics to minimum averages", empty="an empty mapping asserts nothing"),
         means="the average that a metric must reach",
