@@ -1,8 +1,8 @@
 """10,000 instant scenarios with two tool calls each, beside a bare loop that does the same work.
 
 The floor: read the JSONL, call the agent, make the same four checks, write a row for the scenario, the trial and its
-body into SQLite, in batches of 100, with the durability that SQLite has by default. Some scenarios are wrong on purpose;
-both must find exactly those.
+body into SQLite, in batches of 100, with the durability that SQLite has by default. Some scenarios are wrong on
+purpose; both must find exactly those.
 
     python benchmarks/throughput.py [--scenarios 10000] [--rounds 3]
 """

@@ -2,6 +2,10 @@
 
 `concurrent.futures` joins its threads when the interpreter ends, so one agent that never returns would keep the process
 alive for ever. These threads are daemons; a call that overruns is abandoned where it stands, and counted.
+
+Waking a thread costs more than a quick agent takes to answer. So while calls are quick one thread takes them one after
+the other, and more are called in only when calls begin to wait: at once where the last call was slow, else after two
+milliseconds.
 """
 
 import asyncio
@@ -10,32 +14,41 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from queue import SimpleQueue
+from time import perf_counter
 from typing import Any
 
 from .outcome import Outcome, attempt
 
 _Job = tuple["asyncio.Future[Outcome]", Callable[[], Any], Context]
 
+_QUICK_SECONDS = 0.001
+_PATIENCE_SECONDS = 0.002
+
 
 class AgentThreads:
-    """Runs blocking calls for one event loop; as many threads as calls in flight."""
+    """Runs blocking calls for one event loop; calls that block get a thread each."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: deque[_Job] = deque()
         self._done: deque[tuple[asyncio.Future[Outcome], Outcome]] = deque()
-        self._wake_pending = False
+        self._summons: SimpleQueue[bool] = SimpleQueue()
+        """One True for each thread that shall look for jobs; False ends the thread that takes it."""
+        self._leavers: deque[None] = deque()
+        """One for each thread that found no more jobs. Counted on the loop: only there do numbers change."""
+        self._summoned = 0
+        """Threads that look for jobs, or are in one."""
         self._threads = 0
-        self._busy = 0
+        self._last_was_quick = True
+        self._wake_pending = False
+        self._help_pending = False
         self.abandoned = 0
 
     async def call(self, function: Callable[[], Any], *, timeout: float) -> Outcome:
         """What the function returned or raised. Raises TimeoutError when it takes too long; it then goes on unheard."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
-        self._busy += 1
-        if self._busy > self._threads:
-            self._start_thread(loop)
-        self._jobs.put((future, function, copy_context()))
+        self._jobs.append((future, function, copy_context()))
+        self._call_in_threads(loop)
         timer = loop.call_later(timeout, _expire, future)
         try:
             return await future
@@ -46,28 +59,55 @@ class AgentThreads:
         finally:
             timer.cancel()
 
-    def _start_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._threads += 1
-        name = f"seatrial-agent-{self._threads}"
-        threading.Thread(target=self._work, args=(loop,), name=name, daemon=True).start()
+    def _call_in_threads(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._leavers:
+            self._leavers.popleft()
+            self._summoned -= 1
+        if self._summoned == 0 or not self._last_was_quick:
+            self._summon(loop)
+        elif not self._help_pending:
+            self._help_pending = True
+            loop.call_later(_PATIENCE_SECONDS, self._help, loop)
+
+    def _summon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let one more thread look for jobs."""
+        self._summoned += 1
+        if self._summoned > self._threads:
+            self._threads += 1
+            name = f"seatrial-agent-{self._threads}"
+            threading.Thread(target=self._work, args=(loop,), name=name, daemon=True).start()
+        self._summons.put(True)
+
+    def _help(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Jobs that still wait are behind calls that block: one thread for each."""
+        self._help_pending = False
+        for _ in range(len(self._jobs)):
+            self._summon(loop)
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        while (job := self._jobs.get()) is not None:
-            future, function, context = job
-            self._done.append((future, context.run(attempt, function)))
-            # One wake-up serves all results that are there when the loop comes round: a wake-up is a system call.
-            if not self._wake_pending:
-                self._wake_pending = True
+        while self._summons.get():
+            while self._jobs:
                 try:
-                    loop.call_soon_threadsafe(self._deliver)
-                except RuntimeError:
-                    return  # the run is over: nobody waits for this any more
+                    future, function, context = self._jobs.popleft()
+                except IndexError:
+                    break  # another thread was quicker
+                started = perf_counter()
+                outcome = Outcome() if future.done() else context.run(attempt, function)
+                self._last_was_quick = perf_counter() - started < _QUICK_SECONDS
+                self._done.append((future, outcome))
+                # One wake-up serves all results that are there when the loop comes round: it is a system call.
+                if not self._wake_pending:
+                    self._wake_pending = True
+                    try:
+                        loop.call_soon_threadsafe(self._deliver)
+                    except RuntimeError:
+                        return  # the run is over: nobody waits for this any more
+            self._leavers.append(None)
 
     def _deliver(self) -> None:
         self._wake_pending = False
         while self._done:
             future, outcome = self._done.popleft()
-            self._busy -= 1
             if future.done():
                 self.abandoned -= 1
             else:
@@ -76,7 +116,7 @@ class AgentThreads:
     def close(self) -> None:
         """Let idle threads end; those still in a call end with the process."""
         for _ in range(self._threads):
-            self._jobs.put(None)
+            self._summons.put(False)
 
 
 def _expire(future: "asyncio.Future[Outcome]") -> None:
