@@ -1,30 +1,28 @@
 """One self-contained HTML page: no scripts, nothing loaded from elsewhere, everything an agent said as plain text."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from hashlib import sha256
 from typing import Any, TextIO
 
 from seatrial.vocabulary.roles import RunRecord
-from seatrial.vocabulary.run import Run, RunOutcome, ScenarioOutcome, Status, Trial
+from seatrial.vocabulary.run import ScenarioOutcome, Status, Trial
 
-from .conversation import compact
-from .explain import explain, explain_error, measures_of, summarise
-from .phrases import aside, duration, gates_of, interval, money, number, run_facts, tally_line, trials_of, verdict_line
+from .pages import make_environment, style_sheet
+from .phrases import aside
 from .tally import Tally, tally
-from .visible import cut, visible
 
 BODIES_OF_ALL = 300
 """In a run of more trials only those that did not pass are shown with their conversation."""
 BODIES_AT_MOST = 300
-TEXT_LIMIT = 20_000
-_TEMPLATE = Path(__file__).with_name("report.html.jinja")
 
 
 def write_html(record: RunRecord, stream: TextIO) -> None:
     """The whole page, piece by piece."""
     page = _Page(record)
-    for piece in _template().generate(page=page, run=record.run, outcome=record.outcome):
+    template = make_environment().get_template("report.html.jinja")
+    for piece in template.generate(page=page, run=record.run, outcome=record.outcome):
         stream.write(piece)
 
 
@@ -67,38 +65,13 @@ class _Page:
             self._bodies += wanted
             yield trial, wanted and self._bodies <= BODIES_AT_MOST
 
-    def verdict(self, outcome: RunOutcome) -> str:
-        return verdict_line(outcome)
+    @property
+    def style(self) -> Any:
+        from markupsafe import Markup
 
-    def facts(self, run: Run, outcome: RunOutcome) -> tuple[str, str]:
-        return tally_line(outcome), run_facts(run, outcome.totals)
+        return Markup(style_sheet())
 
-
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    def shown(value: Any) -> Any:
-        """What stands in the page for a value: text made visible and cut, nothing for None."""
-        if value is None:
-            return ""
-        return value if isinstance(value, Markup) else visible(cut(str(value), TEXT_LIMIT))
-
-    environment = Environment(
-        autoescape=True, finalize=shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.globals |= {
-        "aside": aside,
-        "compact": compact,
-        "duration": duration,
-        "explain": explain,
-        "explain_error": explain_error,
-        "gates_of": gates_of,
-        "interval": interval,
-        "measures_of": measures_of,
-        "money": money,
-        "number": number,
-        "summarise": summarise,
-        "trials_of": trials_of,
-    }
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    @property
+    def style_hash(self) -> str:
+        """Of the one style that the page's own policy allows."""
+        return f"sha256-{b64encode(sha256(style_sheet().encode()).digest()).decode()}"
