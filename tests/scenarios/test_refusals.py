@@ -30,6 +30,8 @@ def _scenario(body: str) -> str:
         ("input: x\n    expect: {judge: {rubric: ' '}}", "expect.judge.rubric: expected a text"),
         ("input: x\n    expect: {judge: {rubric: a, votes: 4}}", "expected an odd whole number"),
         ("input: x\n    expect: {reply_matches_any: ['(']}", "reply_matches_any[0]: '(' is not a regular expression"),
+        ("input: x\n    trials: auto\n    threshold: 0.8", "'threshold' is without effect beside 'trials: auto'"),
+        ("input: x\n    trials: auto\n    gate: {pass_rate: 0.9}", "'gate' is without effect beside 'trials: auto'"),
         ("input: x\n    trajectory: {}", "a 'in_order' trajectory with nothing expected"),
         ("input: x\n    trajectory: {mode: contains, expected: []}", "a 'contains' trajectory with nothing expected"),
         ("input: x\n    trajectory: {expected: [{args: {a: 1}}]}", "exactly one of 'name' and 'any_of'"),

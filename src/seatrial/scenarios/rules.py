@@ -49,6 +49,10 @@ def _check_sequential(scenario: Scenario, where: Where, complaints: Complaints) 
     if scenario.trials != "auto":
         complaints.add((*where, "sequential"), "is without effect unless 'trials: auto'", "Set trials, or remove it")
         return
+    for key in ("gate", "threshold"):
+        if getattr(scenario, key) not in (None, 1.0):
+            message = f"{key!r} is without effect beside 'trials: auto', where the sequential test decides"
+            complaints.add((*where, key), message, "Set sequential.good and sequential.bad, or a number of trials")
     assert spec.good is not None
     assert spec.bad is not None
     assert spec.alpha is not None
