@@ -68,7 +68,11 @@ class Endpoint(BaseHTTPRequestHandler):
         """Not a line for every request."""
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # many trials may knock at once
+
+
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 8123), Endpoint)
+    server = Server(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 8123), Endpoint)
     print(f"http://127.0.0.1:{server.server_port}/v1", flush=True)
     server.serve_forever()

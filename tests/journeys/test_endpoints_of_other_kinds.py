@@ -37,6 +37,10 @@ A_PROGRAM = {"type": "command", "argv": [sys.executable, "program.py"]}
 MOCKS = {"lookup": {"returns": {"status": "shipped"}}}
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+
 class Api(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["question"]
@@ -71,7 +75,7 @@ ANSWERS: dict[str, tuple[int, str, Any]] = {
 
 @pytest.fixture
 def api() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    server = Server(("127.0.0.1", 0), Api)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/ask"
