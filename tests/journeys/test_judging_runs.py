@@ -386,3 +386,23 @@ def test_what_a_simulated_user_asked_in_vain_is_counted_too(project: Make) -> No
 
     assert ended.code == 1
     assert asked == made.results()["totals"]["model_calls"] == 4
+
+
+def test_metrics_weights_and_thresholds_can_be_set_for_one_run(project: Make) -> None:
+    def grade(request: ReceivedRequest) -> str:
+        asked = json.loads(request.messages[0][1].rpartition("JSON Schema:\n")[2])["$defs"]["Metrics"]["properties"]
+        return json.dumps(
+            {"metrics": {name: {"reason": "r", "score": 5 if "rout" in name else 0} for name in asked}, "summary": "s"}
+        )
+
+    made = project(grade)
+    made.suite({}, metrics=["tool_routing", "response_delivery"], metrics_pass_threshold=0)
+    assert made.run()[0].code == 1
+    assert made.results()["scenarios"][0]["overall_score"] == 60
+
+    ended, _ = made.run("--set", "metrics=[{name: tool_routing, weight: 3}, {name: response_delivery, weight: 1}]")
+    assert ended.code == 0
+    assert made.results()["scenarios"][0]["overall_score"] == 75
+    assert made.run("--set", "metrics=[tool_routing]")[0].code == 0
+    assert made.run("--set", "metrics=[tool_routing]", "--set", "thresholds.tool_routing=5")[0].code == 0
+    assert made.run("--set", "thresholds.response_delivery=1", "--set", "pass_threshold=0")[0].code == 1
