@@ -40,6 +40,7 @@ class ScenarioFile(pytest.Module):
 
     def collect(self) -> Iterator[pytest.Item]:
         run = PytestRun.of(self.config)
+        run.find_modules()
         try:
             suites = load(
                 [self._path_as_typed()], overrides=run.overrides, environ=run.options.environ, check_agents=False

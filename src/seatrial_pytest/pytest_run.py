@@ -1,6 +1,7 @@
 """The one run of a pytest session: opened with the first scenario that is played, shared by all of them."""
 
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -44,6 +45,12 @@ class PytestRun:
         """Positions follow the order of the session, so that all workers of xdist give the same ones."""
         self.selected = session.items
         self._positions = {item.nodeid: position for position, item in enumerate(session.items)}
+
+    def find_modules(self) -> None:
+        """Let `agent: package.module:attribute` be found from the project's folder, as on the command line."""
+        for folder in dict.fromkeys((str(self._config.rootpath), str(self._config.invocation_params.dir))):
+            if folder not in sys.path:
+                sys.path.insert(0, folder)
 
     def take_name(self, suite: str, name: str, place: str) -> str | None:
         """Where the scenario's name was taken before; None when it was free."""

@@ -1,0 +1,220 @@
+"""Scenario files as tests."""
+
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+SHOP = """
+    suite: {name: shop, agent: "agent:answer"}
+    scenarios:
+      - name: greets
+        input: hello
+        expected_output: hello
+        tags: [smoke, needs-review]
+      - name: looks up an order
+        input: "order 7?"
+        expected_output: "seven"
+        tags: [tools]
+"""
+
+
+@pytest.mark.parametrize("name", ["shop.trial.yaml", "shop.trial.yml"])
+def test_every_scenario_of_a_trial_file_is_a_test(project: Any, name: str) -> None:
+    project.write(name, SHOP)
+    result = project.run("-v")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([f"{name}::greets PASSED*", f"{name}::looks up an order FAILED*"])
+
+
+def test_json_trial_files_are_collected(project: Any) -> None:
+    project.write("a.trial.json", '{"suite": {"agent": "agent:answer"}, "scenarios": [{"name": "a", "input": "x"}]}')
+    project.run().assert_outcomes(passed=1)
+
+
+def test_other_yaml_files_are_left_alone(project: Any) -> None:
+    project.write("shop.yaml", SHOP)
+    assert project.run().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_folders_of_testpaths_are_collected_without_being_asked_for(project: Any) -> None:
+    project.write("scenarios/deep/shop.yaml", SHOP)
+    project.write(
+        "pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]\n[tool.pytest.ini_options]\ntestpaths = ["tests"]'
+    )
+    project.write("tests/test_plain.py", "def test_plain(): pass")
+    project.run().assert_outcomes(passed=2, failed=1)
+
+
+def test_a_folder_of_testpaths_is_collected_once(project: Any) -> None:
+    project.write("scenarios/shop.trial.yaml", SHOP)
+    project.write("pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]')
+    project.run().assert_outcomes(passed=1, failed=1)
+
+
+def test_testpaths_of_the_ini_file_work_as_well(project: Any) -> None:
+    project.write("scenarios/shop.yaml", SHOP)
+    project.write("pytest.ini", "[pytest]\nseatrial_testpaths = scenarios\n")
+    project.run().assert_outcomes(passed=1, failed=1)
+
+
+def test_a_missing_folder_in_testpaths_is_a_usage_error(project: Any) -> None:
+    project.write("pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarois"]')
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no file or folder 'scenarois'*"])
+
+
+def test_keywords_select_scenarios(project: Any) -> None:
+    project.write("shop.trial.yaml", SHOP)
+    project.run("-k", "greets").assert_outcomes(passed=1, deselected=1)
+
+
+@pytest.mark.parametrize("expression", ["smoke", "needs-review", "not tools"])
+def test_tags_are_markers(project: Any, expression: str) -> None:
+    project.write("shop.trial.yaml", SHOP)
+    project.run("-m", expression, "--strict-markers", "-W", "error").assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_tag_that_means_something_to_pytest_is_refused(project: Any) -> None:
+    project.write("shop.trial.yaml", SHOP.replace("smoke", "skip"))
+    result = project.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*the tag 'skip' is a marker with a meaning; rename the tag*"])
+
+
+def test_a_scenario_can_be_asked_for_by_its_node_id(project: Any) -> None:
+    project.write("shop.trial.yaml", SHOP)
+    project.run("shop.trial.yaml::greets").assert_outcomes(passed=1)
+
+
+def test_collecting_plays_nothing(project: Any) -> None:
+    project.write("shop.trial.yaml", SHOP)
+    result = project.run("--collect-only")
+    result.stdout.fnmatch_lines(
+        ["*<ScenarioFile shop.trial.yaml>*", "*<Function greets>*", "*<Function looks up an order>*"]
+    )
+    assert not (project.path / ".seatrial").exists()
+
+
+def test_what_failed_last_time_can_be_run_alone(project: Any) -> None:
+    project.write("shop.trial.yaml", SHOP)
+    project.process("-q")
+    result = project.process("-q", "--lf")
+    result.assert_outcomes(failed=1)
+
+
+def test_the_first_failure_can_end_the_session(project: Any) -> None:
+    project.write(
+        "a.trial.yaml",
+        SHOP.replace("hello", "nothing of it", 2).replace('"hello"', "x").replace("input: nothing of it", "input: x"),
+    )
+    result = project.run("-x")
+    result.assert_outcomes(failed=1)
+
+
+def test_all_mistakes_of_a_file_are_told_with_their_lines_and_nothing_runs(project: Any) -> None:
+    project.write("bad.trial.yaml", "scenarios:\n  - name: a\n    inptu: x\n  - name: b\n    input: 5\n")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*bad.trial.yaml:3:5*'inptu'*", "*bad.trial.yaml:5:*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_syntax_error_is_told_with_its_line(project: Any) -> None:
+    project.write("bad.trial.yaml", "scenarios: [\n  oops: }\n")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*bad.trial.yaml:2:*"])
+
+
+def test_two_files_cannot_have_the_same_scenario_of_the_same_suite(project: Any) -> None:
+    project.write("a.trial.yaml", SHOP)
+    project.write("b.trial.yaml", SHOP)
+    result = project.run()
+    result.stdout.fnmatch_lines(["*the name 'greets' is taken in the suite 'shop' by a.trial.yaml:3*"])
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_skip_is_shown_with_its_reason(project: Any) -> None:
+    project.write("a.trial.yaml", 'suite: {agent: "agent:answer"}\nscenarios: [{name: a, input: x, skip: not yet}]')
+    result = project.run("-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*not yet*"])
+
+
+@pytest.mark.parametrize(("expected", "ending"), [("nine", "xfailed"), ("x", "failed")])
+def test_xfail_foretells_a_failure_and_a_pass_is_told(project: Any, expected: str, ending: str) -> None:
+    scenario = f"{{name: a, input: x, expected_output: {expected}, xfail: known}}"
+    project.write("a.trial.yaml", f'suite: {{agent: "agent:answer"}}\nscenarios: [{scenario}]')
+    project.run().assert_outcomes(**{ending: 1})
+
+
+def test_xfail_does_not_foretell_a_broken_evaluator(project: Any) -> None:
+    project.write("checks.py", "from seatrial import evaluator\n@evaluator\ndef broken(ctx): raise KeyError('x')\n")
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {agent: "agent:answer", evaluators: [checks]}
+        scenarios: [{name: a, input: x, scorers: [broken], xfail: known}]
+        """,
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ERROR evaluator*KeyError*"])
+
+
+def test_names_that_node_ids_cannot_hold_are_still_tests(project: Any) -> None:
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {agent: "agent:answer"}
+        scenarios:
+          - {name: "a::b", input: x}
+          - {name: "a:b", input: x}
+          - {name: "__dict__", input: x}
+          - {name: "two\\nlines", input: x}
+        """,
+    )
+    result = project.run("-v")
+    result.assert_outcomes(passed=4)
+
+
+def test_files_of_pytest_agent_eval_run_as_they_are(project: Any) -> None:
+    project.supply_agent()
+    project.write(
+        "greeting.trial.yaml",
+        """
+        id: greeting
+        runs: 2
+        threshold: 0.5
+        turns:
+          - user: hello
+            expect: {reply_contains_any: [HELLO], tool_calls_include: [lookup]}
+        """,
+    )
+    result = project.run("-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*::greeting PASSED*"])
+
+
+def test_python_files_of_testpaths_are_collected(project: Any) -> None:
+    project.write(
+        "scenarios/shop_trials.py",
+        """
+        from seatrial import Scenario, Suite
+        from agent import answer
+        suite = Suite(name="shop", agent=answer, scenarios=[Scenario(name="greets", input="hi", expected_output="hi")])
+        """,
+    )
+    project.write("pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]')
+    project.run().assert_outcomes(passed=1)
+
+
+def test_a_suite_that_says_fail_fast_ends_the_session(project: Any) -> None:
+    text = SHOP.replace('agent: "agent:answer"', 'agent: "agent:answer", config: {fail_fast: true}')
+    project.write("a.trial.yaml", text.replace("expected_output: hello", "expected_output: bye"))
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*fail_fast*"])

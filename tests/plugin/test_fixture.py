@@ -1,0 +1,363 @@
+"""The fixtures `seatrial_agent` and `seatrial`, and the marker."""
+
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+
+def in_a_test(project: Any, body: str, *args: str) -> pytest.RunResult:
+    project.supply_agent()
+    head = (
+        "import pytest\nfrom seatrial import ContainsEvaluator, Scenario, ToolCallEvaluator, Turn, Expect, evaluator\n"
+    )
+    project.write("test_agent.py", head + body)
+    result: pytest.RunResult = project.run(*args)
+    return result
+
+
+def test_a_sync_test_plays_a_scenario(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    result = seatrial.run(Scenario(name="a", input="hello", expected_output="hello"))
+    assert result.passed
+    assert result.reply == "You said: hello"
+    assert result.tools_called == ["lookup"]
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
+
+
+def test_an_async_test_needs_no_other_plugin(project: Any) -> None:
+    body = """
+async def test_it(seatrial):
+    result = await seatrial.run(Scenario(name="a", input="hello"))
+    seatrial.check(result, ContainsEvaluator(any_of=["hello"]), ToolCallEvaluator(must_include=["lookup"]))
+"""
+    in_a_test(project, body, "-W", "error").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_an_async_test_of_anyio_plays_a_scenario(project: Any, backend: str) -> None:
+    pytest.importorskip(backend)
+    body = f"""
+@pytest.fixture
+def anyio_backend(): return {backend!r}
+
+@pytest.mark.anyio
+async def test_it(seatrial):
+    result = await seatrial.run("hello")
+    await seatrial.check(result, ContainsEvaluator(any_of=["hello"]))
+"""
+    in_a_test(project, body, "-W", "error").assert_outcomes(passed=1)
+
+
+def test_an_async_test_can_await_several_at_once(project: Any) -> None:
+    body = """
+import asyncio
+async def test_it(seatrial):
+    one, two = await asyncio.gather(seatrial.run("one"), seatrial.run("two"))
+    assert one.passed and two.passed
+    assert (one.reply, two.reply) == ("You said: one", "You said: two")
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
+
+
+def test_the_loop_of_an_async_test_goes_on_while_a_scenario_is_played(project: Any) -> None:
+    body = """
+import asyncio
+async def test_it(seatrial):
+    loop, asked = asyncio.get_running_loop(), []
+    def agent(input):
+        return asyncio.run_coroutine_threadsafe(answer(input), loop).result(timeout=20)
+    async def answer(text):
+        return f"from the test's loop: {text}"
+    result = await seatrial.run("hello", agent=agent)
+    assert result.passed
+    assert result.reply == "from the test's loop: hello"
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
+
+
+def test_a_check_that_fails_says_what_was_said(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    seatrial.check(seatrial.run("hello"), ToolCallEvaluator(must_include=["refund"]))
+"""
+    result = in_a_test(project, body)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*agent: You said: hello*", "*> ✗ tool_calls: Expected tool 'refund' not in*"])
+
+
+def test_what_check_found_is_in_the_store(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    seatrial.check(seatrial.run("hello"), ToolCallEvaluator(must_include=["refund"]))
+"""
+    in_a_test(project, body, "--seatrial-report", "json=out.json").assert_outcomes(failed=1)
+    assert '"refund"' not in (project.path / "out.json").read_text()
+    assert "Expected tool 'refund'" in (project.path / "out.json").read_text()
+
+
+def test_an_evaluator_that_raises_in_check_is_errored_not_failed(project: Any) -> None:
+    body = """
+@evaluator
+def broken(ctx): raise KeyError("x")
+
+def test_it(seatrial):
+    result = seatrial.run("hello")
+    with pytest.raises(BaseException, match="ERROR evaluator"):
+        seatrial.check(result, broken)
+    assert result.status == "errored"
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
+
+
+def test_a_test_that_asserts_nothing_about_its_trials_is_an_error(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    seatrial.run("hello")
+"""
+    result = in_a_test(project, body)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*asserted nothing about it*"])
+
+
+def test_a_test_that_never_awaits_is_an_error(project: Any) -> None:
+    body = """
+async def test_it(seatrial):
+    seatrial.run("hello")
+"""
+    result = in_a_test(project, body)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*has not been awaited, so nothing was played*"])
+
+
+def test_a_result_that_was_not_awaited_cannot_be_asked(project: Any) -> None:
+    body = """
+async def test_it(seatrial):
+    assert not seatrial.run("hello").passed
+"""
+    result = in_a_test(project, body)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*has not been awaited*"])
+
+
+def test_a_test_that_only_reads_the_reply_of_a_failed_scenario_is_an_error(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    result = seatrial.run(Scenario(name="a", input="hello", expected_output="bye"))
+    assert "hello" in result.reply
+"""
+    in_a_test(project, body).assert_outcomes(passed=1, errors=1)
+
+
+def test_a_test_may_expect_a_failure(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    assert not seatrial.run(Scenario(name="a", input="hello", expected_output="bye")).passed
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
+
+
+def test_a_failed_assertion_shows_the_conversation(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    result = seatrial.run(Scenario(name="a", input="hello", expected_output="bye"))
+    assert result.passed
+"""
+    result = in_a_test(project, body)
+    result.stdout.fnmatch_lines(
+        ["*ScenarioResult test_it: a: FAIL*", "*- seatrial: test_it: a -*", "*agent: You said: hello*"]
+    )
+
+
+FLAKY = """
+class Flaky:
+    count = 0
+    def __call__(self, input):
+        Flaky.count += 1
+        return "yes" if Flaky.count % 2 else "no"
+
+SCENARIO = Scenario(name="a", input="hello", expected_output="yes")
+"""
+
+
+def test_the_marker_says_how_often_and_which_share_must_pass(project: Any) -> None:
+    body = (
+        FLAKY
+        + """
+@pytest.mark.seatrial(trials=4, threshold=0.5)
+def test_it(seatrial):
+    result = seatrial.run(SCENARIO, agent=Flaky())
+    assert result.passed
+    assert result.pass_rate == 0.5
+    assert result.interval.low < 0.5 < result.interval.high
+
+@pytest.mark.seatrial(trials=2, threshold=0.9)
+def test_more(seatrial):
+    assert not seatrial.run(SCENARIO, agent=Flaky()).passed
+"""
+    )
+    in_a_test(project, body).assert_outcomes(passed=2)
+
+
+def test_an_agent_that_raises_in_one_trial_loses_nothing_of_the_others(project: Any) -> None:
+    body = """
+class Raising:
+    count = 0
+    def __call__(self, input):
+        Raising.count += 1
+        if Raising.count == 2:
+            raise RuntimeError("overloaded")
+        return "yes"
+
+@pytest.mark.seatrial(trials=5, threshold=0.5)
+def test_it(seatrial):
+    result = seatrial.run("hello", agent=Raising())
+    assert result.passed
+    assert [trial.status for trial in result.trials].count("errored") == 1
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("arguments", ["5", "runs=5", "trials=0", "threshold=1.5", "trials='many'"])
+def test_a_marker_that_makes_no_sense_is_an_error(project: Any, arguments: str) -> None:
+    body = f"""
+@pytest.mark.seatrial({arguments})
+def test_it(seatrial):
+    assert seatrial.run("hello").passed
+"""
+    assert in_a_test(project, body).ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_the_flag_for_trials_comes_before_marker_and_scenario(project: Any) -> None:
+    body = """
+@pytest.mark.seatrial(trials=5)
+def test_it(seatrial):
+    result = seatrial.run(Scenario(name="a", input="x", trials=7))
+    assert result.passed and len(result.trials) == 2
+"""
+    in_a_test(project, body, "--seatrial-trials", "2").assert_outcomes(passed=1)
+
+
+def test_a_scenario_that_is_not_right_is_told_without_a_traceback(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    assert seatrial.run(Scenario(name="a", input="x", scorers=["exact"], threshold=3)).passed
+"""
+    result = in_a_test(project, body)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*threshold*"])
+    result.stdout.no_fnmatch_line("*seatrial_pytest/*")
+
+
+def test_one_loop_serves_the_agents_of_the_session_whatever_their_scope(project: Any) -> None:
+    project.write(
+        "conftest.py",
+        """
+        import asyncio, pytest
+
+        class Client:
+            loop = None
+            async def ask(self):
+                self.loop = self.loop or asyncio.get_running_loop()
+                assert self.loop is asyncio.get_running_loop(), "another loop"
+                return "fine"
+
+        client = Client()
+
+        @pytest.fixture
+        def seatrial_agent():
+            async def agent(input):
+                return await client.ask()
+            return agent
+        """,
+    )
+    project.write("a.trial.yaml", "scenarios: [{name: a, input: x}, {name: b, input: x}]")
+    project.write("b.trial.yaml", "scenarios: [{name: a, input: x}]")
+    project.write("test_c.py", "async def test_c(seatrial):\n    assert await seatrial.run('x')\n")
+    project.run().assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize("scope", ["function", "module", "session"])
+def test_the_agent_fixture_may_have_any_scope_and_parameters(project: Any, scope: str) -> None:
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+
+        @pytest.fixture(scope={scope!r}, params=["polite", "rude"])
+        def seatrial_agent(request):
+            return lambda input: f"{{request.param}} answer"
+        """,
+    )
+    project.write("a.trial.yaml", "scenarios: [{name: greets, input: x, expected_output: polite}]")
+    project.write("test_b.py", "def test_b(seatrial):\n    assert seatrial.run('x').passed\n")
+    result = project.run("-v")
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["*::greets?polite? PASSED*", "*::greets?rude? FAILED*"])
+
+
+def test_a_missing_agent_is_told_with_every_way_to_supply_one(project: Any) -> None:
+    project.write("a.trial.yaml", "scenarios: [{name: a, input: x}]")
+    project.write("test_b.py", "def test_b(seatrial):\n    assert seatrial.run('x')\n")
+    project.write("test_c.py", "def test_c(seatrial_agent):\n    pass\n")
+    result = project.run()
+    result.assert_outcomes(failed=2, errors=1)
+    result.stdout.fnmatch_lines(["*a.trial.yaml::a: no agent to run*", "*def seatrial_agent():*", "*--seatrial-agent*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_an_async_agent_fixture_that_nobody_awaits_is_told(project: Any) -> None:
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        async def seatrial_agent():
+            return lambda input: "x"
+        """,
+    )
+    project.write("a.trial.yaml", "scenarios: [{name: a, input: x}]")
+    result = project.run("-W", "ignore")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*async*seatrial_agent*"])
+
+
+def test_the_fixture_comes_before_the_suite_and_the_flag_before_both(project: Any) -> None:
+    project.supply_agent()
+    project.write("other.py", "def theirs(input): return 'theirs'\ndef flagged(input): return 'flagged'\n")
+    text = "suite: {{agent: 'other:theirs'}}\nscenarios: [{{name: a, input: x, expected_output: {}}}]"
+    project.write("a.trial.yaml", text.format("You said"))
+    project.run().assert_outcomes(passed=1)
+    project.write("a.trial.yaml", text.format("flagged"))
+    project.run("--seatrial-agent", "other:flagged").assert_outcomes(passed=1)
+
+
+def test_several_agents_of_a_suite_are_tests_of_their_own(project: Any) -> None:
+    project.write("other.py", "def one(input): return 'one'\ndef two(input): return 'two'\n")
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {agents: {first: "other:one", second: "other:two"}}
+        scenarios: [{name: a, input: x, expected_output: one}]
+        """,
+    )
+    result = project.run("-v")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*::a?first? PASSED*", "*::a?second? FAILED*"])
+
+
+def test_an_agent_that_exits_is_errored(project: Any) -> None:
+    body = """
+def leaving(input):
+    import sys
+    sys.exit(0)
+
+def test_it(seatrial):
+    result = seatrial.run("x", agent=leaving)
+    assert result.status == "errored"
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
