@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
@@ -22,8 +23,10 @@ from .project import Commit, find_commit, versions
 from .recording import Recorder
 from .records import Report, StoredRecord
 from .request import RunRequest
-from .resuming import Resumed, find_resumed
 from .snapshot import snapshot
+
+if TYPE_CHECKING:
+    from .resuming import Resumed
 
 _CHUNK = 500
 """Scenarios whose rows are written together, ahead of their trials."""
@@ -89,7 +92,7 @@ class _Running:
             recorder.finish(state)
         return recorder.report()
 
-    async def _play_trials(self, recorder: Recorder, resumed: Resumed | None) -> None:
+    async def _play_trials(self, recorder: Recorder, resumed: "Resumed | None") -> None:
         planned = self._planned(recorder, resumed)
         replaced = resumed.replaced if resumed else frozenset()
         try:
@@ -104,7 +107,7 @@ class _Running:
                 pass
             await recorder.close()
 
-    def _options(self, recorder: Recorder, resumed: Resumed | None) -> RunOptions:
+    def _options(self, recorder: Recorder, resumed: "Resumed | None") -> RunOptions:
         config = self._plan.config
         return RunOptions(
             concurrency=config.concurrency,
@@ -121,7 +124,7 @@ class _Running:
             on_start=recorder.note_start if self._request.listeners else None,
         )
 
-    def _planned(self, recorder: Recorder, resumed: Resumed | None) -> Iterator[PreparedScenario]:
+    def _planned(self, recorder: Recorder, resumed: "Resumed | None") -> Iterator[PreparedScenario]:
         """The scenarios, with their rows written ahead of their trials."""
         scenarios = self._plan.scenarios()
         while chunk := list(islice(scenarios, _CHUNK)):
@@ -134,9 +137,11 @@ class _Running:
             self._plan, self._commit, self._redaction, seed=secrets.randbelow(2**31) if seed is None else seed
         )
 
-    def _resume(self, store: Store | None) -> Resumed:
+    def _resume(self, store: Store | None) -> "Resumed":
         if store is None:
             raise UsageError("--resume needs a store")
+        from .resuming import find_resumed
+
         resumed = find_resumed(store, self._plan)
         _left(self._plan.config.budget, resumed)
         return resumed
@@ -160,7 +165,7 @@ def new_run(plan: RunPlan, commit: Commit, redaction: Redaction, *, seed: int, p
     )
 
 
-def _left(budget_usd: float | None, resumed: Resumed | None) -> float | None:
+def _left(budget_usd: float | None, resumed: "Resumed | None") -> float | None:
     """What may still be spent. Raises UsageError where the run has spent it all."""
     if budget_usd is None or resumed is None:
         return budget_usd

@@ -3,13 +3,28 @@
 A room of its own because nothing else in the house may know how rows look: everyone else speaks of runs and trials.
 """
 
-from seatrial.vocabulary.summary import summarise
+from typing import TYPE_CHECKING
 
-from .labels import Label
-from .opening import open_store
-from .runs import RunRow
-from .store import Store
-from .transfer import Imported
-from .writer import TrialWriter
+from seatrial.lazy import lazy
+from seatrial.vocabulary.summary import summarise as summarise
 
-__all__ = ["Imported", "Label", "RunRow", "Store", "TrialWriter", "open_store", "summarise"]
+if TYPE_CHECKING:
+    from .labels import Label as Label
+    from .opening import open_store as open_store
+    from .runs import RunRow as RunRow
+    from .store import Store as Store
+    from .transfer import Imported as Imported
+    from .writer import TrialWriter as TrialWriter
+
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "labels": ("Label",),
+        "opening": ("open_store",),
+        "runs": ("RunRow",),
+        "store": ("Store",),
+        "transfer": ("Imported",),
+        "writer": ("TrialWriter",),
+    },
+)
+__all__ += ["summarise"]

@@ -3,21 +3,24 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
 from . import runs, schema
 from .connection import Connections, Database
-from .labels import Label, put_label, read_labels
 from .marks import write
 from .merged import put_merged, read_merged
 from .migrate import migrate
 from .runs import RunRow
 from .scenarios import add_scenarios, read_entries, read_finished
-from .transfer import Imported, export_lines, import_lines
 from .trials import read_summaries, read_trial, read_trials
 from .writer import TrialWriter
+
+if TYPE_CHECKING:
+    from .labels import Label
+    from .transfer import Imported
 
 
 class Store:
@@ -147,12 +150,16 @@ class Store:
         with self._connections.transaction() as connection:
             return runs.delete_runs(connection, ids, where=self.name, force=force)
 
-    def label(self, label: Label) -> None:
+    def label(self, label: "Label") -> None:
         """Store a person's opinion of a trial; it takes the place of their earlier one of the same metric."""
+        from .labels import put_label
+
         with self._connections.transaction() as connection:
             put_label(connection, label)
 
-    def labels(self, run_id: str, *, key: ScenarioKey | None = None, metric: str | None = None) -> list[Label]:
+    def labels(self, run_id: str, *, key: ScenarioKey | None = None, metric: str | None = None) -> "list[Label]":
+        from .labels import read_labels
+
         with self._connections.one() as connection:
             return read_labels(connection, run_id, key=key, metric=metric)
 
@@ -168,13 +175,17 @@ class Store:
 
     def export_run(self, run_id: str) -> Iterator[bytes]:
         """The run as lines of JSON, for `import_runs` of another store."""
+        from .transfer import export_lines
+
         return export_lines(self._connections, self.run(run_id))
 
-    def import_runs(self, lines: Iterable[bytes | str]) -> list[Imported]:
+    def import_runs(self, lines: Iterable[bytes | str]) -> "list[Imported]":
         """Store the runs of exported lines, all or nothing. Shards of one run are merged.
 
         Raises UsageError where the lines are not an export, are cut short, or say otherwise than the store.
         Other writers wait meanwhile, so hand over lines that are at hand.
         """
+        from .transfer import import_lines
+
         with self._connections.transaction() as connection:
             return import_lines(connection, lines)
