@@ -1,19 +1,17 @@
 """What trials cost, as a budget counts it."""
 
-from dataclasses import dataclass
-
 from seatrial.vocabulary.findings import ModelUse
 
 
-@dataclass(slots=True)
 class Spending:
     """Costs added up trial by trial. An unknown cost is not free: it counts as much as the dearest known one."""
 
-    _known: float = 0.0
-    _dearest: float | None = None
-    _unknown: int = 0
-    agent_is_silent: bool = False
-    """Some trial does not say what the agent itself cost; that cannot be counted."""
+    def __init__(self) -> None:
+        self._known = 0.0
+        self._dearest: float | None = None
+        self._unknown = 0
+        self.agent_is_silent = False
+        """Some trial does not say what the agent itself cost; that cannot be counted."""
 
     def add(self, agent_usd: float | None, use: ModelUse | None) -> None:
         """Count a trial: what the agent says it cost, and what our own model calls took."""
