@@ -4,15 +4,15 @@ Only doors read it; rooms take arguments.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from seatrial.errors import UsageError
+from seatrial.vocabulary.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Setting:
     """One line of the table."""
 

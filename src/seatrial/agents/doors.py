@@ -2,10 +2,10 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from seatrial.errors import UsageError
+from seatrial.vocabulary.record import record
 
 _MEANING = {
     "input": "input",
@@ -23,7 +23,7 @@ _MEANING = {
 """Parameter names and what they are given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Door:
     """How one callable is entered: which of its parameters gets what."""
 

@@ -1,12 +1,12 @@
 """The default evaluator: output, tools, their arguments, a text in the output."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall
 from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Context
 
 from .construction import arguments, text, texts
@@ -20,7 +20,7 @@ _ARGUMENTS_MATCH = Check(name="tool_args", passed=True)
 _OUTPUT_FOUND = Check(name="expected_output", passed=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PassFail:
     """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
 

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Context
 
 from .construction import flag, pattern, text, texts
@@ -82,7 +83,7 @@ class Regex:
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ContainsEvaluator:
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 

@@ -1,8 +1,8 @@
 """The words and numbers that every report uses, so that all of them say the same thing in the same way."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunOutcome, ScenarioOutcome, Status, Totals
 
 VERDICT_WORDS = {
@@ -15,7 +15,7 @@ VERDICT_WORDS = {
 _WORST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Measure:
     """A number that may have a threshold, and whether it was reached."""
 

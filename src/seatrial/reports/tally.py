@@ -1,7 +1,6 @@
 """What the trials of one scenario add up to, read in one pass, for reports that show a scenario as a row."""
 
-from dataclasses import dataclass
-
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import RunRecord
 from seatrial.vocabulary.run import ScenarioOutcome, Status, Trial
 
@@ -10,7 +9,7 @@ from .explain import explain, summarise
 REASONS_KEPT = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialReasons:
     """Why one trial did not pass."""
 
@@ -26,7 +25,7 @@ class TrialReasons:
         return "\n".join([f"{self.id} {self.summary}", *below])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tally:
     duration_ms: float = 0.0
     """All trials one after the other."""

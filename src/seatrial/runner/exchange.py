@@ -8,7 +8,7 @@ from seatrial.vocabulary.conversation import ToolCall, Usage
 class Exchange:
     """What one turn brings in, retries included."""
 
-    __slots__ = ("cost_usd", "hides_calls", "listed", "recorded", "reply", "retries", "usages")
+    __slots__ = ("_costs", "hides_calls", "listed", "recorded", "reply", "retries", "usages")
 
     def __init__(self, *, recorded: list[ToolCall]) -> None:
         self.recorded = recorded
@@ -16,12 +16,17 @@ class Exchange:
         self.listed: list[ToolCall] | None = None
         self.hides_calls = False
         self.usages: list[Usage | None] = []
-        self.cost_usd: float | None = None
+        self._costs: list[float | None] = []
         self.retries = 0
 
     def add_cost(self, cost_usd: float | None) -> None:
-        if cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+        self._costs.append(cost_usd)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the turn cost; None unless every reply says."""
+        known = [cost for cost in self._costs if cost is not None]
+        return sum(known) if known and len(known) == len(self._costs) else None
 
     def evidence(self) -> tuple[ToolCall, ...] | None:
         """The calls we saw and those that the agent lists beside; None when there is neither sight nor list.

@@ -5,7 +5,7 @@ User message -> agent -> while it asks for tools: answer from the mocks, ask aga
 
 import asyncio
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from seatrial.clock import milliseconds
@@ -22,6 +22,7 @@ from seatrial.vocabulary.conversation import (
 from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.findings import ModelUse, sum_model_use
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import (
     AgentSession,
     PreparedScenario,
@@ -40,7 +41,7 @@ CLOCKS_APART_MS = 2.0
 """A timer of the event loop may go off so much before our own clock says that the time is up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Played:
     """A conversation, and what the simulated user took."""
 

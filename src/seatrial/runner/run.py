@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from seatrial.verdicts import Spending
 from seatrial.vocabulary.failures import PlayAgain
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Trial
 
@@ -19,7 +20,7 @@ MOST_DISTURBANCES = 100
 """How often a trial is played anew because others disturbed it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunOptions:
     """How a run goes about its trials."""
 

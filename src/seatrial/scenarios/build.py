@@ -1,7 +1,7 @@
 """From a resolved scenario to finished objects that the runner can play."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from seatrial.agents import import_attribute
@@ -10,6 +10,7 @@ from seatrial.evaluators import ReplyProduced
 from seatrial.mocks import NoMocks
 from seatrial.users import ScriptedUser
 from seatrial.vocabulary.findings import Severity
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
 from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.vocabulary.scenario import Scenario, TrajectorySpec, User
@@ -22,7 +23,7 @@ from .model_cast import ModelCast
 _REPLY = ReplyProduced()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cast:
     """Who takes part besides the scenario itself."""
 

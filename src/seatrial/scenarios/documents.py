@@ -1,9 +1,10 @@
 """YAML and JSON files: one document with a suite and its scenarios, or a transcript of pytest-agent-eval."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from seatrial.vocabulary.record import record
 
 from . import json_files, yaml_files
 from .foreign import is_foreign, read_transcript
@@ -13,7 +14,7 @@ from .reader import SuiteReader
 from .shape import FILE_KEYS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Content:
     data: Any
     doubtful_keys: bool

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias
 
+from seatrial.vocabulary.record import record
+
 from .problems import UNFINISHED, Complaints, Where, closest, did_you_mean, show
 
 Schema: TypeAlias = dict[str, Any]
@@ -26,7 +28,7 @@ class Kind(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Text:
     """A string."""
 
@@ -62,7 +64,7 @@ def check_pattern(pattern: str, where: Where, complaints: Complaints) -> None:
         complaints.add(where, f"{pattern!r} is not a regular expression: {error}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Number:
     """A finite number; a whole one is read as an int, whether written 2 or 2.0."""
 
@@ -172,7 +174,7 @@ class Anything:
         return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ListOf:
     """A list whose items are of one kind; read as a tuple."""
 
@@ -197,7 +199,7 @@ class ListOf:
         return schema | {"minItems": 1} if self.empty is not None else schema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MapOf:
     """A mapping from names to values of one kind."""
 
@@ -224,7 +226,7 @@ class MapOf:
         return schema | {"minProperties": 1} if self.empty is not None else schema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Key:
     """A key of a record: its kind, and what it means."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from seatrial.errors import UsageError
+from seatrial.vocabulary.record import record
 
 Where: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
@@ -36,7 +37,7 @@ FAMILIAR = {
 """What other tools call our keys."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Problem:
     """One mistake in a file, with its place and what would work."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
 
 from .merge import Resolver
@@ -19,7 +20,7 @@ class Streamed:
         return self.open()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LoadedSuite:
     """A suite whose files were found to be right."""
 

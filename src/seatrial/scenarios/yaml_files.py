@@ -6,10 +6,10 @@ and columns of keys are only looked up when there is a problem to place.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from seatrial.errors import UsageError
+from seatrial.vocabulary.record import record
 
 from .positions import Positions, UnreadableFile
 from .problems import Complaint, Place, Where
@@ -33,7 +33,7 @@ _SPECIAL = re.compile(r"([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _NO_KEY = object()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Document:
     """A file's content."""
 

@@ -57,8 +57,15 @@ class Agents:
         return [*self._settings, *own]
 
     async def close(self) -> None:
+        """Close them all, and only then raise what one of them raised."""
+        problems = []
         for agent in self._made.values():
-            await agent.close()
+            try:
+                await agent.close()
+            except Exception as problem:
+                problems.append(problem)
+        if problems:
+            raise problems[0]
 
 
 def describe_agent(spec: Any) -> str:

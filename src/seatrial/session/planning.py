@@ -1,13 +1,14 @@
 """What a run will play, worked out from the request before any agent is called."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite, ModelCast, load, merge_config, prepare, select
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
 from seatrial.vocabulary.scenario import Group, Models, Scenario
@@ -20,7 +21,7 @@ KEPT_IN_MEMORY = 2_000
 """Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunConfig:
     """The settings of `suite.config` that concern the run as a whole."""
 

@@ -1,15 +1,16 @@
 """What somebody asks for when they ask for a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from seatrial.vocabulary.events import Event
+from seatrial.vocabulary.record import record
 
 Listener = Callable[[Event], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunRequest:
     """Files or objects to run, and how."""
 

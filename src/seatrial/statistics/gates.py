@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from seatrial.vocabulary.record import record
 
 from .arguments import ROUNDING, reaches, require_counts, require_open_rate, require_rate
 from .distributions import binomial_at_least, binomial_at_most
@@ -14,7 +15,7 @@ GateDecision: TypeAlias = Literal["pass", "fail", "inconclusive"]
 _FOREVER = 2**40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GateVerdict:
     """What the trials so far say about a rate that must reach a threshold."""
 
