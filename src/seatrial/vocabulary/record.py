@@ -1,9 +1,9 @@
-"""`@record`: a frozen, slotted, keyword-only dataclass that costs a third to define and half to make.
+"""`@record`: a frozen, slotted, keyword-only dataclass that costs a quarter to define and half to make.
 
 `@dataclass(frozen=True, slots=True, kw_only=True)` compiles six methods for every class, half a millisecond each time
 Python starts; with more than a hundred classes that was a fifth of the time `seatrial run` took to begin. Here only
-`__init__` is compiled; the other methods are the same functions for all records, and slots are set directly.
-`dataclasses.fields`, `replace` and `is_dataclass` work as ever.
+`__init__` is compiled, when the first object is made; the other methods are the same functions for all records, and
+slots are set directly. `dataclasses.fields`, `replace` and `is_dataclass` work as ever.
 """
 
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
@@ -17,13 +17,34 @@ def record(cls: type[_T]) -> type[_T]:
     """The class as a record. Equality, hash and repr go by the fields, unless the class has its own."""
     own = set(vars(cls))
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(cls)
-    made.__init__ = _compile_init(made, fields(made))
+    made.__init__ = _init_on_demand(made)
+    made.__signature__ = _Signature()
     for name, method in _METHODS.items():
         if name not in own:
             setattr(made, name, method)
     if "__eq__" in own and "__hash__" not in own:
         made.__hash__ = None
     return made  # type: ignore[no-any-return]
+
+
+def _init_on_demand(cls: Any) -> Any:
+    """Stands in until the first object is made: most runs make objects of few of the classes."""
+
+    def init(self: Any, *args: Any, **values: Any) -> None:
+        cls.__init__ = _compile_init(cls, fields(cls))
+        cls.__init__(self, *args, **values)
+
+    return init
+
+
+class _Signature:
+    """What `help` and notebooks show before the first object is made."""
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        from inspect import signature
+
+        compiled = signature(_compile_init(owner, fields(owner)))
+        return compiled.replace(parameters=list(compiled.parameters.values())[1:])
 
 
 def field_names(cls: type) -> tuple[str, ...]:
