@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import resource
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -146,12 +147,14 @@ def main() -> None:
             (folder / "floor.py").write_text(FLOOR, encoding="utf-8")
             floor = measure([sys.executable, "floor.py", "suite.jsonl", "floor.db"], folder)
             ours = measure(
-                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", options.agent, "--report", "json"],
+                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", options.agent],
                 folder,
             )
             assert int(floor[3]) == wrong, floor[3]
-            failed = json.loads((folder / ".seatrial" / "results.json").read_text())["totals"]["failed_count"]
-            assert failed == wrong, (failed, wrong)
+            database = sqlite3.connect(folder / ".seatrial" / "runs.db")
+            found = dict(database.execute("SELECT status, count(*) FROM trials GROUP BY status"))
+            database.close()
+            assert found == {"passed": options.scenarios - wrong, "failed": wrong}, found
             figures["floor"].append(floor[:3])
             figures["seatrial"].append(ours[:3])
     medians = {
