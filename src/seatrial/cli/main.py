@@ -22,6 +22,7 @@ COMMANDS = {
     "plan": ("plan", "How many trials it takes to see a drop."),
     "regrade": ("regrade", "Judge stored conversations again, with edited expectations."),
     "calibrate": ("calibrate", "Compare a judge with human labels."),
+    "serve": ("serve", "Show runs in a browser, and serve them as a JSON API."),
     "export": ("export", "Write a stored run as lines of JSON."),
     "import": ("import_", "Store exported runs, and merge the shards of one."),
     "prune": ("prune", "Delete stored runs."),

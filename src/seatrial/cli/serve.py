@@ -1,0 +1,52 @@
+"""`seatrial serve`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from seatrial.errors import MissingExtra
+
+from .request import store_url
+
+
+@click.command("serve")
+@click.argument("root", default=".", metavar="[FOLDER]")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Where to listen; others than this machine need a token."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8321, show_default=True, help="0 takes any that is free."
+)
+@click.option(
+    "--token", envvar="SEATRIAL_TOKEN", help="Whoever shows it may use the server. Better set SEATRIAL_TOKEN."
+)
+@click.option("--read-only", is_flag=True, help="Show, and change nothing.")
+@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+def command(root: str, host: str, port: int, token: str | None, read_only: bool, store: str | None) -> int:
+    """Show runs in a browser, and serve them as a JSON API.
+
+    Suites under FOLDER, by default the current one, can be run from the pages. The API is described at
+    /api/openapi.json.
+    """
+    try:
+        from seatrial.web import ServeOptions, serve
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] in ("fastapi", "starlette", "uvicorn"):
+            raise MissingExtra("server", needed_for="seatrial serve") from missing
+        raise
+    options = ServeOptions(
+        store=_absolute(store_url(store)),
+        root=Path(root),
+        host=host,
+        port=port,
+        token=token or None,
+        read_only=read_only,
+    )
+    serve(options, announce=lambda address: click.echo(f"seatrial is at {address}  (Ctrl-C ends it)"))
+    return 0
+
+
+def _absolute(url: str) -> str:
+    """The same place for processes that are started elsewhere."""
+    return url if "://" in url else str(Path(os.path.expanduser(url)).absolute())

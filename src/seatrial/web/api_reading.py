@@ -1,0 +1,156 @@
+"""The API that looks: runs, trials, comparisons, exports, live progress."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response, StreamingResponse
+
+from seatrial.comparison import Gate, find_objections
+from seatrial.reports.comparison_form import comparison_form
+from seatrial.reports.run_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form
+from seatrial.reports.trial_form import trial_form
+from seatrial.vocabulary.changes import RegressionLimits
+
+from .addresses import scenario_id
+from .answers import AsciiJSONResponse, Problem
+from .api_models import LabelItem, RunList, SuiteList, TrialList, TrialQuery, label_item, run_item, trial_item
+from .desk import AtDesk, NotFound
+from .explaining import explain_changes
+from .live import Watch, tell
+from .schemas import answer
+from .selection import Wanted, find_trials, take_page
+from .suites import list_suites
+
+router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)
+
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+Limit = Annotated[int, Query(ge=1, le=1_000)]
+RunId = Annotated[str, Path(max_length=200)]
+Ref = Annotated[str, Query(min_length=1, max_length=200, description="An id, a name, `latest` or `baseline`.")]
+Search = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/runs")
+def list_runs(desk: AtDesk, offset: Offset = 0, limit: Limit = 20, name: Search | None = None) -> RunList:
+    """Runs with their verdicts, newest first; `name` keeps those of exactly that name."""
+    page = take_page(desk.store.runs(name=name), offset=offset, limit=limit)
+    rows = [row for run in page.items if (row := desk.store.run_row(run.id)) is not None]
+    items = [run_item(row, desk.runs.verdict(row) or desk.runs.of(row).outcome.verdict) for row in rows]
+    return RunList(total=page.total, offset=offset, runs=items)
+
+
+@router.get("/runs/compare", responses=answer("ComparisonResult", "Two runs side by side."))
+def compare_runs(
+    desk: AtDesk,
+    baseline_run_id: Ref,
+    candidate_run_id: Ref,
+    max_pass_rate_drop: Annotated[float, Query(ge=0, description="As a share: 0.05 is 5 points.")] = 0.0,
+    max_avg_score_drop: Annotated[float, Query(ge=0, description="Points of the overall score.")] = 5.0,
+    max_latency_increase_pct: Annotated[float, Query(ge=0)] = 20.0,
+    gate: Annotated[Literal["thresholds", "statistical", "both"], Query(description="What decides.")] = "thresholds",
+) -> Response:
+    """What changed from the baseline to the candidate, whether it is a regression, and whether it is beyond noise."""
+    limits = RegressionLimits(
+        max_pass_rate_drop=max_pass_rate_drop,
+        max_avg_score_drop=max_avg_score_drop,
+        max_latency_increase_pct=max_latency_increase_pct,
+    )
+    runs, comparison = desk.comparisons.compare(baseline_run_id, candidate_run_id, limits)
+    form = comparison_form(
+        comparison,
+        gate=gate,
+        objections=find_objections(comparison, gate=Gate(gate)),
+        alignments=explain_changes(runs, comparison),
+    )
+    return AsciiJSONResponse(form)
+
+
+@router.get("/runs/{run_id}", responses=answer("RunDetail", "The run as in results.json, without its trials."))
+def show_run(desk: AtDesk, run_id: RunId, offset: Offset = 0, limit: Limit = 500) -> Response:
+    """A run's verdict, its numbers, and its scenarios in the order of the selection, page by page."""
+    decided = desk.run(run_id)
+    page = take_page(decided.outcome.scenarios, offset=offset, limit=limit)
+    form = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run_form(decided.run),
+        **outcome_form(decided.outcome),
+        "scenario_count": page.total,
+        "scenarios": [{"id": scenario_id(one.entry.key), **scenario_form(one)} for one in page.items],
+    }
+    return AsciiJSONResponse(form)
+
+
+@router.get("/runs/{run_id}/trials", responses={200: {"model": TrialList}})
+def list_trials(desk: AtDesk, run_id: RunId, asked: Annotated[TrialQuery, Query()]) -> Response:
+    """The trials that pass the filter, without their conversations."""
+    wanted = Wanted(
+        status=asked.status, tag=asked.tag, text=asked.q, error_kind=asked.error_kind, scenario=asked.scenario
+    )
+    page = take_page(find_trials(desk.run(run_id), wanted), offset=asked.offset, limit=asked.limit)
+    items = [trial_item(summary) for summary in page.items]
+    return AsciiJSONResponse({"total": page.total, "offset": asked.offset, "trials": items})
+
+
+@router.get(
+    "/runs/{run_id}/scenarios/{scenario}/trials/{number}",
+    responses=answer("Trial", "A trial as in results.json, with where it belongs."),
+)
+def show_trial(desk: AtDesk, run_id: RunId, scenario: RunId, number: Annotated[int, Path(ge=1, le=2**31)]) -> Response:
+    """One trial with its whole conversation and everything that was said about it."""
+    decided, outcome = desk.scenario(run_id, scenario)
+    key = outcome.entry.key
+    if not any(one.index == number - 1 for one in decided.trials.get(key, ())):
+        raise NotFound(f"run {run_id}: has no trial-{number} of {key.label!r}")
+    place = {"run_id": run_id, "scenario_id": scenario, "scenario": key.name, "suite": key.suite}
+    form = trial_form(desk.store.trial(run_id, key, number - 1))
+    return AsciiJSONResponse({**place, "agent": key.agent or None, **form})
+
+
+@router.get(
+    "/runs/{run_id}/export",
+    response_class=StreamingResponse,
+    responses={200: {"description": "Lines of JSON, for `seatrial import`.", "content": {"application/x-ndjson": {}}}},
+)
+def export_run(desk: AtDesk, run_id: RunId) -> Response:
+    """The whole run as lines of JSON, as `seatrial export` writes it."""
+    decided = desk.run(run_id)
+    lines: Iterator[bytes] = desk.store.export_run(decided.run.id)
+    headers = {"content-disposition": f'attachment; filename="{_file_name(run_id)}.jsonl"'}
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+
+
+@router.get(
+    "/runs/{run_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "`progress` whenever a number changes, `end` when there is nothing more to come.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def follow_run(desk: AtDesk, run_id: RunId) -> Response:
+    """Live progress as server-sent events, of runs started here or anywhere else."""
+    from starlette.concurrency import run_in_threadpool
+
+    if await run_in_threadpool(Watch(desk, run_id).look) is None:
+        raise NotFound(f"no run has the id {run_id!r}")
+    return StreamingResponse(tell(desk, run_id), media_type="text/event-stream")
+
+
+@router.get("/runs/{run_id}/labels", responses={200: {"model": list[LabelItem]}})
+def list_labels(desk: AtDesk, run_id: RunId) -> Response:
+    """What people said of the run's trials; `seatrial calibrate --run RUN` holds the judge against it."""
+    decided = desk.run(run_id)
+    return AsciiJSONResponse([label_item(label) for label in desk.store.labels(decided.run.id)])
+
+
+@router.get("/suites")
+def show_suites(desk: AtDesk) -> SuiteList:
+    """The suites that can be run from here."""
+    return SuiteList(suites=list_suites(desk.options.root))
+
+
+def _file_name(run_id: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in run_id)

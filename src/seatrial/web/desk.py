@@ -1,0 +1,62 @@
+"""What every request finds at hand."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from seatrial.errors import UsageError
+from seatrial.store import Store
+from seatrial.vocabulary.run import ScenarioOutcome
+
+from .comparing import Comparisons
+from .decided import DecidedRun, DecidedRuns
+from .launching import Launcher
+from .options import ServeOptions
+
+
+class NotFound(UsageError):
+    """There is no such thing in the store."""
+
+
+class NotNow(UsageError):
+    """What is asked for cannot be done in the state that things are in."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """The store and those who work with it, for as long as the server runs."""
+
+    options: ServeOptions
+    store: Store
+    launcher: Launcher
+    runs: DecidedRuns = field(init=False)
+    comparisons: Comparisons = field(init=False)
+    closing: bool = False
+
+    def __post_init__(self) -> None:
+        self.runs = DecidedRuns(self.store)
+        self.comparisons = Comparisons(self.store)
+
+    def run(self, run_id: str) -> DecidedRun:
+        """The run of that id. Raises NotFound."""
+        found = self.runs.get(run_id)
+        if found is None:
+            raise NotFound(f"no run has the id {run_id!r}")
+        return found
+
+    def scenario(self, run_id: str, scenario: str) -> tuple[DecidedRun, ScenarioOutcome]:
+        """A scenario of a run. Raises NotFound."""
+        decided = self.run(run_id)
+        outcome = decided.scenarios.get(scenario)
+        if outcome is None:
+            raise NotFound(f"run {run_id}: has no scenario with the id {scenario!r}")
+        return decided, outcome
+
+
+def find_desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+AtDesk = Annotated[Desk, Depends(find_desk)]

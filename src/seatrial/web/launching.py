@@ -1,0 +1,132 @@
+"""Runs started from here: each is `seatrial run` in a process of its own, so that no agent can hurt the server."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Lock
+from typing import IO, Any
+
+from seatrial.clock import now
+from seatrial.errors import UsageError
+from seatrial.vocabulary.record import record
+
+from .options import ServeOptions
+from .suites import find_suite
+
+MOST_AT_ONCE = 8
+_SAID_AT_MOST = 4_000
+_PATIENCE_SECONDS = 5.0
+
+
+@record
+class Start:
+    """What is asked for when a run is started."""
+
+    paths: tuple[str, ...]
+    name: str | None = None
+    scenario_text: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    trials: str | None = None
+
+
+class _Started:
+    """A process that runs something."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[Any]) -> None:
+        self.process = process
+        self.errors = errors
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def said(self) -> str:
+        """The end of what it wrote to stderr."""
+        size = self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(size - _SAID_AT_MOST, 0))
+        text: str = self.errors.read().decode("utf-8", errors="replace")
+        return text.strip()
+
+
+class Launcher:
+    """Starts runs and cancels them. Runs of other processes are none of its business."""
+
+    def __init__(self, options: ServeOptions, environ: Mapping[str, str]) -> None:
+        self._options = options
+        # Whatever the agent is, it has no use for the key to this server.
+        self._environ = {name: value for name, value in environ.items() if name != "SEATRIAL_TOKEN"}
+        self._started: dict[str, _Started] = {}
+        self._lock = Lock()
+
+    def start(self, asked: Start) -> str:
+        """The id of the run, which will be in the store as soon as its files are read. Raises UsageError."""
+        if not asked.paths:
+            raise UsageError("paths: name at least one suite")
+        files = [find_suite(self._options.root, path) for path in asked.paths]
+        run_id = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        with self._lock:
+            if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
+                raise UsageError(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
+            self._started[run_id] = self._spawn(run_id, asked, files)
+        return run_id
+
+    def cancel(self, run_id: str) -> bool:
+        """Interrupt the run as Ctrl-C would; what is finished is kept. False when it is not running here."""
+        started = self._started.get(run_id)
+        if started is None or not started.is_running:
+            return False
+        started.process.send_signal(signal.SIGINT)
+        return True
+
+    def is_running(self, run_id: str) -> bool:
+        started = self._started.get(run_id)
+        return started is not None and started.is_running
+
+    def knows(self, run_id: str) -> bool:
+        return run_id in self._started
+
+    def complaint(self, run_id: str) -> str | None:
+        """What the process said when it ended without a pass; None while it runs, and of others."""
+        started = self._started.get(run_id)
+        if started is None or started.is_running or not started.process.returncode:
+            return None
+        return started.said() or f"the process ended with exit code {started.process.returncode}"
+
+    def close(self) -> None:
+        """Interrupt whatever is under way, and wait until it has kept what is finished."""
+        running = [one for one in self._started.values() if one.is_running]
+        for one in running:
+            one.process.send_signal(signal.SIGINT)
+        for one in running:
+            try:
+                one.process.wait(_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                one.process.kill()
+                one.process.wait()
+        for one in self._started.values():
+            one.errors.close()
+
+    def _spawn(self, run_id: str, asked: Start, files: list[Path]) -> _Started:
+        errors = TemporaryFile()  # noqa: SIM115  closed with the launcher
+        options = [
+            f"--id={run_id}",
+            f"--store={self._options.store}",
+            *([f"--name={asked.name}"] if asked.name else []),
+            *(f"--scenario={text}" for text in asked.scenario_text),
+            *(f"--tag={tag}" for tag in asked.tags),
+            *([f"--trials={asked.trials}"] if asked.trials else []),
+        ]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "seatrial", "run", *options, "--", *map(str, files)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env=self._environ,
+            start_new_session=True,  # Ctrl-C in the server's terminal is for the server, which passes it on in order
+        )
+        return _Started(process, errors)

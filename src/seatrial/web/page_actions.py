@@ -1,0 +1,106 @@
+"""The forms of the pages: log in, start, cancel, label, choose the baseline. Each carries the proof that it is ours."""
+
+from typing import Annotated
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from starlette.responses import RedirectResponse, Response
+
+from seatrial.errors import UsageError
+
+from .addresses import run_url
+from .changing import cancel_run, choose_baseline, put_label
+from .desk import AtDesk
+from .guard import session_cookie
+from .launching import Start
+from .rendering import render
+
+router = APIRouter(include_in_schema=False)
+
+
+async def read_fields(request: Request) -> dict[str, str]:
+    """The form's fields; of several with one name, the last."""
+    text = (await request.body()).decode("utf-8", "replace")
+    return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form that came from one of our pages."""
+    fields = await read_fields(request)
+    session = getattr(request.state, "session", None)
+    if not request.app.state.access.is_csrf_token(session, fields.pop("csrf", "")):
+        raise HTTPException(403, "this form has expired. Load the page again, and send it once more.")
+    return fields
+
+
+Fields = Annotated[dict[str, str], Depends(read_fields)]
+Form = Annotated[dict[str, str], Depends(read_form)]
+
+
+@router.get("/login")
+def show_login(request: Request, next: str = "/") -> Response:
+    return render(request, "login.html.jinja", {"title": "Log in", "next": next, "wrong": False})
+
+
+@router.post("/login")
+def log_in(request: Request, fields: Fields) -> Response:
+    """A cookie for whoever knows the token."""
+    access = request.app.state.access
+    wanted = fields.get("next", "/")
+    if access.needs_token and not access.is_token(fields.get("token", "")):
+        return render(request, "login.html.jinja", {"title": "Log in", "next": wanted, "wrong": True}, status=403)
+    answer = _go(wanted if _is_our_page(wanted) else "/")
+    answer.headers.append("set-cookie", session_cookie(access.new_session()))
+    return answer
+
+
+@router.post("/runs")
+def start_run(desk: AtDesk, form: Form) -> Response:
+    texts = {name: form.get(name, "").strip() for name in ("path", "name", "scenario", "tag", "trials")}
+    if texts["trials"] and texts["trials"] != "auto" and not texts["trials"].isdecimal():
+        raise UsageError(f"trials {texts['trials']!r}: expected a number or auto")
+    start = Start(
+        paths=(texts["path"],) if texts["path"] else (),
+        name=texts["name"] or None,
+        scenario_text=(texts["scenario"],) if texts["scenario"] else (),
+        tags=(texts["tag"],) if texts["tag"] else (),
+        trials=texts["trials"] or None,
+    )
+    return _go(run_url(desk.launcher.start(start)))
+
+
+@router.post("/runs/{run_id}/cancel")
+def cancel(desk: AtDesk, run_id: str, form: Form) -> Response:
+    cancel_run(desk, run_id)
+    return _go(run_url(run_id))
+
+
+@router.post("/runs/{run_id}/baseline")
+def set_baseline(desk: AtDesk, run_id: str, form: Form) -> Response:
+    choose_baseline(desk, run_id, suite=None)
+    return _go(run_url(run_id))
+
+
+@router.post("/runs/{run_id}/scenarios/{scenario}/trials/{number}/labels")
+def label(desk: AtDesk, run_id: str, scenario: str, number: int, form: Form) -> Response:
+    who = form.get("who", "").strip()
+    if not who:
+        raise UsageError("who: say whose opinion it is")
+    try:
+        value = float(form.get("value", ""))
+    except ValueError:
+        raise UsageError(f"value {form.get('value', '')!r}: expected a number") from None
+    if not -1e9 <= value <= 1e9:
+        raise UsageError(f"value {value!r}: expected a score")
+    metric = form.get("metric", "").strip() or "passed"
+    put_label(desk, run_id, scenario, number - 1, metric=metric[:500], value=value, who=who[:500])
+    return _go(f"{run_url(run_id)}/scenarios/{quote(scenario)}/trials/{number}#labels")
+
+
+def _go(address: str) -> Response:
+    return RedirectResponse(address, status_code=303)
+
+
+def _is_our_page(address: str) -> bool:
+    """A path of this server: neither another site nor something that a browser would read as one."""
+    return address.startswith("/") and not address.startswith("//") and "\\" not in address and address.isprintable()

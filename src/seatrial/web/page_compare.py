@@ -1,0 +1,118 @@
+"""Two runs side by side, and two conversations of one scenario aligned by their tool calls."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from seatrial.comparison import find_objections
+from seatrial.session.comparing import StoredRuns
+from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.run import Run, ScenarioKey, Trial
+
+from .addresses import scenario_id
+from .desk import AtDesk, NotFound
+from .explaining import explain_changes
+from .rendering import render
+from .selection import take_page
+
+PAGE = 100
+CHOICE = 200
+router = APIRouter(include_in_schema=False)
+Ref = Annotated[str, Query(max_length=200)]
+_HEADS = {
+    Change.REGRESSION: "regressed",
+    Change.ERROR: "without an answer in one of the runs",
+    Change.MISSING: "missing in the candidate",
+    Change.IMPROVEMENT: "improved",
+    Change.NEW: "new in the candidate",
+    Change.UNCHANGED: "unchanged",
+}
+
+
+@record
+class Side:
+    """A conversation, and which one it is."""
+
+    run_id: str
+    trial: Trial
+
+
+@router.get("/compare")
+def show_comparison(
+    request: Request,
+    desk: AtDesk,
+    baseline_run_id: Ref = "",
+    candidate_run_id: Ref = "",
+    change: Change | None = None,
+    offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+) -> Response:
+    """Two runs, or the choice of two."""
+    if not baseline_run_id or not candidate_run_id:
+        return _show_choice(request, desk.store.runs(CHOICE), baseline_run_id, candidate_run_id)
+    runs, comparison = desk.comparisons.compare(
+        baseline_run_id, candidate_run_id, RegressionLimits(), allow_unfinished=True
+    )
+    found = [one for kind in _HEADS for one in comparison.scenarios if one.change is kind and change in (None, kind)]
+    values: dict[str, Any] = {
+        "title": "Compare",
+        "comparison": comparison,
+        "objections": find_objections(comparison),
+        "heads": _HEADS,
+        "counts": {kind: comparison.count(kind) for kind in _HEADS},
+        "change": change,
+        "page": take_page(found, offset=offset, limit=PAGE),
+        "alignments": {alignment.key: alignment for alignment in explain_changes(runs, comparison)},
+    }
+    return render(request, "compare.html.jinja", values)
+
+
+@router.get("/compare/{scenario}")
+def show_side_by_side(
+    request: Request, desk: AtDesk, scenario: str, baseline_run_id: Ref, candidate_run_id: Ref
+) -> Response:
+    """One scenario in both runs: the numbers, and two conversations beside each other."""
+    runs, comparison = desk.comparisons.compare(
+        baseline_run_id, candidate_run_id, RegressionLimits(), allow_unfinished=True
+    )
+    found = next((one for one in comparison.scenarios if scenario_id(one.key) == scenario), None)
+    if found is None:
+        raise NotFound(f"neither run has a scenario with the id {scenario!r}")
+    alignment = runs.explain(found.key)
+    base, candidate = _conversations(runs, found, alignment)
+    values: dict[str, Any] = {
+        "title": found.key.label,
+        "comparison": comparison,
+        "scenario": found,
+        "head": _HEADS[found.change],
+        "alignment": alignment,
+        "base": base,
+        "candidate": candidate,
+    }
+    return render(request, "side_by_side.html.jinja", values)
+
+
+def _show_choice(request: Request, known: list[Run], base: str, candidate: str) -> Response:
+    values = {"title": "Compare", "runs": known, "base": base, "candidate": candidate}
+    return render(request, "choose.html.jinja", values)
+
+
+def _conversations(
+    runs: StoredRuns, change: ScenarioChange, alignment: Alignment | None
+) -> tuple[Side | None, Side | None]:
+    """Those that the alignment speaks of; without one, the first of each run."""
+    if alignment is not None:
+        return _named(runs, change.key, alignment.passing), _named(runs, change.key, alignment.failing)
+    return _first(runs, runs.base, change.key), _first(runs, runs.candidate, change.key)
+
+
+def _named(runs: StoredRuns, key: ScenarioKey, name: str) -> Side | None:
+    """`trial-2 of run 20250501-120000-abc`."""
+    trial, _, run_id = name.partition(" of run ")
+    return Side(run_id=run_id, trial=runs.store.trial(run_id, key, int(trial.removeprefix("trial-")) - 1))
+
+
+def _first(runs: StoredRuns, run: Run, key: ScenarioKey) -> Side | None:
+    found = next(iter(runs.store.trials(run.id, key)), None)
+    return None if found is None else Side(run_id=run.id, trial=found)

@@ -1,0 +1,92 @@
+"""One run: its verdict and why, its scenarios or its trials, filtered; live while it goes on."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from seatrial.vocabulary.run import RunState, Status
+
+from .decided import DecidedRun
+from .desk import AtDesk, Desk, NotFound
+from .live import Watch
+from .rendering import render
+from .selection import ORDERS, Order, Page, Wanted, find_scenarios, find_trials, tags_of, take_page
+
+PAGE = 100
+router = APIRouter(include_in_schema=False)
+
+
+class Asked(BaseModel):
+    """What the page is asked to show; the empty text stands for anything."""
+
+    view: Literal["scenarios", "trials"] = "scenarios"
+    status: Literal["", "passed", "failed", "errored", "inconclusive", "not_run"] = ""
+    tag: str = Field(default="", max_length=200)
+    q: str = Field(default="", max_length=200)
+    order: Order = "worst"
+    offset: int = Field(default=0, ge=0, le=10**9)
+
+    def address(self, **other: object) -> dict[str, object]:
+        """The query of the same page with something else."""
+        return {**self.model_dump(exclude={"offset"}, exclude_defaults=True), **other}
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(status=Status(self.status) if self.status else None, tag=self.tag, text=self.q)
+
+
+@router.get("/runs/{run_id}")
+def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked, Query()]) -> Response:
+    """One run."""
+    decided = desk.runs.get(run_id)
+    if decided is None:
+        return _show_start(request, desk, run_id)
+    run = decided.run
+    values: dict[str, Any] = {
+        "title": run.name,
+        "decided": decided,
+        "run": run,
+        "outcome": decided.outcome,
+        "asked": asked,
+        "page": _page(decided, asked),
+        "tags": tags_of(decided),
+        "orders": ORDERS,
+        "progress": Watch(desk, run_id).look() if run.state is RunState.RUNNING else None,
+        "can_cancel": desk.launcher.is_running(run_id),
+        "complaint": desk.launcher.complaint(run_id) if run.state is not RunState.FINISHED else None,
+        "baselines": [suite for suite, one in desk.store.baselines() if one.id == run.id],
+        "baseline": _baseline(desk, decided),
+        "config": run.config or {},
+    }
+    return render(request, "run.html.jinja", values)
+
+
+def _page(decided: DecidedRun, asked: Asked) -> Page:
+    if asked.view == "trials":
+        return take_page(find_trials(decided, asked.wanted), offset=asked.offset, limit=PAGE)
+    return take_page(find_scenarios(decided, asked.wanted, asked.order), offset=asked.offset, limit=PAGE)
+
+
+def _baseline(desk: Desk, decided: DecidedRun) -> str | None:
+    """The run that this one would be compared with; None where there is none, or it is this one."""
+    suites = dict.fromkeys(one.entry.key.suite for one in decided.outcome.scenarios[:PAGE])
+    for suite in suites:
+        found = desk.store.baseline(suite)
+        if found is not None:
+            return None if found.id == decided.run.id else found.id
+    return None
+
+
+def _show_start(request: Request, desk: Desk, run_id: str) -> Response:
+    """A run that was started here and is not in the store: still reading its files, or refused."""
+    if not desk.launcher.knows(run_id):
+        raise NotFound(f"no run has the id {run_id!r}")
+    values = {
+        "title": "Starting",
+        "run_id": run_id,
+        "is_running": desk.launcher.is_running(run_id),
+        "complaint": desk.launcher.complaint(run_id),
+    }
+    return render(request, "starting.html.jinja", values)

@@ -1,0 +1,75 @@
+"""One scenario in one run: its trials, its metrics, and how it went in other runs."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from seatrial.reports.pages import Bar, Dot, bins, trend
+from seatrial.reports.repeats import flaky_line, is_flaky
+from seatrial.statistics import wilson_interval
+from seatrial.store import RunRow
+from seatrial.vocabulary.run import ScenarioKey, Status, TrialSummary
+
+from .addresses import scenario_url
+from .desk import AtDesk
+from .rendering import render
+from .selection import Wanted, find_trials, take_page
+
+PAGE = 100
+LOOKED_BACK = 40
+"""So many of the newest runs are looked through for the history."""
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/runs/{run_id}/scenarios/{scenario}")
+def show_scenario(
+    request: Request,
+    desk: AtDesk,
+    run_id: str,
+    scenario: str,
+    status: Literal["", "passed", "failed", "errored"] = "",
+    q: Annotated[str, Query(max_length=200)] = "",
+    offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+) -> Response:
+    """One scenario."""
+    decided, outcome = desk.scenario(run_id, scenario)
+    key = outcome.entry.key
+    trials = decided.trials.get(key, ())
+    wanted = Wanted(status=Status(status) if status else None, text=q, scenario=scenario)
+    history = [_dot(row, key) for row in reversed(desk.store.history(key, LOOKED_BACK))]
+    values: dict[str, Any] = {
+        "title": key.label,
+        "run": decided.run,
+        "outcome": outcome,
+        "sums": decided.sums.get(key),
+        "page": take_page(find_trials(decided, wanted), offset=offset, limit=PAGE),
+        "status": status,
+        "q": q,
+        "history": trend(history),
+        "metrics": _metrics(trials),
+        "flaky": flaky_line(outcome) if is_flaky(outcome) else None,
+    }
+    return render(request, "scenario.html.jinja", values)
+
+
+def _dot(row: RunRow, key: ScenarioKey) -> Dot:
+    rate = row.passed / row.trials
+    low, high = wilson_interval(row.passed, row.passed + row.failed)
+    return Dot(
+        rate=rate,
+        title=f"{row.run.name}, {row.run.started_at:%Y-%m-%d %H:%M}: {row.passed}/{row.trials} passed",
+        href=scenario_url(row.run.id, key),
+        kind="passed" if row.passed == row.trials else "failed" if row.failed else "errored",
+        low=low,
+        high=high,
+    )
+
+
+def _metrics(trials: tuple[TrialSummary, ...]) -> list[tuple[str, list[Bar]]]:
+    """How often each value was given, by metric."""
+    values: dict[str, list[float]] = {}
+    for trial in trials:
+        for score in trial.scores:
+            values.setdefault(score.metric, []).append(score.value)
+    return [(metric, bins(given)) for metric, given in values.items()]

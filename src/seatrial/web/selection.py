@@ -1,0 +1,143 @@
+"""Which scenarios and trials of a run are asked for: filter, search, order, page."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, get_args
+
+from seatrial.reports.phrases import aside, failing, trials_of
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
+
+from .decided import DecidedRun
+
+T = TypeVar("T")
+Order = Literal["worst", "order", "rate", "slowest", "costliest"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+
+@record
+class Wanted:
+    """A filter; what is None or empty lets everything through."""
+
+    status: Status | None = None
+    tag: str = ""
+    text: str = ""
+    """In names and in the reasons for not passing, whatever its case."""
+    error_kind: str = ""
+    scenario: str | None = None
+    """The id that stands in addresses."""
+
+
+@record
+class Page:
+    """A part of a list, and where it stands in it."""
+
+    items: tuple[Any, ...]
+    total: int
+    offset: int
+    limit: int
+
+    @property
+    def last(self) -> int:
+        return self.offset + len(self.items)
+
+    @property
+    def before(self) -> int | None:
+        """The offset of the page before; None on the first."""
+        return max(self.offset - self.limit, 0) if self.offset else None
+
+    @property
+    def after(self) -> int | None:
+        return self.last if self.last < self.total else None
+
+
+def take_page(items: Sequence[T], *, offset: int, limit: int) -> Page:
+    return Page(items=tuple(items[offset : offset + limit]), total=len(items), offset=offset, limit=limit)
+
+
+def find_scenarios(decided: DecidedRun, wanted: Wanted, order: Order = "worst") -> list[ScenarioOutcome]:
+    """The scenarios that pass the filter, in order."""
+    found = [one for one in decided.outcome.scenarios if _is_wanted_scenario(one, wanted)]
+    return _ORDERS[order](decided, found)
+
+
+def find_trials(decided: DecidedRun, wanted: Wanted) -> list[TrialSummary]:
+    """The trials that pass the filter, in the order of the run."""
+    summaries: Sequence[TrialSummary] = decided.summaries
+    if wanted.scenario is not None:
+        outcome = decided.scenarios.get(wanted.scenario)
+        summaries = decided.trials.get(outcome.entry.key, ()) if outcome is not None else ()
+    tagged = _tagged(decided, wanted.tag)
+    text = wanted.text.lower()
+    return [
+        one
+        for one in summaries
+        if (wanted.status is None or one.status is wanted.status)
+        and (not wanted.error_kind or one.error_kind == wanted.error_kind)
+        and (tagged is None or one.key in tagged)
+        and (not text or text in _text_of_trial(one))
+    ]
+
+
+def tags_of(decided: DecidedRun) -> list[str]:
+    return sorted({tag for one in decided.outcome.scenarios for tag in one.entry.tags})
+
+
+def status_of(one: ScenarioOutcome) -> str:
+    """As rows show it: what does not count against the run is set apart."""
+    return "skipped" if aside(one) is not None else one.verdict.status.value
+
+
+def _is_wanted_scenario(one: ScenarioOutcome, wanted: Wanted) -> bool:
+    if wanted.status is not None and one.verdict.status is not wanted.status:
+        return False
+    if wanted.tag and wanted.tag not in one.entry.tags:
+        return False
+    return not wanted.text or wanted.text.lower() in _text_of_scenario(one)
+
+
+def _text_of_scenario(one: ScenarioOutcome) -> str:
+    return "\n".join((one.entry.key.label, one.entry.key.suite, *one.verdict.failure_reasons)).lower()
+
+
+def _text_of_trial(one: TrialSummary) -> str:
+    return "\n".join((one.key.label, one.key.suite, *one.failure_reasons, one.error_message or "")).lower()
+
+
+def _tagged(decided: DecidedRun, tag: str) -> set[ScenarioKey] | None:
+    return {one.entry.key for one in decided.outcome.scenarios if tag in one.entry.tags} if tag else None
+
+
+def _worst_first(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
+    places = {one.entry.key: place for place, one in enumerate(failing(decided.outcome))}
+    return sorted(found, key=lambda one: (places.get(one.entry.key, len(places)), one.entry.position))
+
+
+def _by_rate(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
+    return sorted(found, key=lambda one: one.passed / max(trials_of(one), 1))
+
+
+def _slowest(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
+    return _by_sum(decided, found, "latency_ms")
+
+
+def _costliest(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
+    return _by_sum(decided, found, "cost_usd")
+
+
+def _by_sum(decided: DecidedRun, found: list[ScenarioOutcome], name: str) -> list[ScenarioOutcome]:
+    """The largest first; what is not known last."""
+
+    def place(one: ScenarioOutcome) -> float:
+        value = getattr(decided.sums.get(one.entry.key), name, None)
+        return 1.0 if value is None else -float(value)
+
+    return sorted(found, key=place)
+
+
+_ORDERS: dict[Order, Callable[[DecidedRun, list[ScenarioOutcome]], list[ScenarioOutcome]]] = {
+    "worst": _worst_first,
+    "order": lambda _, found: found,
+    "rate": _by_rate,
+    "slowest": _slowest,
+    "costliest": _costliest,
+}

@@ -1,0 +1,51 @@
+"""The server as a process: listens, says where, and ends in order."""
+
+import logging
+import socket
+from collections.abc import Callable
+
+from seatrial.errors import MissingExtra, UsageError
+
+from .options import ServeOptions
+
+_GRACE_SECONDS = 3
+
+
+def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C or SIGTERM. `announce` is told the address once connections are taken."""
+    try:
+        import uvicorn
+    except ImportError as missing:
+        raise MissingExtra("server", needed_for="seatrial serve") from missing
+    from .app import make_app
+
+    app = make_app(options)
+    listening = _listen(options)
+    host, port = listening.getsockname()[:2]
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(options: ServeOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((options.host, options.port))
+        listening.listen(128)
+    except OSError as refused:
+        listening.close()
+        raise UsageError(
+            f"{options.host}:{options.port}: cannot listen there: {refused.strerror or refused}. Try --port 0."
+        ) from refused
+    return listening

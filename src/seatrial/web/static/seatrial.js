@@ -1,0 +1,89 @@
+/* Keyboard, live progress, and the failing step in view. No dependency but htmx, and pages work without either. */
+"use strict";
+
+(() => {
+  const rows = () => [...document.querySelectorAll("[data-row]")].filter((row) => row.offsetParent !== null);
+  let chosen = -1;
+
+  function choose(place) {
+    const all = rows();
+    if (all.length === 0) return;
+    chosen = Math.max(0, Math.min(place, all.length - 1));
+    all.forEach((row, index) => row.classList.toggle("chosen", index === chosen));
+    all[chosen].scrollIntoView({ block: "nearest" });
+  }
+
+  function open() {
+    const row = rows()[chosen];
+    const link = row && row.querySelector("a[href]");
+    if (link) link.click();
+  }
+
+  function typing(target) {
+    return target.closest("input, textarea, select, [contenteditable]") !== null;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && typing(event.target)) {
+      event.target.blur();
+      return;
+    }
+    if (typing(event.target)) return;
+    const search = document.querySelector("input[type=search]");
+    if (event.key === "/" && search) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    } else if (event.key === "j") choose(chosen + 1);
+    else if (event.key === "k") choose(chosen - 1);
+    else if (event.key === "Enter" && chosen >= 0 && !event.target.closest("a, button, summary")) open();
+  });
+
+  document.addEventListener("htmx:afterSwap", () => { chosen = -1; });
+
+  function show(live, found) {
+    const whole = Math.max(found.planned, found.played, 1);
+    const places = { good: found.passed, bad: found.failed, odd: found.errored };
+    let left = 0;
+    for (const [name, count] of Object.entries(places)) {
+      const bar = live.querySelector(`rect.${name}`);
+      if (!bar) continue;
+      bar.setAttribute("x", `${left}%`);
+      bar.setAttribute("width", `${(100 * count) / whole}%`);
+      left += (100 * count) / whole;
+    }
+    const text = live.querySelector("[data-progress]");
+    if (text) text.textContent = `${found.played} of ${found.planned} trials: ${found.passed} passed, ${found.failed} failed, ${found.errored} errored`;
+  }
+
+  function follow(live) {
+    const source = new EventSource(live.dataset.events);
+    let due = 0;
+    const starting = live.dataset.starting !== undefined;
+    source.addEventListener("progress", (event) => {
+      const found = JSON.parse(event.data);
+      if (starting && found.state !== "starting") {
+        source.close();
+        window.location.reload();
+        return;
+      }
+      show(live, found);
+      const target = document.querySelector("#listed");
+      if (target && window.htmx && Date.now() >= due && found.state === "running") {
+        due = Date.now() + 2000;
+        window.htmx.ajax("GET", window.location.href, { target: "#listed", select: "#listed", swap: "outerHTML" });
+      }
+    });
+    source.addEventListener("end", () => {
+      source.close();
+      window.location.reload();
+    });
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    document.querySelectorAll("[data-events]").forEach(follow);
+    const step = document.querySelector("#failed-step");
+    if (step && window.location.hash === "#failed-step") step.scrollIntoView({ block: "center" });
+  });
+})();
