@@ -30,6 +30,10 @@ def decide_scenario(
 ) -> ScenarioOutcome:
     """The verdict of one scenario, and the numbers it follows from."""
     ordered = sorted(trials, key=lambda trial: trial.index)
+    if _is_plain_pass(entry, ordered):
+        return ScenarioOutcome(
+            entry=entry, verdict=_PASSED, passed=len(ordered), interval=_interval_of(len(ordered), len(ordered))
+        )
     if entry.skip is not None:
         skipped = Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.skipped(entry.skip),))
         return ScenarioOutcome(entry=entry, verdict=skipped, skipped=True)
@@ -56,6 +60,22 @@ def decide_scenario(
         overall_score=mean(scores),
         notes=(*notes, merged.note) if merged is not None and merged.note else notes,
         xfailed=xfailed,
+    )
+
+
+_PASSED = Verdict(status=Status.PASSED)
+
+
+def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool:
+    """Whether every planned trial passed and nothing else is asked: so it is with most scenarios of large runs."""
+    gates = entry.gates
+    if entry.skip is not None or entry.xfail is not None or entry.sequential is not None:
+        return False
+    if gates.pass_rate is not None or gates.metric_thresholds or gates.fail_on_error_severity is not None:
+        return False
+    return len(trials) == entry.trials > 0 and all(
+        trial.status is Status.PASSED and not trial.scores and not trial.failures and trial.overall_score is None
+        for trial in trials
     )
 
 
