@@ -12,11 +12,9 @@ from seatrial.reports.comparison import print_comparison
 from seatrial.reports.comparison_form import comparison_form
 from seatrial.session.comparing import StoredRuns
 from seatrial.session.confirming import make_rerun
-from seatrial.vocabulary.changes import Alignment, Change, Comparison, RegressionLimits
+from seatrial.vocabulary.changes import Comparison, RegressionLimits
 
 from .request import make_request, open_stored, store_url
-
-_EXPLAINED = 10
 
 
 @click.command("compare")
@@ -76,7 +74,7 @@ def command(
         comparison = runs.compare(limits=limits, allow_unfinished=allow_unfinished, pool=not no_pool, pooled=pooled)
         if second_look:
             comparison = _confirm(runs, comparison, trials=confirm_trials, store=store)
-        alignments = _explain(runs, comparison)
+        alignments = runs.explain_changes(comparison)
     objections = find_objections(comparison, gate=chosen, allow_missing=allow_missing)
     if as_json:
         form = comparison_form(comparison, gate=chosen.value, objections=objections, alignments=alignments)
@@ -95,11 +93,3 @@ def _confirm(runs: StoredRuns, comparison: Comparison, *, trials: int | None, st
         return confirm(comparison, make_rerun(runs.store, runs.candidate, settings), trials=trials)
     finally:
         progress.close()
-
-
-def _explain(runs: StoredRuns, comparison: Comparison) -> tuple[Alignment, ...]:
-    """Where the conversations part, for the scenarios that got worse; those beyond noise first."""
-    worse = [one for one in comparison.scenarios if one.change is Change.REGRESSION or one.beyond_noise == "worse"]
-    worse.sort(key=lambda one: (one.beyond_noise != "worse", 1.0 if one.p_worse is None else one.p_worse))
-    found = (runs.explain(one.key) for one in worse[:_EXPLAINED])
-    return tuple(alignment for alignment in found if alignment is not None)

@@ -20,7 +20,7 @@ _MARKS = {
     Change.NEW: Status.NOT_RUN,
     Change.UNCHANGED: Status.PASSED,
 }
-_HEADS = {
+HEADS = {
     Change.REGRESSION: "regressed",
     Change.ERROR: "without an answer in one of the runs",
     Change.MISSING: "missing in the candidate",
@@ -48,7 +48,7 @@ def print_comparison(
     for line in _figures(comparison):
         paper.line(line)
     by_key = {alignment.key: alignment for alignment in alignments}
-    for change in _HEADS:
+    for change in HEADS:
         _print_changes(paper, comparison, change, by_key, verbose=verbose)
     _print_differences(paper, comparison)
     for note in comparison.notes:
@@ -91,7 +91,7 @@ def _print_changes(
     notable = [one for one in found if not brief or one.beyond_noise or one.edited]
     limit = len(notable) if verbose else SHOWN
     if found:
-        paper.line(f"{counted(len(found), 'scenario')} {_HEADS[change]}", style="bold")
+        paper.line(f"{counted(len(found), 'scenario')} {HEADS[change]}", style="bold")
     for scenario in notable[:limit]:
         paper.line(_describe(scenario), indent=2, mark=_MARKS[change])
         alignment = alignments.get(scenario.key)
@@ -102,7 +102,7 @@ def _print_changes(
         paper.line(f"… {len(notable) - limit:,} more", indent=2, style="dim")
 
 
-def _moved(scenario: ScenarioChange) -> bool:
+def moved(scenario: ScenarioChange) -> bool:
     base, now = scenario.base, scenario.candidate
     return base is not None and now is not None and base.passed * now.trials != now.passed * base.trials
 
@@ -112,7 +112,7 @@ def _describe(scenario: ScenarioChange) -> str:
     parts = [one_line(scenario.key.label), " → ".join(map(_share, (scenario.base, scenario.candidate)))]
     if scenario.score_delta is not None and abs(scenario.score_delta) >= 0.005:
         parts.append(f"score {scenario.score_delta:+.1f}")
-    p_value = _telling(scenario)
+    p_value = telling_p(scenario)
     if p_value is not None:
         parts.append(f"p = {p_value:.2g}")
     if scenario.pooled:
@@ -124,9 +124,9 @@ def _describe(scenario: ScenarioChange) -> str:
     return "  ".join(parts)
 
 
-def _telling(scenario: ScenarioChange) -> float | None:
+def telling_p(scenario: ScenarioChange) -> float | None:
     """The p-value in the direction that the scenario moved."""
-    if scenario.p_worse is None or scenario.p_better is None or not _moved(scenario):
+    if scenario.p_worse is None or scenario.p_better is None or not moved(scenario):
         return None
     return min(scenario.p_worse, scenario.p_better)
 

@@ -10,7 +10,7 @@ from seatrial.comparison import BaselinePool, RunSide, align_closest, compare_ru
 from seatrial.errors import UsageError
 from seatrial.store import Store
 from seatrial.verdicts import answer_of
-from seatrial.vocabulary.changes import Alignment, Comparison, ConfigDifference, RegressionLimits
+from seatrial.vocabulary.changes import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status, Trial, TrialSummary
 
 from .records import MemoryRecord, StoredRecord, decide
@@ -20,6 +20,7 @@ ENOUGH_POOLED_TRIALS: Final = 10_000
 _LOOKED_AT: Final = 500
 """So many of the newest runs are looked through for some to pool."""
 _EXAMPLES: Final = 10
+_EXPLAINED: Final = 10
 
 
 class StoredRuns:
@@ -61,6 +62,13 @@ class StoredRuns:
         failing = self._examples(self.candidate, key, passed=False)
         passing = self._examples(self.base, key, passed=True) or self._examples(self.candidate, key, passed=True)
         return align_closest(passing, failing)
+
+    def explain_changes(self, comparison: Comparison) -> tuple[Alignment, ...]:
+        """The same for the scenarios that got worse, as many as people read; those beyond noise first."""
+        worse = [one for one in comparison.scenarios if one.change is Change.REGRESSION or one.beyond_noise == "worse"]
+        worse.sort(key=lambda one: (one.beyond_noise != "worse", 1.0 if one.p_worse is None else one.p_worse))
+        found = (self.explain(one.key) for one in worse[:_EXPLAINED])
+        return tuple(alignment for alignment in found if alignment is not None)
 
     def _examples(self, run: Run, key: ScenarioKey, *, passed: bool) -> list[tuple[str, Trial]]:
         wanted = Status.PASSED if passed else Status.FAILED

@@ -16,7 +16,6 @@ from .addresses import scenario_id
 from .answers import AsciiJSONResponse, Problem
 from .api_models import LabelItem, RunList, SuiteList, TrialList, TrialQuery, label_item, run_item, trial_item
 from .desk import AtDesk, NotFound
-from .explaining import explain_changes
 from .live import Watch, tell
 from .schemas import answer
 from .selection import Wanted, find_trials, take_page
@@ -61,7 +60,7 @@ def compare_runs(
         comparison,
         gate=gate,
         objections=find_objections(comparison, gate=Gate(gate)),
-        alignments=explain_changes(runs, comparison),
+        alignments=runs.explain_changes(comparison),
     )
     return AsciiJSONResponse(form)
 

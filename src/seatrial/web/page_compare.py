@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.comparison import find_objections
+from seatrial.reports.comparison import HEADS, telling_p
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
 from seatrial.vocabulary.record import record
@@ -13,7 +14,6 @@ from seatrial.vocabulary.run import Run, ScenarioKey, Trial
 
 from .addresses import scenario_id
 from .desk import AtDesk, NotFound
-from .explaining import explain_changes
 from .rendering import render
 from .selection import take_page
 
@@ -21,14 +21,6 @@ PAGE = 100
 CHOICE = 200
 router = APIRouter(include_in_schema=False)
 Ref = Annotated[str, Query(max_length=200)]
-_HEADS = {
-    Change.REGRESSION: "regressed",
-    Change.ERROR: "without an answer in one of the runs",
-    Change.MISSING: "missing in the candidate",
-    Change.IMPROVEMENT: "improved",
-    Change.NEW: "new in the candidate",
-    Change.UNCHANGED: "unchanged",
-}
 
 
 @record
@@ -54,16 +46,17 @@ def show_comparison(
     runs, comparison = desk.comparisons.compare(
         baseline_run_id, candidate_run_id, RegressionLimits(), allow_unfinished=True
     )
-    found = [one for kind in _HEADS for one in comparison.scenarios if one.change is kind and change in (None, kind)]
+    found = [one for kind in HEADS for one in comparison.scenarios if one.change is kind and change in (None, kind)]
     values: dict[str, Any] = {
         "title": "Compare",
         "comparison": comparison,
         "objections": find_objections(comparison),
-        "heads": _HEADS,
-        "counts": {kind: comparison.count(kind) for kind in _HEADS},
+        "heads": HEADS,
+        "telling_p": telling_p,
+        "counts": {kind: comparison.count(kind) for kind in HEADS},
         "change": change,
         "page": take_page(found, offset=offset, limit=PAGE),
-        "alignments": {alignment.key: alignment for alignment in explain_changes(runs, comparison)},
+        "alignments": {alignment.key: alignment for alignment in runs.explain_changes(comparison)},
     }
     return render(request, "compare.html.jinja", values)
 
@@ -85,7 +78,7 @@ def show_side_by_side(
         "title": found.key.label,
         "comparison": comparison,
         "scenario": found,
-        "head": _HEADS[found.change],
+        "head": HEADS[found.change],
         "alignment": alignment,
         "base": base,
         "candidate": candidate,

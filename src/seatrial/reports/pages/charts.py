@@ -8,8 +8,10 @@ from seatrial.reports.phrases import duration, number
 from seatrial.vocabulary.conversation import PlayedTurn
 from seatrial.vocabulary.run import Trial
 
-TREND_WIDTH, TREND_HEIGHT = 640, 96
+TREND_WIDTH, TREND_HEIGHT = 1_100, 120
 _MARGIN = 8
+_LABELS = 44
+"""Room on the left for the words of the scale."""
 _THINNEST = 0.4
 """Per cent of the width: what was too quick to see is still there."""
 
@@ -83,8 +85,8 @@ def _spans(turn: PlayedTurn) -> Iterator[tuple[str, str, float, float]]:
 
 def trend(dots: Sequence[Dot]) -> Trend:
     """The dots in their order, oldest first, spread over the width."""
-    step = (TREND_WIDTH - 2 * _MARGIN) / max(len(dots) - 1, 1)
-    begin = _MARGIN if len(dots) > 1 else TREND_WIDTH / 2
+    step = (TREND_WIDTH - _LABELS - 2 * _MARGIN) / max(len(dots) - 1, 1)
+    begin = _LABELS + _MARGIN if len(dots) > 1 else TREND_WIDTH / 2
     placed = tuple(
         PlacedDot(
             dot=dot,
