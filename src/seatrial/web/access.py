@@ -87,7 +87,7 @@ class Access:
         if self.is_csrf_token(session, headers.get(CSRF_HEADER, "")):
             return True
         # A program on this machine, not a browser: browsers say where a request comes from.
-        by_browser = any(name in headers for name in ("origin", "sec-fetch-site", "cookie"))
+        by_browser = any(name in headers for name in ("origin", "sec-fetch-site"))
         return not self.needs_token and not by_browser
 
     def _is_known_host(self, host: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from seatrial.comparison import Gate, find_objections
@@ -17,7 +18,7 @@ from .answers import AsciiJSONResponse, Problem
 from .api_models import LabelItem, RunList, SuiteList, TrialList, TrialQuery, label_item, run_item, trial_item
 from .desk import AtDesk, NotFound
 from .live import Watch, tell
-from .schemas import answer
+from .schemas import answer, events
 from .selection import Wanted, find_trials, take_page
 from .suites import list_suites
 
@@ -119,20 +120,9 @@ def export_run(desk: AtDesk, run_id: RunId) -> Response:
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
-@router.get(
-    "/runs/{run_id}/events",
-    response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "`progress` whenever a number changes, `end` when there is nothing more to come.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        }
-    },
-)
+@router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses=events())
 async def follow_run(desk: AtDesk, run_id: RunId) -> Response:
     """Live progress as server-sent events, of runs started here or anywhere else."""
-    from starlette.concurrency import run_in_threadpool
-
     if await run_in_threadpool(Watch(desk, run_id).look) is None:
         raise NotFound(f"no run has the id {run_id!r}")
     return StreamingResponse(tell(desk, run_id), media_type="text/event-stream")

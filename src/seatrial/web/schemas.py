@@ -13,6 +13,8 @@ import seatrial.reports
 from seatrial.vocabulary.changes import Alignment, Comparison
 from seatrial.vocabulary.run import Run, ScenarioKey
 
+from .live import Progress
+
 Schema = dict[str, Any]
 _RESULTS = Path(seatrial.reports.__file__).with_name("results.schema.json")
 
@@ -26,6 +28,15 @@ def answer(name: str, description: str) -> dict[int | str, Schema]:
     return {200: {"description": description, "content": {"application/json": {"schema": refer(name)}}}}
 
 
+def events() -> dict[int | str, Schema]:
+    """What the stream of events has, event by event."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": refer("Progress")}
+    event = {"event": {"enum": ["progress", "end"]}, "data": data}
+    schema = {"type": "object", "required": list(event), "properties": event}
+    said = "`progress` whenever a number changes, `end` when there is nothing more to come."
+    return {200: {"description": said, "content": {"text/event-stream": {"schema": schema}}}}
+
+
 def shared_schemas() -> dict[str, Schema]:
     """By name, everything that is not described by a model."""
     results = json.loads(_RESULTS.read_text(encoding="utf-8"))
@@ -35,6 +46,7 @@ def shared_schemas() -> dict[str, Schema]:
     found["Trial"] = _placed(found[_shared("trial")])
     _describe(Comparison, found)
     _describe(Alignment, found)
+    _describe(Progress, found)
     found["ComparisonResult"] = _comparison_result(found.pop("Comparison"))
     return found
 

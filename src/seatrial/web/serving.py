@@ -33,7 +33,10 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    uvicorn.Server(config).run(sockets=[listening])
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        return  # uvicorn has ended in order, and passes on what ended it
 
 
 def _listen(options: ServeOptions) -> socket.socket:

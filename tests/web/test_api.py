@@ -1,0 +1,176 @@
+"""The API, over HTTP, on a store filled by real runs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from seatrial.store import open_store
+
+
+def test_runs_are_listed_newest_first_with_their_verdicts(served: Any) -> None:
+    found = served.json("/api/runs")
+
+    assert [run["id"] for run in found["runs"]] == ["hostile", "bad", "good"]
+    assert [run["passed"] for run in found["runs"]] == [0, 1, 4]
+
+
+def test_the_list_of_runs_goes_page_by_page(served: Any) -> None:
+    found = served.json("/api/runs", params={"offset": 1, "limit": 1})
+
+    assert (found["total"], [run["id"] for run in found["runs"]]) == (3, ["bad"])
+
+
+def test_runs_can_be_asked_for_by_name(served: Any) -> None:
+    assert [run["id"] for run in served.json("/api/runs", params={"name": "first version"})["runs"]] == ["good"]
+
+
+def test_a_run_says_what_the_command_line_says(served: Any, project: Any) -> None:
+    shown = json.loads(project.seatrial("show", "bad", "--json").stdout)
+    found = served.json("/api/runs/bad")
+
+    for scenario in shown["scenarios"]:
+        del scenario["trials"]
+    assert [{k: v for k, v in one.items() if k != "id"} for one in found.pop("scenarios")] == shown.pop("scenarios")
+    assert found.pop("scenario_count") == 4
+    assert found == shown
+
+
+def test_trials_are_filtered_by_status_scenario_tag_and_text(served: Any) -> None:
+    def ids(**wanted: Any) -> list[str]:
+        found = served.json("/api/runs/bad/trials", params=wanted)["trials"]
+        return [f"{one['scenario']} {one['number']}" for one in found]
+
+    assert ids(status="errored") == ["crashes 1"]
+    assert ids(scenario=served.scenario("bad", "only looks")) == ["only looks 1"]
+    assert ids(tag="write", status="failed") == ["books a table 1", "books a table 2", "books a table 3"]
+    assert ids(q="THE AGENT BROKE") == ["crashes 1"]
+    assert ids(error_kind="agent") == ["crashes 1"]
+    assert ids(scenario="nosuch") == []
+
+
+def test_trials_come_page_by_page(served: Any) -> None:
+    found = served.json("/api/runs/bad/trials", params={"offset": 2, "limit": 2})
+
+    assert found["total"] == 5
+    assert [one["id"] for one in found["trials"]] == ["trial-3", "trial-1"]
+
+
+def test_a_trial_has_its_whole_conversation(served: Any) -> None:
+    scenario = served.scenario("good", "books a table")
+    found = served.json(f"/api/runs/good/scenarios/{scenario}/trials/2")
+
+    assert (found["run_id"], found["scenario"], found["id"]) == ("good", "books a table", "trial-2")
+    assert [call["name"] for call in found["turns"][0]["tool_calls"]] == ["check", "book"]
+
+
+def test_a_comparison_is_that_of_the_command_line(served: Any, project: Any) -> None:
+    shown = json.loads(project.seatrial("compare", "good", "bad", "--json").stdout)
+    found = served.json("/api/runs/compare", params={"baseline_run_id": "good", "candidate_run_id": "bad"})
+
+    assert found == shown
+    assert found["regression_detected"] is True
+
+
+def test_limits_of_a_comparison_can_be_given(served: Any) -> None:
+    asked = {"baseline_run_id": "good", "candidate_run_id": "bad", "max_pass_rate_drop": 1}
+    asked |= {"max_avg_score_drop": 100, "max_latency_increase_pct": 1e6}
+
+    assert served.json("/api/runs/compare", params=asked)["regression_detected"] is False
+    assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": -1}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/runs/nosuch",
+        "/api/runs/nosuch/trials",
+        "/api/runs/nosuch/events",
+        "/api/runs/nosuch/export",
+        "/api/runs/nosuch/labels",
+        "/api/runs/good/scenarios/nosuch/trials/1",
+        "/api/nosuch",
+    ],
+)
+def test_what_is_not_there_is_not_found(served: Any, path: str) -> None:
+    answer = served.get(path)
+
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"detail"}
+
+
+def test_an_unknown_trial_is_not_found(served: Any) -> None:
+    scenario = served.scenario("good", "crashes")
+
+    assert served.get(f"/api/runs/good/scenarios/{scenario}/trials/2").status_code == 404
+
+
+def test_an_unknown_run_cannot_be_compared(served: Any) -> None:
+    asked = {"baseline_run_id": "good", "candidate_run_id": "nosuch"}
+
+    assert "nosuch" in served.get("/api/runs/compare", params=asked).json()["detail"]
+
+
+def test_an_export_can_be_imported_elsewhere(served: Any, tmp_path: Any) -> None:
+    answer = served.get("/api/runs/bad/export")
+
+    with open_store(tmp_path / "other.db") as store:
+        store.import_runs(answer.content.splitlines())
+        assert store.run_row("bad").trials == 5  # type: ignore[union-attr]
+    assert 'filename="bad.jsonl"' in answer.headers["content-disposition"]
+
+
+def test_labels_are_what_calibrate_counts(serve: Any, own_project: Any) -> None:
+    served = serve(store=own_project.store, root=own_project.path)
+    scenario = served.scenario("bad", "books a table")
+    for number, value in ((1, 0), (2, 0), (3, 1)):
+        body = {"scenario_id": scenario, "number": number, "value": value, "who": "ada"}
+        assert served.client.post("/api/runs/bad/labels", json=body).status_code == 200
+
+    assert [one["value"] for one in served.json("/api/runs/bad/labels")] == [0.0, 0.0, 1.0]
+    calibrated = own_project.seatrial("calibrate", "--run=bad", "--json")
+    assert json.loads(calibrated.stdout)["table"]["missed_passes"] == 1
+
+
+def test_a_label_needs_a_trial(served: Any) -> None:
+    body = {"scenario_id": served.scenario("bad", "crashes"), "number": 9, "value": 1, "who": "ada"}
+
+    assert served.client.post("/api/runs/bad/labels", json=body).status_code == 404
+
+
+def test_a_baseline_can_be_chosen_shown_and_forgotten(serve: Any, own_project: Any) -> None:
+    served = serve(store=own_project.store, root=own_project.path)
+
+    assert served.client.put("/api/baselines", json={"run_id": "good"}).json()["name"] == "first version"
+    assert served.json("/api/baselines") == [{"suite": None, "run_id": "good", "name": "first version"}]
+    asked = {"baseline_run_id": "baseline", "candidate_run_id": "bad"}
+    assert served.json("/api/runs/compare", params=asked)["base"]["id"] == "good"
+    assert served.client.delete("/api/baselines").status_code == 204
+    assert served.client.delete("/api/baselines").status_code == 404
+
+
+def test_a_baseline_of_a_suite_that_the_run_lacks_is_refused(served: Any) -> None:
+    answer = served.client.put("/api/baselines", json={"run_id": "good", "suite": "nosuch"})
+
+    assert (answer.status_code, "nosuch" in answer.text) == (422, True)
+
+
+def test_suites_are_the_files_under_the_folder(served: Any) -> None:
+    assert served.json("/api/suites") == {"suites": ["hostile.trial.json", "slow.yaml"]}
+
+
+def test_a_verdict_is_made_anew_when_the_rows_change(serve: Any, own_project: Any) -> None:
+    served = serve(store=own_project.store, root=own_project.path)
+    assert served.json("/api/runs/bad")["totals"]["error_count"] == 1
+    (own_project.path / "agent.py").write_text("def answer(messages, ctx): return 'x'\n", encoding="utf-8")
+
+    own_project.seatrial("run", "--resume=bad", "--retry-errors")
+
+    assert served.json("/api/runs/bad")["totals"]["error_count"] == 0
+
+
+def test_unknown_keys_of_a_request_are_refused(served: Any) -> None:
+    answer = served.client.post("/api/runs", json={"paths": ["slow.yaml"], "agent": {"type": "command"}})
+
+    assert answer.status_code == 422
+    assert "agent" in answer.json()["detail"]

@@ -1,0 +1,182 @@
+"""Every page: it answers, it shows what it should, and nothing that an agent said is more than text."""
+
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+
+VOID = {"meta", "link", "br", "input"}
+SCRIPTS = {"/static/htmx.min.js", "/static/seatrial.js"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def links(self) -> list[str]:
+        return [link for _, attributes in self.tags if (link := attributes.get("href")) is not None]
+
+
+def page(served: Any, path: str) -> Page:
+    answer = served.get(path)
+    assert answer.status_code == 200, (path, answer.text)
+    return Page(answer.text)
+
+
+def walk(served: Any, start: str, *, most: int = 60) -> dict[str, Page]:
+    """Every page that links lead to from here."""
+    found: dict[str, Page] = {}
+    waiting = [start]
+    while waiting and len(found) < most:
+        path = waiting.pop(0)
+        if path in found:
+            continue
+        found[path] = page(served, path)
+        for link in found[path].links:
+            address = urlsplit(urljoin(path, link))
+            if link.startswith(("/runs", "/compare", "/?")):
+                waiting.append(address.path + (f"?{address.query}" if address.query else ""))
+    return found
+
+
+@pytest.fixture(scope="module")
+def pages(served: Any) -> dict[str, Page]:
+    return walk(served, "/") | walk(served, "/compare?baseline_run_id=good&candidate_run_id=bad", most=20)
+
+
+def test_every_link_leads_to_a_page(pages: dict[str, Page]) -> None:
+    assert len(pages) > 20
+
+
+def test_no_page_has_a_script_a_handler_or_a_style_of_its_own(pages: dict[str, Page]) -> None:
+    for path, found in pages.items():
+        assert {urlsplit(one["src"] or "").path for one in found.all("script")} == SCRIPTS, path
+        for tag, attributes in found.tags:
+            assert not [name for name in attributes if name.startswith("on") or name in ("style", "srcdoc")], path
+            assert tag not in ("img", "iframe", "object", "embed", "base", "style"), path
+
+
+def test_no_link_leaves_the_server_or_runs_anything(pages: dict[str, Page]) -> None:
+    for path, found in pages.items():
+        for link in found.links:
+            assert link.startswith(("/", "#", "data:image/svg+xml,")), (path, link)
+            assert not link.startswith("//"), (path, link)
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/hostile", "/runs/hostile?view=trials", "{scenario}", "{trial}"])
+def test_hostile_text_is_shown_as_text(served: Any, hostile: str, path: str) -> None:
+    scenario = f"/runs/hostile/scenarios/{served.json('/api/runs/hostile')['scenarios'][0]['id']}"
+    found = page(served, path.format(scenario=scenario, trial=f"{scenario}/trials/1"))
+
+    assert "<script>alert(1)</script><img src=x onerror=alert(2)>" in found.text
+    assert "{{ 7*7 }}" in found.text
+    assert "\\x1b[31m" in found.text
+    assert "\x1b" not in found.text
+
+
+def test_hostile_text_in_addresses_is_shown_as_text(served: Any, hostile: str) -> None:
+    for path in ("/", "/runs/good"):
+        answer = served.get(path, params={"q": hostile[:150]})
+        assert Page(answer.text).all("img") == []
+    for path in (f"/runs/{'<script>'}", "/compare?baseline_run_id=<script>&candidate_run_id=<b>"):
+        answer = served.get(path)
+        assert answer.status_code in (404, 422)
+        assert "<script>" not in answer.text.replace('<script src="/static', "")
+
+
+def test_the_list_shows_runs_their_trend_and_what_can_be_started(served: Any) -> None:
+    found = page(served, "/")
+
+    assert "second version" in found.text
+    assert len(found.all("circle")) == 3
+    assert "slow.yaml" in found.text
+
+
+def test_a_run_shows_why_it_failed_worst_first(served: Any) -> None:
+    text = page(served, "/runs/bad").text
+
+    assert text.index("books a table") < text.index("only looks")
+    assert "0 of 3 trials passed (threshold: 1.0)" in text
+    assert "skipped: no such thing yet" in text
+
+
+def test_a_run_is_filtered(served: Any) -> None:
+    assert "only looks" not in page(served, "/runs/bad?status=failed").text
+    assert "books a table" not in page(served, "/runs/bad?tag=read").text
+    assert "Nothing here passes the filter" in page(served, "/runs/bad?q=zzz").text
+    assert "the agent broke" in page(served, "/runs/bad?view=trials&q=broke").text
+
+
+@pytest.mark.parametrize("order", ["worst", "order", "rate", "slowest", "costliest"])
+def test_a_run_is_shown_in_any_order(served: Any, order: str) -> None:
+    assert "books a table" in page(served, f"/runs/bad?order={order}").text
+
+
+def test_a_scenario_shows_its_trials_and_its_history(served: Any) -> None:
+    found = page(served, f"/runs/bad/scenarios/{served.scenario('bad', 'books a table')}")
+
+    assert len(found.all("circle")) == 2
+    assert "trial-3" in found.text
+
+
+def test_a_conversation_marks_where_it_went_wrong(served: Any) -> None:
+    found = page(served, f"/runs/bad/scenarios/{served.scenario('bad', 'crashes')}/trials/1")
+
+    wrong = [attributes for _, attributes in found.tags if attributes.get("id") == "failed-step"]
+    assert len(wrong) == 1
+    assert "the agent broke" in found.text
+
+
+def test_a_conversation_shows_calls_with_arguments_results_and_timings(served: Any) -> None:
+    found = page(served, f"/runs/good/scenarios/{served.scenario('good', 'books a table')}/trials/1")
+
+    assert 'check({"time": "19:00"}) → {"free": true}' in found.text
+    assert "Booked for 19:00." in found.text
+    assert "Timings" in found.text
+
+
+def test_a_comparison_shows_both_conversations_and_where_they_part(served: Any) -> None:
+    scenario = served.scenario("bad", "books a table")
+    found = page(served, f"/compare/{scenario}?baseline_run_id=good&candidate_run_id=bad")
+
+    assert "passing called book, failing called nothing more" in found.text
+    assert "Booked for 19:00." in found.text
+    assert "Sorry, no." in found.text
+
+
+def test_a_page_that_is_not_there_says_so(served: Any) -> None:
+    answer = served.get("/runs/nosuch")
+
+    assert answer.status_code == 404
+    assert "no run has the id" in Page(answer.text).text
+
+
+def test_an_empty_store_says_how_to_begin(serve: Any, tmp_path: Any) -> None:
+    served = serve(store=str(tmp_path / "new.db"), root=tmp_path)
+
+    assert "No run is stored yet" in page(served, "/").text
+    assert "It takes two runs" in page(served, "/compare").text

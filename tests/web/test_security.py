@@ -1,0 +1,210 @@
+"""Who may do what, over HTTP."""
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from seatrial.errors import UsageError
+from seatrial.web import ServeOptions, make_app
+
+TOKEN = "correct-horse-battery"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+LABEL = {"scenario_id": "x", "number": 1, "value": 1, "who": "ada"}
+
+
+def csrf_of(page: str) -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert found is not None
+    return found.group(1)
+
+
+def same_origin(served: Any) -> dict[str, str]:
+    """What a browser says of a request from one of our pages."""
+    return {"origin": served.address, "sec-fetch-site": "same-origin"}
+
+
+def test_a_server_that_others_can_reach_needs_a_token(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="SEATRIAL_TOKEN"):
+        make_app(ServeOptions(store="runs.db", root=tmp_path, host="0.0.0.0"))
+
+
+def test_a_short_token_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="at least 16"):
+        make_app(ServeOptions(store="runs.db", root=tmp_path, token="secret"))
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1", "10.0.0.1:80"])
+def test_a_foreign_name_for_this_machine_is_refused(served: Any, host: str) -> None:
+    assert served.get("/api/runs", headers={"host": host}).status_code in (400, 403)
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8321", "127.0.0.1", "[::1]:8321", "LOCALHOST"])
+def test_the_names_of_this_machine_are_known(served: Any, host: str) -> None:
+    assert served.get("/api/runs", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("given", [{}, {"authorization": "Bearer wrong-horse-battery"}, {"authorization": TOKEN}])
+def test_without_the_token_the_api_says_nothing(serve: Any, given: dict[str, str]) -> None:
+    answer = serve(token=TOKEN).get("/api/runs", headers=given)
+
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert "good" not in answer.text
+
+
+def test_with_the_token_the_api_looks_and_changes(serve: Any, own_project: Any) -> None:
+    served = serve(token=TOKEN, store=own_project.store)
+
+    assert served.get("/api/runs", headers=BEARER).status_code == 200
+    assert served.client.put("/api/baselines", json={"run_id": "good"}, headers=BEARER).status_code == 200
+
+
+def test_pages_lead_to_the_login_and_from_there_to_where_one_wanted(serve: Any) -> None:
+    served = serve(token=TOKEN)
+    sent = served.get("/runs/good?view=trials")
+    assert (sent.status_code, sent.headers["location"]) == (303, "/login?next=%2Fruns%2Fgood%3Fview%3Dtrials")
+
+    done = served.client.post("/login", data={"token": TOKEN, "next": "/runs/good?view=trials"})
+
+    assert (done.status_code, done.headers["location"]) == (303, "/runs/good?view=trials")
+    cookie = done.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert TOKEN not in cookie
+    assert served.get("/runs/good").status_code == 200
+
+
+def test_a_wrong_token_gives_no_session(serve: Any) -> None:
+    served = serve(token=TOKEN)
+    answer = served.client.post("/login", data={"token": "correct-horse-batter_"})
+
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+    assert served.get("/").status_code == 303
+
+
+def test_a_made_up_session_is_none(serve: Any) -> None:
+    answer = serve(token=TOKEN).get("/", headers={"cookie": "seatrial_session=abc.def"})
+
+    assert answer.status_code == 303
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"])
+def test_the_login_leads_nowhere_else(serve: Any, wanted: str) -> None:
+    done = serve(token=TOKEN).client.post("/login", data={"token": TOKEN, "next": wanted})
+
+    assert done.headers["location"] == "/"
+
+
+def test_a_form_without_its_proof_is_refused(served: Any) -> None:
+    with httpx2.Client(base_url=served.address) as browser:
+        browser.get("/")
+        for proof in ({}, {"csrf": "0" * 64}):
+            answer = browser.post("/runs/good/baseline", data=proof, headers=same_origin(served))
+            assert answer.status_code == 403
+
+
+def test_a_form_with_its_proof_is_taken(serve: Any, own_project: Any) -> None:
+    served = serve(store=own_project.store)
+    with httpx2.Client(base_url=served.address) as browser:
+        proof = {"csrf": csrf_of(browser.get("/runs/good").text)}
+        answer = browser.post("/runs/good/baseline", data=proof, headers=same_origin(served))
+
+    assert answer.status_code == 303
+    assert served.json("/api/baselines")[0]["run_id"] == "good"
+
+
+def test_the_proof_of_one_session_is_none_in_another(served: Any) -> None:
+    proof = {"csrf": csrf_of(httpx2.get(f"{served.address}/runs/good").text)}
+    with httpx2.Client(base_url=served.address) as other:
+        other.get("/")
+        assert other.post("/runs/good/baseline", data=proof).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "said", [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "same-site"}]
+)
+def test_another_site_changes_nothing(served: Any, said: dict[str, str]) -> None:
+    assert served.client.post("/api/runs/bad/labels", json=LABEL, headers=said).status_code == 403
+
+
+def test_a_browser_must_prove_itself_to_the_api_as_well(served: Any) -> None:
+    with httpx2.Client(base_url=served.address) as browser:
+        proof = csrf_of(browser.get("/runs/good").text)
+        own = same_origin(served)
+        without = browser.post("/api/runs/bad/labels", json=LABEL, headers=own)
+        with_it = browser.post("/api/runs/bad/labels", json=LABEL, headers={**own, "x-csrf-token": proof})
+
+    assert (without.status_code, with_it.status_code) == (403, 404)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/api/runs"), ("PUT", "/api/baselines"), ("DELETE", "/api/baselines"), ("POST", "/runs")],
+)
+def test_a_read_only_server_changes_nothing(serve: Any, method: str, path: str) -> None:
+    served = serve(read_only=True)
+
+    assert served.client.request(method, path, json={}).status_code == 403
+    assert "<form method" not in served.get("/").text + served.get("/runs/good").text
+
+
+def test_every_answer_has_the_headers_that_protect(served: Any) -> None:
+    for path in ("/", "/api/runs", "/static/seatrial.js", "/nosuch", "/api/nosuch"):
+        headers = served.get(path).headers
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+
+
+def test_a_body_that_is_too_large_is_refused(served: Any) -> None:
+    body = b'{"paths": ["' + b"x" * 70_000 + b'"]}'
+    json_type = {"content-type": "application/json"}
+
+    def in_pieces() -> Any:
+        for start in range(0, len(body), 10_000):
+            yield body[start : start + 10_000]
+
+    assert served.client.post("/api/runs", content=body, headers=json_type).status_code == 413
+    assert served.client.post("/api/runs", content=in_pieces(), headers=json_type).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd"]
+)
+def test_static_files_are_those_of_the_folder_alone(served: Any, path: str) -> None:
+    host, port = served.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: raw.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 404")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside.yaml",
+        "/etc/passwd",
+        "link.yaml",
+        "nosuch.yaml",
+        "agent.py/../../outside.yaml",
+        "\x00",
+        "hostile.json\n",
+    ],
+)
+def test_only_suites_under_the_folder_are_run(serve: Any, own_project: Any, path: str) -> None:
+    outside = own_project.path.parent / "outside.yaml"
+    outside.write_text("scenarios: []", encoding="utf-8")
+    (own_project.path / "link.yaml").symlink_to(outside)
+    served = serve(root=own_project.path, store=own_project.store)
+
+    answer = served.client.post("/api/runs", json={"paths": [path]})
+
+    assert answer.status_code == 422
+    assert "detail" in answer.json()

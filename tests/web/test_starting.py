@@ -1,0 +1,141 @@
+"""Runs that are started, followed and cancelled over HTTP."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file; trials of the slow suite wait until it is there."""
+    monkeypatch.setenv("GATE", str(tmp_path / "gate"))
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def server(serve: Any, own_project: Any, gate: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(own_project.path)
+    monkeypatch.setenv("SEATRIAL_TOKEN", "for-the-server-only")
+    return serve(store=own_project.store, root=own_project.path)
+
+
+def start(server: Any, **more: Any) -> str:
+    answer = server.client.post("/api/runs", json={"paths": ["slow.yaml"], **more})
+    assert answer.status_code == 202, answer.text
+    run_id = answer.json()["run_id"]
+    assert isinstance(run_id, str)
+    return run_id
+
+
+def events(server: Any, run_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Server-sent events, as they come."""
+    with server.client.stream("GET", f"/api/runs/{run_id}/events") as answer:
+        name = ""
+        for line in answer.iter_lines():
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield name, json.loads(line.removeprefix("data: "))
+
+
+def test_progress_is_told_until_the_run_is_over(server: Any, gate: Path) -> None:
+    run_id = start(server, name="from the page")
+    seen = []
+    for name, found in events(server, run_id):
+        seen.append((name, found["state"], found["played"]))
+        if found["state"] == "running" and found["played"] == 1:
+            assert found["planned"] == 7
+            gate.touch()
+
+    assert seen[-1] == ("end", "finished", 7)
+    assert ("progress", "running", 1) in seen
+    run = server.json(f"/api/runs/{run_id}")
+    assert (run["status"], run["run"]["name"]) == ("passed", "from the page")
+
+
+def test_a_cancelled_run_keeps_what_is_finished(server: Any) -> None:
+    run_id = start(server)
+    for _, found in events(server, run_id):
+        if found["played"] == 1 and found["state"] == "running":
+            assert server.client.post(f"/api/runs/{run_id}/cancel").status_code == 202
+
+    found = server.json(f"/api/runs/{run_id}")
+    assert found["run"]["state"] == "interrupted"
+    assert found["passed"] is False
+    assert found["totals"]["passed_count"] == 1
+
+
+def test_a_run_of_another_process_is_followed_but_not_cancelled(server: Any, own_project: Any, gate: Path) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "seatrial", "run", "slow.yaml", "--id=other", f"--store={own_project.store}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "quick" in process.stderr.readline()
+        for _, found in events(server, "other"):
+            if found["played"] == 1:
+                assert server.client.post("/api/runs/other/cancel").status_code == 409
+                gate.touch()
+        process.communicate()
+
+    assert server.json("/api/runs/other")["status"] == "passed"
+
+
+def test_a_selection_can_be_run(server: Any) -> None:
+    run_id = start(server, scenarios=["QUICK"], trials=2)
+    *_, (name, found) = events(server, run_id)
+
+    assert (name, found["played"], found["passed"]) == ("end", 2, 2)
+
+
+def test_a_run_that_cannot_begin_says_why(server: Any) -> None:
+    run_id = start(server, tags=["nosuch"])
+    *_, (name, found) = events(server, run_id)
+
+    assert (name, found["state"]) == ("end", "refused")
+    page = server.get(f"/runs/{run_id}").text
+    assert "The run did not begin" in page
+    assert "nosuch" in page
+
+
+def test_texts_of_a_request_are_never_flags(server: Any) -> None:
+    run_id = start(server, name="--dry-run", scenarios=["--help"], tags=["-v"])
+    *_, (_, found) = events(server, run_id)
+
+    assert found["state"] == "refused"
+    assert "no scenario" in server.get(f"/runs/{run_id}").text.lower()
+
+
+def test_the_agent_does_not_see_the_token_of_the_server(server: Any, own_project: Any) -> None:
+    (own_project.path / "agent.py").write_text(
+        "import os\ndef answer(messages, ctx): return os.environ.get('SEATRIAL_TOKEN', 'nothing')\n", encoding="utf-8"
+    )
+    suite = {
+        "suite": {"agent": "agent:answer"},
+        "scenarios": [{"name": "a", "input": "x", "expected_output": "nothing"}],
+    }
+    (own_project.path / "peek.yaml").write_text(json.dumps(suite), encoding="utf-8")
+    run_id = start(server, paths=["peek.yaml"])
+    list(events(server, run_id))
+
+    assert server.json(f"/api/runs/{run_id}")["status"] == "passed"
+
+
+def test_runs_end_with_the_server(serve: Any, own_project: Any, gate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from seatrial.store import open_store
+    from seatrial.vocabulary.run import RunState
+
+    monkeypatch.chdir(own_project.path)
+    server = serve(store=own_project.store, root=own_project.path)
+    run_id = start(server)
+    for _, found in events(server, run_id):
+        if found["played"] == 1:
+            break
+    serve.close()  # type: ignore[attr-defined]
+
+    with open_store(own_project.store) as store:
+        assert store.run(run_id).state is RunState.INTERRUPTED
