@@ -30,6 +30,8 @@ class FileCasting:
     loaded: LoadedSuite
     scenario: Scenario
     agent_name: str = ""
+    supplied: bool = False
+    """The agent comes from a fixture of the project's."""
 
 
 class ScenarioFile(pytest.Module):
@@ -47,7 +49,7 @@ class ScenarioFile(pytest.Module):
             )
         except UsageError as problem:
             raise self.CollectError(str(problem)) from None
-        several = run.options.agent is None and not is_supplied(self)
+        supplied = run.options.agent is None and is_supplied(self)
         for loaded in suites:
             for scenario in loaded.resolved():
                 before = run.take_name(loaded.name, scenario.name, scenario.source or self.nodeid)
@@ -56,8 +58,10 @@ class ScenarioFile(pytest.Module):
                         f"{scenario.source}: the name {scenario.name!r} is taken in the suite {loaded.name!r} "
                         f"by {before}. A name is what results are kept under: make it unique"
                     )
-                for agent in (loaded.suite.agents or ("",)) if several else ("",):
-                    yield from self._items(FileCasting(loaded=loaded, scenario=scenario, agent_name=agent))
+                several = () if supplied or run.options.agent is not None else loaded.suite.agents or ()
+                for agent in several or ("",):
+                    casting = FileCasting(loaded=loaded, scenario=scenario, agent_name=agent, supplied=supplied)
+                    yield from self._items(casting)
 
     def _path_as_typed(self) -> str:
         """Short where it can be, since it is shown and kept with every scenario."""
@@ -101,9 +105,14 @@ class ScenarioFile(pytest.Module):
 def _function(casting: FileCasting, name: str) -> Any:
     """The test function of a scenario, placed where the scenario is written."""
 
-    def scenario(request: pytest.FixtureRequest, seatrial_agent: Any) -> None:
+    def with_fixture(request: pytest.FixtureRequest, seatrial_agent: Any) -> None:
         play_item(request.node, seatrial_agent, casting)
 
+    def without(request: pytest.FixtureRequest) -> None:
+        play_item(request.node, None, casting)
+
+    # A fixture costs as much as playing a quick scenario, so it is asked for only where it gives something.
+    scenario = with_fixture if casting.supplied else without
     file, _, line = (casting.scenario.source or "").rpartition(":")
     code: CodeType = scenario.__code__
     if file and line.isdigit():

@@ -11,7 +11,7 @@ from seatrial.session.offline import NotLive
 from seatrial.session.open_run import Casting, PlayedScenario
 from seatrial.vocabulary.run import Status
 
-from .agents import is_supplied, require_agent
+from .agents import require_agent
 from .failure import describe
 from .outcomes import ScenarioErrored, ScenarioFailed, notes_of
 from .pytest_run import PytestRun, apply_marker, read_marker
@@ -119,7 +119,7 @@ def _choose(item: Any, supplied: Any, casting: "FileCasting", run: PytestRun) ->
     options = run.options
     if options.agent is not None:
         return options.agent
-    if is_supplied(item):
+    if casting.supplied:
         return supplied
     suite = casting.loaded.suite
     if casting.agent_name and suite.agents:

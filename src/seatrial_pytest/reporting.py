@@ -36,7 +36,7 @@ def _facts(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> dict[s
     from .pytest_run import CASTING
 
     facts: dict[str, Any] = {"is_scenario": CASTING in item.stash}
-    if notes.results:
+    if notes.results and report.when == "call":
         from .pytest_run import PytestRun
 
         facts["run"] = PytestRun.of(item.config).open().run.id

@@ -1,28 +1,47 @@
-"""An event loop in a thread of its own, for doors whose own thread cannot wait on one."""
+"""One event loop for a caller that has none, or that has one it must not wait on."""
 
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for other threads, all on one loop, until it is closed."""
+    """Runs coroutines for other threads, all on one loop, until it is closed.
+
+    The thread is started only when somebody cannot wait, because a loop of theirs is running. Until then whoever waits
+    runs the loop: handing work to a thread and back would cost more than most of the work.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="seatrial-loop", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """What the coroutine will come to; cancelling it cancels the coroutine."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop.run_forever, name="seatrial-loop", daemon=True)
+            self._thread.start()
         return asyncio.run_coroutine_threadsafe(_without_exits(coroutine), self._loop)
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What the coroutine comes to. Ctrl-C ends it in good order first, and is raised then."""
+        return self._wait_here(coroutine) if self._thread is None and _is_free() else self._wait_there(coroutine)
+
+    def _wait_here(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        task = self._loop.create_task(_without_exits(coroutine))
+        try:
+            return self._loop.run_until_complete(task)
+        except (KeyboardInterrupt, SystemExit):
+            if not task.done():
+                task.cancel()
+                self._loop.run_until_complete(asyncio.wait([task]))
+            raise
+
+    def _wait_there(self, coroutine: Coroutine[Any, Any, T]) -> T:
         ending = threading.Event()
 
         async def ended() -> T:
@@ -43,15 +62,22 @@ class LoopThread:
         """End the loop; what is still on it is cancelled."""
         if self._loop.is_closed():
             return
-        try:
-            self.start(_cancel_others()).result()
-        except CancelledError:
-            pass
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self.wait(_cancel_others())
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
+
+
+def _is_free() -> bool:
+    """Whether no loop is running in this thread, so that another may."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
 
 
 async def _without_exits(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -3,24 +3,25 @@
 Several processes may play the same run, each for its own scenarios; one of them, or whoever started them, ends it.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from seatrial.agents import resolve_agent
 from seatrial.clock import now
 from seatrial.errors import StoreError, UsageError
-from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
+from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trial, run_trials
 from seatrial.runner.evaluate import evaluate
 from seatrial.runner.pace import Pace
 from seatrial.runner.trial import Redact
 from seatrial.scenarios import Cast, LoadedSuite, ModelCast, fill_environment, merge_config, prepare, read_hooks
-from seatrial.store import Store, TrialWriter, open_store
+from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
+from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.roles import Agent, Evaluator, PreparedScenario
-from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioKey, ScenarioOutcome, Trial
+from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.vocabulary.scenario import Scenario
 from seatrial.vocabulary.summary import summarise
 
@@ -52,14 +53,14 @@ class Casting:
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlayedScenario:
     """A scenario's trials, and what follows from them."""
 
     prepared: PreparedScenario
     trials: tuple[Trial, ...]
 
-    @property
+    @cached_property
     def outcome(self) -> ScenarioOutcome:
         return decide_scenario(self.prepared.entry, map(summarise, self.trials))
 
@@ -79,7 +80,6 @@ class OpenRun:
         )
         self._agents = _SharedAgents(request.environ)
         self._store: Store | None = None
-        self._writer: TrialWriter | None = None
         self._paces: dict[str, Pace] = {}
         self._spent: dict[str, float] = {}
         self._kept: set[tuple[ScenarioKey, int]] = set()
@@ -119,27 +119,26 @@ class OpenRun:
         """
         offline = self.models if isinstance(self.models, OfflineModels) and asks_models(prepared.scenario) else None
         refused = offline.refused if offline else 0
-        if offline is None:
-            self._open().add_scenarios(self.run.id, [prepared.entry])
+        entry = prepared.entry
+        alone = entry.trials == 1
+        if offline is None and not alone:
+            self._save([entry], ())
         played: list[Trial] = []
-        trials = run_trials([prepared], self._options(prepared, loaded))
+        options = self._options(prepared, loaded)
+        trials = _play_one(prepared, options) if alone else run_trials([prepared], options)
         try:
             async for trial in trials:
                 played.append(trial)
                 self._spend(loaded, trial)
                 if offline is None:
-                    self._submit(trial)
+                    # A single trial is kept together with its scenario: one commit instead of two.
+                    self._save([entry] if alone else (), (trial,))
                 elif offline.refused > refused:
                     raise NotLive("an answer that it needs is not in the cache")
         finally:
             await trials.aclose()
-            if offline is None:
-                await self._flush()
-        if offline is not None:
-            self._open().add_scenarios(self.run.id, [prepared.entry])
-            for trial in played:
-                self._submit(trial)
-            await self._flush()
+        if offline is not None or not played:
+            self._save([entry], played)
         return PlayedScenario(prepared=prepared, trials=tuple(sorted(played, key=lambda trial: trial.index)))
 
     async def check(self, played: PlayedScenario, evaluators: Sequence[Evaluator]) -> PlayedScenario:
@@ -164,8 +163,7 @@ class OpenRun:
                     error=find_error(trial.transcript, results, trial.judgement),
                 )
             )
-            self._submit(again[-1])
-        await self._flush()
+        self._save((), again)
         return replace(played, trials=tuple(again))
 
     def close(self) -> None:
@@ -173,8 +171,6 @@ class OpenRun:
         try:
             self.loop.wait(self._close_parts())
         finally:
-            if self._writer is not None:
-                self._writer.close()
             if self._store is not None:
                 self._store.close()
             self.loop.close()
@@ -223,19 +219,22 @@ class OpenRun:
             assert self._request.store is not None
             self._store = open_store(self._request.store)
             self.run = _join(self._store, self.run)
-            self._writer = self._store.writer(self.run.id, on_committed=lambda trials: None)
         return self._store
 
-    def _submit(self, trial: Trial) -> None:
-        """Hand a trial to the store. One that was played before makes way: the test was run again."""
-        assert self._writer is not None
-        place = (trial.key, trial.index)
-        self._writer.submit(trial, replace=place in self._kept)
-        self._kept.add(place)
+    def _save(self, entries: Sequence[ScenarioEntry], trials: Sequence[Trial]) -> None:
+        """Keep them. On the loop itself, which has little else to do. A scenario that is played again makes way."""
+        places = {(trial.key, trial.index) for trial in trials}
+        self._open().save_played(self.run.id, entries, trials, replace=not places.isdisjoint(self._kept))
+        self._kept |= places
 
-    async def _flush(self) -> None:
-        if self._writer is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._writer.flush)
+
+async def _play_one(prepared: PreparedScenario, options: RunOptions) -> AsyncGenerator[Trial, None]:
+    """The only trial of a scenario, without the schedule that several need: that would take longer than the trial."""
+    try:
+        yield await run_trial(prepared, 0, options.settings)
+    except PlayAgain:
+        async for trial in run_trials([prepared], options):
+            yield trial
 
 
 def _join(store: Store, run: Run) -> Run:

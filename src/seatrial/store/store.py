@@ -1,6 +1,6 @@
 """The store as the rest of the house sees it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ from .marks import write
 from .merged import put_merged, read_merged
 from .migrate import migrate
 from .runs import RunRow
-from .scenarios import add_scenarios, read_entries, read_finished
-from .trials import read_summaries, read_trial, read_trials
+from .scenarios import add_scenarios, insert_scenarios, read_entries, read_finished
+from .trials import insert_trials, make_rows, read_summaries, read_trial, read_trials
 from .writer import TrialWriter
 
 if TYPE_CHECKING:
@@ -70,6 +70,21 @@ class Store:
     def writer(self, run_id: str, *, on_committed: Callable[[list[Trial]], None]) -> TrialWriter:
         """The one that saves the run's trials. A process should have one per run, and close it."""
         return TrialWriter(self._database, run_id, on_committed)
+
+    def save_played(
+        self, run_id: str, entries: Sequence[ScenarioEntry], trials: Sequence[Trial], *, replace: bool = False
+    ) -> None:
+        """Store scenarios with trials of theirs, all at once; they are safe when it returns.
+
+        For those who finish one scenario at a time and must not go on before it is kept. `replace`: stored trials of
+        the same scenario and index make way.
+        """
+        rows = [make_rows(run_id, trial) for trial in trials]
+        with self._connections.transaction() as connection:
+            connection.share_contents()  # before any row, as the writer does
+            if entries:
+                insert_scenarios(connection, run_id, list(entries))
+            insert_trials(connection, rows, replaced=[row.place for row in rows] if replace else ())
 
     def run(self, ref: str, *, suite: str | None = None) -> Run:
         """The run with that id, name (the newest), or beginning of an id; or `latest`, or `baseline` (of the suite).
