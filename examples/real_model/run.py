@@ -32,13 +32,13 @@ def served_model() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [SERVER_PYTHON, "-m", "llama_cpp.server", "--model", weights, "--model_alias", "smollm2"]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--n_ctx", "8192"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--n_ctx", "8192", "--n_threads", "1"]
     with open("server.log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
             wait_for(f"http://127.0.0.1:{port}/v1/models", server)
             yield f"http://127.0.0.1:{port}/v1"
         finally:
-            server.terminate()
+            server.kill()  # it would finish the answer it is writing first, and nobody waits for that
 
 
 def wait_for(url: str, server: "subprocess.Popen[bytes]", seconds: int = 300) -> None:

@@ -80,9 +80,14 @@ def open_model(spec: ModelSpec, http_client: "AsyncClient") -> "Model":
 
 def _open_compatible(spec: ModelSpec, given: dict[str, Any]) -> "Model":
     from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    return OpenAIChatModel(spec.name, provider=OpenAICompatibleProvider("openai-compatible", **given))
+    # Many such servers know only the old name of max_tokens and ignore the new one: a small model then writes on until
+    # its context is full.
+    new_name = "api.openai.com" in given["base_url"]
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=new_name)
+    return OpenAIChatModel(spec.name, provider=OpenAICompatibleProvider("openai-compatible", **given), profile=profile)
 
 
 async def send(
