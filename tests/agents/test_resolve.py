@@ -1,6 +1,7 @@
 """From what a user wrote for `agent` to an agent, and what is said when that cannot be."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +133,14 @@ def test_making_an_agent_runs_nothing_of_it() -> None:
 
     asyncio.run(resolve_agent(Mine).close())
     assert made == []
+
+
+@pytest.mark.parametrize(
+    "spec", [{"type": "openai", "base_url": "http://127.0.0.1:1/v1"}, {"type": "http", "url": "http://127.0.0.1:1/"}]
+)
+def test_an_endpoint_without_the_http_extra_says_what_to_install(
+    spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(UsageError, match=r"pip install 'seatrial\[http\]'"):
+        resolve_agent(spec)

@@ -4,9 +4,10 @@ import importlib
 import traceback
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any
 
-from seatrial.errors import UsageError
+from seatrial.errors import MissingExtra, UsageError
 from seatrial.vocabulary.roles import Agent
 
 
@@ -47,13 +48,21 @@ def _python_mapping(spec: Mapping[str, Any], name: str) -> Agent:
     return _python(loaded, name=target if isinstance(target, str) else name, scope=scope)
 
 
+def _require_http(kind: str) -> None:
+    """HTTP is no part of the core: its client brings a pytest plugin along that slows down every test session."""
+    if find_spec("httpx2") is None:
+        raise MissingExtra("http", needed_for=f"an agent of type {kind!r}")
+
+
 def _openai(spec: Mapping[str, Any], name: str) -> Agent:
+    _require_http("openai")
     from .openai_chat import OpenAIChatAgent
 
     return OpenAIChatAgent(name=name, **spec)
 
 
 def _http(spec: Mapping[str, Any], name: str) -> Agent:
+    _require_http("http")
     from .http_json import HttpAgent
 
     return HttpAgent(name=name, **spec)
