@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import quote
 
+from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 
@@ -31,10 +32,6 @@ _HEADERS = {
 }
 
 
-class TooLarge(Exception):
-    """The body is larger than anything we ask for."""
-
-
 class Guard:
     """Pure ASGI, since a stream of events must pass through as it comes."""
 
@@ -57,11 +54,7 @@ class Guard:
         if refusal is not None:
             await _refuse(scope, refusal)(scope, receive, answer.send)
             return
-        try:
-            await self._app(scope, _limited(receive), answer.send)
-        except TooLarge:
-            if not answer.begun:
-                await _refuse(scope, _TOO_LARGE)(scope, receive, answer.send)
+        await self._app(scope, _limited(receive), answer.send)
 
 
 class _Answer:
@@ -71,11 +64,9 @@ class _Answer:
         self._send = send
         self._is_static = path.startswith("/static/")
         self._cookie = cookie
-        self.begun = False
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            self.begun = True
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
                 headers[name] = value
@@ -107,7 +98,7 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         read += len(message.get("body", b""))
         if read > LARGEST_BODY:
-            raise TooLarge
+            raise HTTPException(_TOO_LARGE.status, _TOO_LARGE.text)
         return message
 
     return limited
