@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.store import Imported, Label, Store, open_store, summarise
+from seatrial.store import Imported, Label, Store, open_store
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
 from seatrial.vocabulary.findings import (
     BehaviourFailure,
@@ -30,6 +30,7 @@ from seatrial.vocabulary.findings import (
     TrajectoryMatch,
 )
 from seatrial.vocabulary.run import Gates, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.vocabulary.summary import summarise
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("support", "order lookup")

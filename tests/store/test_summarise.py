@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from seatrial.store import summarise
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript, Usage
 from seatrial.vocabulary.findings import BehaviourFailure, EvalResult, Judgement, MetricScore, Severity, TrajectoryMatch
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+from seatrial.vocabulary.summary import summarise
 
 
 def a_turn(latency_ms: float = 1.0, **fields: Any) -> PlayedTurn:

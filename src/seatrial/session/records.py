@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from seatrial.store import Store, summarise
+from seatrial.store import Store
 from seatrial.verdicts import decide_run
 from seatrial.vocabulary.run import (
     MergedErrors,
@@ -18,6 +18,7 @@ from seatrial.vocabulary.run import (
     TrialSummary,
     Verdict,
 )
+from seatrial.vocabulary.summary import summarise
 
 
 def decide(

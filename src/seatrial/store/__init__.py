@@ -6,7 +6,6 @@ A room of its own because nothing else in the house may know how rows look: ever
 from typing import TYPE_CHECKING
 
 from seatrial.lazy import lazy
-from seatrial.vocabulary.summary import summarise as summarise
 
 if TYPE_CHECKING:
     from .labels import Label as Label
@@ -27,4 +26,3 @@ __all__, __getattr__, __dir__ = lazy(
         "writer": ("TrialWriter",),
     },
 )
-__all__ += ["summarise"]
