@@ -3,11 +3,11 @@
 import inspect
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Transcript
 from seatrial.vocabulary.findings import EvalResult
+from seatrial.vocabulary.record import altered
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
 
 from .as_messages import messages_of
@@ -68,7 +68,7 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
     passed: Any = said.passed
     if passed is not True and passed is not False:
         return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
-    return replace(said, evaluator=name, turn=turn)
+    return altered(said, evaluator=name, turn=turn)
 
 
 def _broken(name: str, turn: int | None, message: str, foreign: str | None = None) -> EvalResult:

@@ -1,6 +1,7 @@
 """All trials of a run, so many at a time."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from dataclasses import field
 
@@ -41,8 +42,10 @@ async def run_trials(scenarios: Iterable[PreparedScenario], options: RunOptions)
     workers = [asyncio.create_task(hands.work()) for _ in range(options.concurrency)]
     closing = asyncio.create_task(hands.close_after(workers))
     try:
-        while (trial := await hands.finished.get()) is not None:
-            yield trial
+        while await hands.wait():
+            while hands.finished:
+                yield hands.finished.popleft()
+            hands.make_room()
     finally:
         for task in (closing, *workers):
             task.cancel()
@@ -62,8 +65,10 @@ class _Hands:
         self._is_over = False
         self._spent = Spending()
         self._changed = asyncio.Event()
-        # Bounded: whoever takes the trials may be slower than those who play them, and memory must stay flat.
-        self.finished: asyncio.Queue[Trial | None] = asyncio.Queue(maxsize=2 * options.concurrency)
+        self.finished: deque[Trial] = deque()
+        self._closed = False
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
 
     async def work(self) -> None:
         while (job := await self._next_job()) is not None:
@@ -71,12 +76,31 @@ class _Hands:
             self._plan.note(job[0], trial)
             self._spend(trial)
             self._changed.set()
-            await self.finished.put(trial)
+            self.finished.append(trial)
+            self._news.set()
+            # Whoever takes the trials may be slower than those who play them, and memory must stay flat.
+            if len(self.finished) >= 2 * self._options.concurrency:
+                self._room.clear()
+                await self._room.wait()
+
+    async def wait(self) -> bool:
+        """Return when there are finished trials; False when no more will come."""
+        while not self.finished:
+            if self._closed:
+                return False
+            self._news.clear()
+            await self._news.wait()
+        return True
+
+    def make_room(self) -> None:
+        """All finished trials were taken."""
+        self._room.set()
 
     async def close_after(self, workers: Collection["asyncio.Task[None]"]) -> None:
         """Tell that nothing more comes, once all workers have ended or one has broken down."""
         await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-        await self.finished.put(None)
+        self._closed = True
+        self._news.set()
 
     async def _next_job(self) -> Job | None:
         """The next job; None when there will be none. The last worker to find nothing ends the work of all."""

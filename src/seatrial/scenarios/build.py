@@ -68,7 +68,6 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
 
 def _entry(scenario: Scenario, cast: Cast, position: int) -> ScenarioEntry:
     sequential = _sequential(scenario)
-    gate = scenario.gate
     whole, of_trial = fingerprints(scenario, cast.agent_key, evaluators=cast.evaluators)
     return ScenarioEntry(
         key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
@@ -77,21 +76,25 @@ def _entry(scenario: Scenario, cast: Cast, position: int) -> ScenarioEntry:
         trial_fingerprint=of_trial,
         trials=int(scenario.trials or 1) if sequential is None else int(sequential["max_trials"]),
         sequential=sequential,
-        gates=Gates(
-            threshold=1.0 if scenario.threshold is None else scenario.threshold,
-            pass_rate=None if gate is None else gate.pass_rate,
-            confidence=None if gate is None else gate.confidence,
-            metric_thresholds=dict(scenario.thresholds) if scenario.thresholds else None,
-            fail_on_error_severity=(
-                Severity(scenario.fail_on_error_severity or "critical") if scenario.failures else None
-            ),
-            pass_threshold=75.0 if scenario.pass_threshold is None else scenario.pass_threshold,
-            must_pass=scenario.must_pass,
-        ),
+        gates=_gates(scenario),
         tags=tuple(scenario.tags),
         skip=scenario.skip,
         xfail=scenario.xfail,
         source=scenario.source,
+    )
+
+
+def _gates(scenario: Scenario) -> Gates:
+    gate = scenario.gate
+    severity = Severity(scenario.fail_on_error_severity or "critical") if scenario.failures else None
+    return Gates(
+        threshold=1.0 if scenario.threshold is None else scenario.threshold,
+        pass_rate=None if gate is None else gate.pass_rate,
+        confidence=None if gate is None else gate.confidence,
+        metric_thresholds=dict(scenario.thresholds) if scenario.thresholds else None,
+        fail_on_error_severity=severity,
+        pass_threshold=75.0 if scenario.pass_threshold is None else scenario.pass_threshold,
+        must_pass=scenario.must_pass,
     )
 
 

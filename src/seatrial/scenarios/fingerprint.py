@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from seatrial.vocabulary.scenario import Scenario
@@ -48,7 +48,10 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
     over_trials = {name: deciding.pop(name) for name in _OVER_TRIALS if name in deciding}
     over_trials |= {"skip": scenario.skip is not None, "xfail": scenario.xfail is not None, "agent": agent_key}
     of_trial = _hash(_canonical(deciding))
-    return _hash(of_trial + _canonical(over_trials)), of_trial
+    return _hash(of_trial + repr(sorted(over_trials.items(), key=_first))), of_trial
+
+
+_first = itemgetter(0)
 
 
 def _hash(text: str) -> str:
