@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo real-model test lint types floors tests clean
+.PHONY: demo real-model test lint types floors tests browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -19,8 +19,20 @@ types: $(VENV)/.installed-test
 floors: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
-tests: $(VENV)/.installed-test
+tests: $(VENV)/.installed-test browser
 	$(BIN)/pytest -n 2 --cov --cov-report=term
+
+# The browser tests say that they were skipped where there is none, unless SEATRIAL_REQUIRE_BROWSER=1.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "browser: no Chromium, and no right to install it; the browser tests will be skipped"; \
+	  else \
+	    echo "browser: installing Chromium"; \
+	    apt-get install -y --no-install-recommends chromium >/dev/null 2>&1 \
+	      || { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends chromium >/dev/null 2>&1; } \
+	      || echo "browser: Chromium could not be installed; the browser tests will be skipped"; \
+	  fi
 
 real-model: $(VENV)/.installed-test .venvs/real-model/.installed
 	mkdir -p test-artifacts/real-model

@@ -1,6 +1,6 @@
 """Runs of a store side by side: found by name, pooled, compared, explained."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import islice
@@ -26,14 +26,18 @@ _EXPLAINED: Final = 10
 class StoredRuns:
     """Two runs of a store: what people called them, looked up."""
 
-    def __init__(self, store: Store, base: str, candidate: str) -> None:
+    def __init__(
+        self, store: Store, base: str, candidate: str, *, read: Callable[[Run], RunSide] | None = None
+    ) -> None:
         self.store = store
+        self._read = read or (lambda run: _stored_side(store, run))
+        """Where a run's verdict and trials come from, for those who have them at hand."""
         self.candidate = _find(store, candidate, None)
         self.base = _find(store, base, self.candidate)
 
     @cached_property
     def sides(self) -> tuple[RunSide, RunSide]:
-        return _stored_side(self.store, self.base), _stored_side(self.store, self.candidate)
+        return self._read(self.base), self._read(self.candidate)
 
     def compare(
         self,
@@ -84,7 +88,8 @@ def side_of(record: StoredRecord | MemoryRecord) -> RunSide:
 
 def _stored_side(store: Store, run: Run) -> RunSide:
     summaries = list(store.summaries(run.id))
-    return RunSide(run=run, outcome=decide(run, store.entries(run.id), summaries), summaries=summaries)
+    outcome = decide(run, store.entries(run.id), summaries, store.merged(run.id))
+    return RunSide(run=run, outcome=outcome, summaries=summaries)
 
 
 def _find(store: Store, ref: str, candidate: Run | None) -> Run:

@@ -1,6 +1,6 @@
 """Runs as rows: found by what people call them, counted, chosen as baseline, deleted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,6 +13,9 @@ from .codec import decode, encode
 from .connection import Conflict, Connection, Connections, Row
 from .marks import read, write
 from .trials import name_scenario
+
+_BATCH = 500
+"""Runs that are counted in one question."""
 
 
 @record
@@ -72,19 +75,30 @@ def list_runs(connection: Connection, *, limit: int | None, name: str | None) ->
     return [decode(Run, body) for (body,) in connection.rows(statement, parameters)]
 
 
-def count_trials(connection: Connection, run: Run) -> RunRow:
-    scenarios = connection.row(schema.COUNT_SCENARIOS, (run.id,))
-    counts = connection.rows(schema.COUNT_TRIALS, (run.id,))
-    return _row(run, counts, scenarios=scenarios[0] if scenarios else 0)
+def count_trials(connection: Connection, found: Sequence[Run], *, key: ScenarioKey | None = None) -> list[RunRow]:
+    """Each run with the numbers of its trials, or of one scenario's alone; in as few questions as possible."""
+    rows: list[RunRow] = []
+    for start in range(0, len(found), _BATCH):
+        rows += _count_batch(connection, found[start : start + _BATCH], key)
+    return rows
 
 
-def count_trials_of(connection: Connection, run: Run, key: ScenarioKey) -> RunRow:
-    """The numbers of one scenario's trials."""
-    return _row(run, connection.rows(schema.COUNT_TRIALS_OF_SCENARIO, (run.id, name_scenario(key))), scenarios=1)
+def _count_batch(connection: Connection, found: Sequence[Run], key: ScenarioKey | None) -> list[RunRow]:
+    places = ", ".join("?" * len(found))
+    ids = [run.id for run in found]
+    scenarios = _pairs(connection.rows(schema.COUNT_SCENARIOS.format(runs=places), ids))
+    counts: dict[str, dict[str, int]] = {}
+    counted = (
+        connection.rows(schema.COUNT_TRIALS.format(runs=places), ids)
+        if key is None
+        else connection.rows(schema.COUNT_TRIALS_OF_SCENARIO.format(runs=places), [*ids, name_scenario(key)])
+    )
+    for run_id, status, count in counted:
+        counts.setdefault(run_id, {})[status] = count
+    return [_row(run, counts.get(run.id, {}), scenarios=scenarios.get(run.id, 0)) for run in found]
 
 
-def _row(run: Run, pairs: list[Row], *, scenarios: int) -> RunRow:
-    counts = dict(_pairs(pairs))
+def _row(run: Run, counts: dict[str, int], *, scenarios: int) -> RunRow:
     return RunRow(
         run=run,
         scenarios=scenarios,
@@ -170,5 +184,5 @@ def _order(run: Run) -> str:
     return start.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _pairs(rows: list[Row]) -> list[tuple[str, int]]:
-    return [(status, count) for status, count in rows]
+def _pairs(rows: list[Row]) -> dict[str, int]:
+    return {str(run_id): int(count) for run_id, count in rows}

@@ -101,10 +101,11 @@ RUNS_NAMED = "SELECT body FROM runs WHERE name = ? ORDER BY started_at DESC, id 
 RUNS_NAMED_LIMITED = f"{RUNS_NAMED} LIMIT ?"
 RUNS_BY_PREFIX = "SELECT body FROM runs WHERE substr(id, 1, ?) = ? ORDER BY started_at DESC, id DESC LIMIT 10"
 RUN_NAMES = "SELECT id, name FROM runs ORDER BY started_at DESC, id DESC LIMIT 1000"
-COUNT_TRIALS = "SELECT status, COUNT(*) FROM trials WHERE run_id = ? GROUP BY status"
-COUNT_TRIALS_OF_SCENARIO = """SELECT status, COUNT(*) FROM trials WHERE run_id = ? AND scenario = ?
-    GROUP BY status"""
-COUNT_SCENARIOS = "SELECT COUNT(*) FROM scenarios WHERE run_id = ?"
+COUNT_TRIALS = "SELECT run_id, status, COUNT(*) FROM trials WHERE run_id IN ({runs}) GROUP BY run_id, status"
+"""`{runs}` stands for as many placeholders as there are runs."""
+COUNT_TRIALS_OF_SCENARIO = """SELECT run_id, status, COUNT(*) FROM trials WHERE run_id IN ({runs}) AND scenario = ?
+    GROUP BY run_id, status"""
+COUNT_SCENARIOS = "SELECT run_id, COUNT(*) FROM scenarios WHERE run_id IN ({runs}) GROUP BY run_id"
 
 ADD_SCENARIO = """INSERT INTO scenarios (run_id, scenario, position, scenario_key, entry) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (run_id, scenario) DO NOTHING"""

@@ -103,20 +103,24 @@ class Store:
         """Runs with the numbers of their trials, newest first."""
         with self._connections.one() as connection:
             found = runs.list_runs(connection, limit=limit, name=name)
-            return [runs.count_trials(connection, run) for run in found]
+            return runs.count_trials(connection, found)
+
+    def rows_of(self, found: Sequence[Run]) -> list[RunRow]:
+        """Those runs with the numbers of their trials."""
+        with self._connections.one() as connection:
+            return runs.count_trials(connection, found)
 
     def run_row(self, run_id: str) -> RunRow | None:
         """The run of that id with the numbers of its trials; None when there is none."""
         with self._connections.one() as connection:
             run = runs.read_run(connection, run_id)
-            return None if run is None else runs.count_trials(connection, run)
+            return None if run is None else runs.count_trials(connection, [run])[0]
 
     def history(self, key: ScenarioKey, limit: int) -> list[RunRow]:
         """Those of the newest runs that have the scenario, each with the numbers of its trials alone; newest first."""
         with self._connections.one() as connection:
             newest = runs.list_runs(connection, limit=limit, name=None)
-            found = [runs.count_trials_of(connection, run, key) for run in newest]
-            return [row for row in found if row.trials]
+            return [row for row in runs.count_trials(connection, newest, key=key) if row.trials]
 
     def entries(self, run_id: str) -> Iterator[ScenarioEntry]:
         """What the run planned, in the order of its selection."""

@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, Response
 from seatrial.errors import StoreError, UsageError
 
 from .desk import NotFound, NotNow
-from .rendering import render_problem
+from .patience import StillWorking
+from .rendering import render, render_problem
 
 
 class Problem(BaseModel):
@@ -33,6 +34,7 @@ def explain_problems(app: FastAPI) -> None:
     """Make the app answer mistakes with a Problem, or with a page where a page was asked for."""
     app.add_exception_handler(UsageError, _usage)
     app.add_exception_handler(StoreError, _store)
+    app.add_exception_handler(StillWorking, _working)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
 
@@ -46,6 +48,11 @@ def _answer(request: Request, status: int, text: str) -> Response:
 async def _usage(request: Request, error: Exception) -> Response:
     status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, NotNow) else 422
     return _answer(request, status, str(error))
+
+
+async def _working(request: Request, error: Exception) -> Response:
+    # Not an error: the page that asks again by itself. 202, so that nobody takes it for the answer.
+    return render(request, "waiting.html.jinja", {"title": "One moment"}, status=202)
 
 
 async def _store(request: Request, error: Exception) -> Response:

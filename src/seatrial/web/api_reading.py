@@ -35,7 +35,7 @@ Search = Annotated[str, Query(max_length=200)]
 def list_runs(desk: AtDesk, offset: Offset = 0, limit: Limit = 20, name: Search | None = None) -> RunList:
     """Runs with their verdicts, newest first; `name` keeps those of exactly that name."""
     page = take_page(desk.store.runs(name=name), offset=offset, limit=limit)
-    rows = [row for run in page.items if (row := desk.store.run_row(run.id)) is not None]
+    rows = desk.store.rows_of(page.items)
     items = [run_item(row, desk.runs.verdict(row) or desk.runs.of(row).outcome.verdict) for row in rows]
     return RunList(total=page.total, offset=offset, runs=items)
 

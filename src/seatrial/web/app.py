@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
-from threading import Thread
+from threading import Timer
 from typing import Any
 
 from fastapi import FastAPI
@@ -23,9 +24,11 @@ from .desk import Desk
 from .guard import Guard
 from .launching import Launcher
 from .options import ServeOptions
-from .rendering import STATIC
+from .rendering import STATIC, environment
 from .schemas import shared_schemas
 
+_WARM_AFTER_SECONDS = 1.0
+"""Whoever opened the server with a page in mind is served first."""
 ROUTERS = (
     api_reading.router,
     api_changing.router,
@@ -68,20 +71,23 @@ async def _open(app: FastAPI) -> AsyncIterator[None]:
     with open_store(options.store) as store:
         desk = Desk(options=options, store=store, launcher=Launcher(options, os.environ))
         app.state.desk = desk
-        Thread(target=_warm, args=(desk,), name="seatrial-warm", daemon=True).start()
+        environment()
+        warming = Timer(_WARM_AFTER_SECONDS, _warm, args=(desk,))
+        warming.daemon = True
+        warming.start()
         try:
             yield
         finally:
-            desk.closing = True
-            desk.launcher.close()
+            warming.cancel()
+            desk.close()
 
 
 def _warm(desk: Desk) -> None:
     """Decide the runs of the first page before anybody asks."""
     try:
         desk.runs.warm(page_runs.newest_rows(desk))
-    except SeatrialError:
-        return  # whoever asks for the run will be told
+    except (SeatrialError, CancelledError, RuntimeError):
+        return  # the server ends, or whoever asks for the run will be told
 
 
 def _show_style() -> Response:

@@ -1,36 +1,57 @@
 """Comparisons, kept while both runs are the same: the exact tests over 10,000 trials take their time."""
 
 from collections import OrderedDict
-from threading import Lock
 
+from seatrial.comparison import RunSide
 from seatrial.session.comparing import StoredRuns
-from seatrial.store import Store
 from seatrial.vocabulary.changes import Comparison, RegressionLimits
-from seatrial.vocabulary.run import RunState
+from seatrial.vocabulary.run import Run, RunState
+
+from .decided import DecidedRuns
+from .patience import Worker
 
 MOST_KEPT = 16
+Compared = tuple[StoredRuns, Comparison]
 
 
 class Comparisons:
     """Pairs of runs, compared when they are first asked for."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._kept: OrderedDict[str, tuple[StoredRuns, Comparison]] = OrderedDict()
-        self._lock = Lock()
+    def __init__(self, runs: DecidedRuns, worker: Worker) -> None:
+        self._runs = runs
+        self._worker = worker
+        self._kept: OrderedDict[str, Compared] = OrderedDict()
 
     def compare(
-        self, base: str, candidate: str, limits: RegressionLimits, *, allow_unfinished: bool = False
-    ) -> tuple[StoredRuns, Comparison]:
-        """Two runs by what people call them: an id, a name, `latest` or `baseline`. Raises UsageError."""
-        runs = StoredRuns(self._store, base, candidate)
+        self,
+        base: str,
+        candidate: str,
+        limits: RegressionLimits,
+        *,
+        allow_unfinished: bool = False,
+        patience: float | None = None,
+    ) -> Compared:
+        """Two runs by what people call them: an id, a name, `latest` or `baseline`. Raises UsageError, StillWorking."""
+        third = None if patience is None else patience / 3  # of three things to wait for
+        runs = StoredRuns(self._runs.store, base, candidate, read=lambda run: self._side(run, third))
         asked = repr((runs.base, runs.candidate, limits))
-        with self._lock:
-            known = self._kept.get(asked)
-            if known is None:
-                known = (runs, runs.compare(limits=limits, allow_unfinished=allow_unfinished))
-                if runs.base.state is runs.candidate.state is RunState.FINISHED:
-                    self._kept[asked] = known
-                    while len(self._kept) > MOST_KEPT:
-                        self._kept.popitem(last=False)
-        return known
+        known = self._kept.get(asked)
+        if known is not None:
+            return known
+        runs.sides  # noqa: B018  each is decided by itself, before the two are compared
+        return self._worker.do(
+            (asked, allow_unfinished), lambda: self._compare(asked, runs, limits, allow_unfinished), third
+        )
+
+    def _compare(self, asked: str, runs: StoredRuns, limits: RegressionLimits, allow_unfinished: bool) -> Compared:
+        made = (runs, runs.compare(limits=limits, allow_unfinished=allow_unfinished))
+        if runs.base.state is runs.candidate.state is RunState.FINISHED:
+            self._kept[asked] = made
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+    def _side(self, run: Run, patience: float | None) -> RunSide:
+        decided = self._runs.get(run.id, patience=patience)
+        assert decided is not None
+        return RunSide(run=decided.run, outcome=decided.outcome, summaries=decided.summaries)

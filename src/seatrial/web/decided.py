@@ -1,18 +1,23 @@
 """Runs with their verdicts, kept while the rows they follow from are the same."""
 
+import gc
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 
+from seatrial.clock import milliseconds
 from seatrial.session.records import decide
 from seatrial.store import RunRow, Store
 from seatrial.vocabulary.record import record
-from seatrial.vocabulary.run import Run, RunOutcome, ScenarioKey, ScenarioOutcome, TrialSummary, Verdict
+from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary, Verdict
 
 from .addresses import scenario_id
+from .patience import Worker
 
 MOST_SUMMARIES = 60_000
 """So many trials are kept in memory, over all runs: about a kilobyte each."""
+_RECENT_MS = 1_000.0
 
 
 @record
@@ -36,6 +41,8 @@ class DecidedRun:
     """By the id that stands in addresses."""
     trials: dict[ScenarioKey, tuple[TrialSummary, ...]]
     sums: dict[ScenarioKey, Sums]
+    made_at: float
+    took_ms: float
 
     @property
     def run(self) -> Run:
@@ -45,27 +52,25 @@ class DecidedRun:
 class DecidedRuns:
     """The runs of a store as pages show them. A verdict is made anew as soon as a row says something else."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, worker: Worker) -> None:
         self.store = store
+        self._worker = worker
         self._kept: OrderedDict[str, DecidedRun] = OrderedDict()
         self._verdicts: dict[str, tuple[RunRow, Verdict]] = {}
         self._lock = Lock()
 
-    def get(self, run_id: str) -> DecidedRun | None:
-        """The run of that id; None when there is none."""
+    def get(self, run_id: str, *, patience: float | None = None) -> DecidedRun | None:
+        """The run of that id; None when there is none. Raises StillWorking."""
         row = self.store.run_row(run_id)
-        return None if row is None else self.of(row)
+        return None if row is None else self.of(row, patience=patience)
 
-    def of(self, row: RunRow) -> DecidedRun:
-        # One at a time: deciding is work for one core, and whoever waits may find it done.
-        with self._lock:
-            known = self._kept.get(row.run.id)
-            if known is None or known.row != row:
-                known = self._kept[row.run.id] = _decide(self.store, row)
-                self._verdicts[row.run.id] = (row, known.outcome.verdict)
-            self._kept.move_to_end(row.run.id)
-            self._let_go()
-            return known
+    def of(self, row: RunRow, *, patience: float | None = None) -> DecidedRun:
+        """The run of that row. Who has no patience takes a run under way as it was a moment ago."""
+        known = self._kept.get(row.run.id)
+        if known is None or not (known.row == row or (patience is not None and _is_recent(known, row))):
+            stamp = (row.run.id, row.run.state, row.run.finished_at, row.passed, row.failed, row.errored)
+            known = self._worker.do(stamp, lambda: self._decide(row), patience)
+        return known
 
     def verdict(self, row: RunRow) -> Verdict | None:
         """The verdict where it is known without work."""
@@ -81,13 +86,38 @@ class DecidedRuns:
                 return
             self.of(row)
 
-    def _let_go(self) -> None:
-        while len(self._kept) > 1 and sum(len(one.summaries) for one in self._kept.values()) > MOST_SUMMARIES:
-            self._kept.popitem(last=False)
+    def _decide(self, row: RunRow) -> DecidedRun:
+        with _without_pauses():
+            made = _decide(self.store, row)
+        with self._lock:
+            self._kept[row.run.id] = made
+            self._kept.move_to_end(row.run.id)
+            self._verdicts[row.run.id] = (row, made.outcome.verdict)
+            while len(self._kept) > 1 and sum(len(one.summaries) for one in self._kept.values()) > MOST_SUMMARIES:
+                self._kept.popitem(last=False)
+        return made
+
+
+@contextmanager
+def _without_pauses() -> Iterator[None]:
+    """No collecting of garbage meanwhile: ten thousand new trials are none, and looking through them again and again
+    would take a third of the time and keep every other page waiting."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _is_recent(known: DecidedRun, row: RunRow) -> bool:
+    under_way = row.run.state is known.run.state is RunState.RUNNING
+    return under_way and milliseconds() - known.made_at < max(_RECENT_MS, 5 * known.took_ms)
 
 
 def _decide(store: Store, row: RunRow) -> DecidedRun:
-    run_id = row.run.id
+    run_id, began = row.run.id, milliseconds()
     summaries = tuple(store.summaries(run_id))
     outcome = decide(row.run, store.entries(run_id), summaries, store.merged(run_id))
     grouped: dict[ScenarioKey, list[TrialSummary]] = {}
@@ -100,6 +130,8 @@ def _decide(store: Store, row: RunRow) -> DecidedRun:
         scenarios={scenario_id(one.entry.key): one for one in outcome.scenarios},
         trials={key: tuple(group) for key, group in grouped.items()},
         sums={key: _sum(group) for key, group in grouped.items()},
+        made_at=began,
+        took_ms=milliseconds() - began,
     )
 
 

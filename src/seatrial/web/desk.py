@@ -13,6 +13,7 @@ from .comparing import Comparisons
 from .decided import DecidedRun, DecidedRuns
 from .launching import Launcher
 from .options import ServeOptions
+from .patience import Worker
 
 
 class NotFound(UsageError):
@@ -30,24 +31,33 @@ class Desk:
     options: ServeOptions
     store: Store
     launcher: Launcher
+    worker: Worker = field(default_factory=Worker)
     runs: DecidedRuns = field(init=False)
     comparisons: Comparisons = field(init=False)
     closing: bool = False
 
     def __post_init__(self) -> None:
-        self.runs = DecidedRuns(self.store)
-        self.comparisons = Comparisons(self.store)
+        self.runs = DecidedRuns(self.store, self.worker)
+        self.comparisons = Comparisons(self.runs, self.worker)
 
-    def run(self, run_id: str) -> DecidedRun:
-        """The run of that id. Raises NotFound."""
-        found = self.runs.get(run_id)
+    def close(self) -> None:
+        """End what is under way, before the store is closed."""
+        self.closing = True
+        self.launcher.close()
+        self.worker.close()
+
+    def run(self, run_id: str, *, patience: float | None = None) -> DecidedRun:
+        """The run of that id. Raises NotFound, StillWorking."""
+        found = self.runs.get(run_id, patience=patience)
         if found is None:
             raise NotFound(f"no run has the id {run_id!r}")
         return found
 
-    def scenario(self, run_id: str, scenario: str) -> tuple[DecidedRun, ScenarioOutcome]:
-        """A scenario of a run. Raises NotFound."""
-        decided = self.run(run_id)
+    def scenario(
+        self, run_id: str, scenario: str, *, patience: float | None = None
+    ) -> tuple[DecidedRun, ScenarioOutcome]:
+        """A scenario of a run. Raises NotFound, StillWorking."""
+        decided = self.run(run_id, patience=patience)
         outcome = decided.scenarios.get(scenario)
         if outcome is None:
             raise NotFound(f"run {run_id}: has no scenario with the id {scenario!r}")

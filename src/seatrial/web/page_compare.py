@@ -13,7 +13,9 @@ from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, ScenarioKey, Trial
 
 from .addresses import scenario_id
-from .desk import AtDesk, NotFound
+from .comparing import Compared
+from .desk import AtDesk, Desk, NotFound
+from .patience import patience_of
 from .rendering import render
 from .selection import take_page
 
@@ -43,9 +45,7 @@ def show_comparison(
     """Two runs, or the choice of two."""
     if not baseline_run_id or not candidate_run_id:
         return _show_choice(request, desk.store.runs(CHOICE), baseline_run_id, candidate_run_id)
-    runs, comparison = desk.comparisons.compare(
-        baseline_run_id, candidate_run_id, RegressionLimits(), allow_unfinished=True
-    )
+    runs, comparison = _compare(request, desk, baseline_run_id, candidate_run_id)
     found = [one for kind in HEADS for one in comparison.scenarios if one.change is kind and change in (None, kind)]
     values: dict[str, Any] = {
         "title": "Compare",
@@ -66,9 +66,7 @@ def show_side_by_side(
     request: Request, desk: AtDesk, scenario: str, baseline_run_id: Ref, candidate_run_id: Ref
 ) -> Response:
     """One scenario in both runs: the numbers, and two conversations beside each other."""
-    runs, comparison = desk.comparisons.compare(
-        baseline_run_id, candidate_run_id, RegressionLimits(), allow_unfinished=True
-    )
+    runs, comparison = _compare(request, desk, baseline_run_id, candidate_run_id)
     found = next((one for one in comparison.scenarios if scenario_id(one.key) == scenario), None)
     if found is None:
         raise NotFound(f"neither run has a scenario with the id {scenario!r}")
@@ -84,6 +82,12 @@ def show_side_by_side(
         "candidate": candidate,
     }
     return render(request, "side_by_side.html.jinja", values)
+
+
+def _compare(request: Request, desk: Desk, base: str, candidate: str) -> Compared:
+    """With the limits that hold where nobody sets others; of runs under way, what is there."""
+    patience = patience_of(request)
+    return desk.comparisons.compare(base, candidate, RegressionLimits(), allow_unfinished=True, patience=patience)
 
 
 def _show_choice(request: Request, known: list[Run], base: str, candidate: str) -> Response:

@@ -11,6 +11,7 @@ from seatrial.vocabulary.run import RunState, Status
 from .decided import DecidedRun
 from .desk import AtDesk, Desk, NotFound
 from .live import Watch
+from .patience import patience_of
 from .rendering import render
 from .selection import ORDERS, Order, Page, Wanted, find_scenarios, find_trials, tags_of, take_page
 
@@ -40,7 +41,7 @@ class Asked(BaseModel):
 @router.get("/runs/{run_id}")
 def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked, Query()]) -> Response:
     """One run."""
-    decided = desk.runs.get(run_id)
+    decided = desk.runs.get(run_id, patience=patience_of(request))
     if decided is None:
         return _show_start(request, desk, run_id)
     run = decided.run
@@ -54,7 +55,7 @@ def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked
         "tags": tags_of(decided),
         "orders": ORDERS,
         "progress": Watch(desk, run_id).look() if run.state is RunState.RUNNING else None,
-        "can_cancel": desk.launcher.is_running(run_id),
+        "can_cancel": run.state is RunState.RUNNING and desk.launcher.is_running(run_id),
         "complaint": desk.launcher.complaint(run_id) if run.state is not RunState.FINISHED else None,
         "baselines": [suite for suite, one in desk.store.baselines() if one.id == run.id],
         "baseline": _baseline(desk, decided),

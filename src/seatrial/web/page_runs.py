@@ -47,7 +47,7 @@ def show_runs(
     found = [run for run in desk.store.runs() if not q or q.lower() in f"{run.name}\n{run.id}".lower()]
     page = take_page(found, offset=offset, limit=PAGE)
     baselines = {run.id for _, run in desk.store.baselines()}
-    rows = [row for run in page.items if (row := desk.store.run_row(run.id)) is not None]
+    rows = desk.store.rows_of(page.items)
     shown = [ShownRun(row=row, verdict=desk.runs.verdict(row), is_baseline=row.run.id in baselines) for row in rows]
     values: dict[str, Any] = {
         "title": "Runs",

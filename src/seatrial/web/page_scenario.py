@@ -13,6 +13,7 @@ from seatrial.vocabulary.run import ScenarioKey, Status, TrialSummary
 
 from .addresses import scenario_url
 from .desk import AtDesk
+from .patience import patience_of
 from .rendering import render
 from .selection import Wanted, find_trials, take_page
 
@@ -33,7 +34,7 @@ def show_scenario(
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> Response:
     """One scenario."""
-    decided, outcome = desk.scenario(run_id, scenario)
+    decided, outcome = desk.scenario(run_id, scenario, patience=patience_of(request))
     key = outcome.entry.key
     trials = decided.trials.get(key, ())
     wanted = Wanted(status=Status(status) if status else None, text=q, scenario=scenario)

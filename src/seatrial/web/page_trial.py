@@ -9,6 +9,7 @@ from seatrial.session.calibrating import WHOLE_TRIAL
 from seatrial.vocabulary.run import Status, TrialSummary
 
 from .desk import AtDesk, NotFound
+from .patience import patience_of
 from .rendering import render
 
 router = APIRouter(include_in_schema=False)
@@ -17,7 +18,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/runs/{run_id}/scenarios/{scenario}/trials/{number}")
 def show_trial(request: Request, desk: AtDesk, run_id: str, scenario: str, number: int) -> Response:
     """One conversation."""
-    decided, outcome = desk.scenario(run_id, scenario)
+    decided, outcome = desk.scenario(run_id, scenario, patience=patience_of(request))
     key = outcome.entry.key
     known = decided.trials.get(key, ())
     place = next((place for place, one in enumerate(known) if one.index == number - 1), None)

@@ -30,6 +30,8 @@ def environment() -> "Environment":
     words = (addresses.run_url, addresses.scenario_url, addresses.trial_url, addresses.compare_url)
     made.globals |= {word.__name__: word for word in (*words, addresses.scenario_id, status_of)}
     made.globals |= {"version": __version__, "stamp": _stamp()}
+    for name in made.list_templates(extensions=["jinja"]):
+        made.get_template(name)  # compiled now, and not when the first reader waits for the page
     return made
 
 

@@ -60,6 +60,12 @@
   function follow(live) {
     const source = new EventSource(live.dataset.events);
     let due = 0;
+    let later = null;
+    const refresh = () => {
+      later = null;
+      due = Date.now() + 2000;
+      window.htmx.ajax("GET", window.location.href, { target: "#listed", select: "#listed", swap: "outerHTML" });
+    };
     const starting = live.dataset.starting !== undefined;
     source.addEventListener("progress", (event) => {
       const found = JSON.parse(event.data);
@@ -69,10 +75,8 @@
         return;
       }
       show(live, found);
-      const target = document.querySelector("#listed");
-      if (target && window.htmx && Date.now() >= due && found.state === "running") {
-        due = Date.now() + 2000;
-        window.htmx.ajax("GET", window.location.href, { target: "#listed", select: "#listed", swap: "outerHTML" });
+      if (window.htmx && later === null && document.querySelector("#listed")) {
+        later = window.setTimeout(refresh, Math.max(0, due - Date.now()));
       }
     });
     source.addEventListener("end", () => {
