@@ -583,3 +583,19 @@ def test_a_closed_store_says_so(store: Store) -> None:
     store.close()
     with pytest.raises(StoreError, match="the store has been closed"):
         store.runs()
+
+
+def test_a_scenario_has_its_history_newest_first(store: Store) -> None:
+    other = ScenarioKey("shop", "other")
+    for day, id in enumerate(("old", "without", "new")):
+        store.start_run(a_run(id, started_at=NOON + timedelta(days=day)))
+        store.add_scenarios(id, [an_entry(), an_entry(other, position=1)])
+        trials = [a_trial(key=other)] if id == "without" else [a_trial(), a_trial(1, status=Status.FAILED)]
+        save(store, *trials, run_id=id)
+
+    found = store.history(KEY, 10)
+
+    assert [(row.run.id, row.passed, row.failed, row.trials) for row in found] == [("new", 1, 1, 2), ("old", 1, 1, 2)]
+    assert store.history(KEY, 1) == found[:1]
+    assert store.run_row("without") == store.rows_of([store.run("without")])[0]
+    assert store.run_row("nosuch") is None
