@@ -119,3 +119,12 @@ def _check(key: str, value: Any) -> str | None:
     if not isinstance(value, setting.kind):
         return f"{key}: got {value!r} ({type(value).__name__})"
     return None
+
+
+def models_from(settings: dict[str, Any]) -> dict[str, Any]:
+    """Which model plays which role, where a scenario does not say."""
+    return {
+        role: settings[f"{role}_model"]
+        for role in ("judge", "user", "dedup")
+        if settings.get(f"{role}_model") is not None
+    }

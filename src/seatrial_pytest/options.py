@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.session.doors import models_from
-from seatrial.settings import read_settings, read_switch
+from seatrial.settings import models_from, read_settings, read_switch
 
 _KEY = pytest.StashKey["Options"]()
 _INI = ("seatrial_live", "seatrial_trials", "seatrial_agent", "seatrial_report", "seatrial_testpaths")

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import load, select
 from seatrial.vocabulary.scenario import Scenario
 
 from .request import default_paths, open_stored
@@ -55,6 +54,8 @@ _RUN_COLUMNS = ("id", "name", "when", "passed", "verdict", "state")
 
 
 def _scenarios(paths: tuple[str, ...], texts: tuple[str, ...], tags: tuple[str, ...]) -> list[dict[str, Any]]:
+    from seatrial.scenarios import load, select
+
     # Nothing is called, so an agent's ${VARIABLES} need not be set.
     return [
         {
@@ -74,6 +75,7 @@ def _scenarios(paths: tuple[str, ...], texts: tuple[str, ...], tags: tuple[str, 
 
 def _kind(scenario: Scenario) -> str:
     """Whose words the user speaks: one input, a script, or a user who is played."""
+
     if scenario.turns:
         return f"{len(scenario.turns)} turns" if len(scenario.turns) > 1 else "1 turn"
     return "input" if scenario.user is None else "user"

@@ -10,8 +10,7 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.session import RunRequest
-from seatrial.session.doors import models_from
-from seatrial.settings import read_settings
+from seatrial.settings import models_from, read_settings
 from seatrial.store import Store, open_store
 
 DEFAULT_FOLDER = "scenarios"

@@ -3,22 +3,30 @@
 `run`, `arun` and `load` are the Python doors; the command line, pytest and the server use the same functions.
 """
 
-from .doors import arun, compare, load, run
-from .planning import NothingSelected, RunPlan
-from .records import Report, StoredRecord
-from .request import RunRequest
-from .running import execute, play
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "NothingSelected",
-    "Report",
-    "RunPlan",
-    "RunRequest",
-    "StoredRecord",
-    "arun",
-    "compare",
-    "execute",
-    "load",
-    "play",
-    "run",
-]
+from seatrial.lazy import lazy
+
+if TYPE_CHECKING:
+    from .doors import arun as arun
+    from .doors import compare as compare
+    from .doors import load as load
+    from .doors import run as run
+    from .planning import NothingSelected as NothingSelected
+    from .planning import RunPlan as RunPlan
+    from .records import Report as Report
+    from .records import StoredRecord as StoredRecord
+    from .request import RunRequest as RunRequest
+    from .running import execute as execute
+    from .running import play as play
+
+__all__, __getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "doors": ("arun", "compare", "load", "run"),
+        "planning": ("NothingSelected", "RunPlan"),
+        "records": ("Report", "StoredRecord"),
+        "request": ("RunRequest",),
+        "running": ("execute", "play"),
+    },
+)

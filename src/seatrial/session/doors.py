@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from seatrial import scenarios
 from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite
-from seatrial.settings import read_settings
+from seatrial.settings import models_from, read_settings
 from seatrial.store import open_store
 from seatrial.vocabulary.run import RunState
 from seatrial.vocabulary.scenario import Scenario, Suite
@@ -122,15 +122,6 @@ def _request(sources: Any, agent: Any, store: str | None, overrides: dict[str, A
         default_agent=settings["agent"],
         **more,
     )
-
-
-def models_from(settings: dict[str, Any]) -> dict[str, Any]:
-    """Which model plays which role, where a scenario does not say."""
-    return {
-        role: settings[f"{role}_model"]
-        for role in ("judge", "user", "dedup")
-        if settings.get(f"{role}_model") is not None
-    }
 
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from . import schema
 from .codec import decode, encode
 from .connection import Connection, Connections
 from .marks import read, write
-from .trials import name_scenario
+from .trials import name_scenario, remember_key
 
 _BATCH = 2_000
 
@@ -42,14 +42,19 @@ def insert_scenarios(connection: Connection, run_id: str, entries: list[Scenario
             )
 
 
-def read_entries(connections: Connections, run_id: str) -> Iterator[ScenarioEntry]:
-    """The entries in the order of reports, page by page."""
+def read_entries(
+    connections: Connections, run_id: str, *, known: dict[str, ScenarioKey] | None = None
+) -> Iterator[ScenarioEntry]:
+    """The entries in the order of reports, page by page. `known` is told which key has which name in rows."""
     position, scenario = -1, ""
     while True:
         with connections.one() as connection:
             page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, scenario, _BATCH))
-        for *_, entry in page:
-            yield decode(ScenarioEntry, entry)
+        for _, hashed, body in page:
+            entry = decode(ScenarioEntry, body)
+            if known is not None:
+                remember_key(known, hashed, entry.key)
+            yield entry
         if len(page) < _BATCH:
             return
         position, scenario, _ = page[-1]

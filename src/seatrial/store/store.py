@@ -32,6 +32,8 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connections = Connections(database)
+        self._keys: dict[str, ScenarioKey] = {}
+        """Keys by their names in rows, so that summaries need not read them again."""
         with self._connections.one() as connection:
             migrate(database, connection)
 
@@ -124,11 +126,11 @@ class Store:
 
     def entries(self, run_id: str) -> Iterator[ScenarioEntry]:
         """What the run planned, in the order of its selection."""
-        return read_entries(self._connections, run_id)
+        return read_entries(self._connections, run_id, known=self._keys)
 
     def summaries(self, run_id: str, key: ScenarioKey | None = None) -> Iterator[TrialSummary]:
         """The run's trials without their bodies, by scenario and index."""
-        return read_summaries(self._connections, run_id, key)
+        return read_summaries(self._connections, run_id, key, known=self._keys)
 
     def trials(self, run_id: str, key: ScenarioKey) -> Iterator[Trial]:
         """The scenario's trials, in index order."""

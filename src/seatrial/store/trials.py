@@ -21,6 +21,7 @@ from .marks import Content, Fetch, read, write, write_marked
 _LARGE = 16_384
 """Bodies above this size, in bytes, are stored by their hash."""
 _PAGE = 5_000
+_KEPT_KEYS = 20_000
 _BODY_PAGE = 50
 _KEPT_IN_DETAILS = ("failure_reasons", "error_message", "scores", "failures", "instruments")
 _NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens", "cost_usd", "duration_ms")
@@ -33,6 +34,14 @@ _numbers = attrgetter(*_NUMBERS)
 def name_scenario(key: ScenarioKey) -> str:
     """The scenario's name in rows: a hash, since what people write may be too long for an index, or hold a NUL."""
     return blake2b(write(list(key)).encode("ascii"), digest_size=16).hexdigest()
+
+
+def remember_key(known: dict[str, ScenarioKey], hashed: str, key: ScenarioKey) -> ScenarioKey:
+    """Keep a key by its name in rows; only so many, since a server reads many runs."""
+    if len(known) >= _KEPT_KEYS:
+        known.clear()
+    known[hashed] = key
+    return key
 
 
 @record
@@ -87,9 +96,10 @@ def explain_conflict(
     return StoreError(f"run {run_id}: the same trial was handed in twice: {conflict}")
 
 
-def read_summaries(connections: Connections, run_id: str, key: ScenarioKey | None) -> Iterator[TrialSummary]:
-    """The summaries in the order of scenarios and trials, page by page."""
-    keys: dict[str, ScenarioKey] = {}
+def read_summaries(
+    connections: Connections, run_id: str, key: ScenarioKey | None, *, known: dict[str, ScenarioKey]
+) -> Iterator[TrialSummary]:
+    """The summaries in the order of scenarios and trials, page by page. `known`: keys by their names in rows."""
     position, scenario, trial = -1, "", -1
     while True:
         with connections.one() as connection:
@@ -98,10 +108,11 @@ def read_summaries(connections: Connections, run_id: str, key: ScenarioKey | Non
                 if key is None
                 else connection.rows(schema.SUMMARY_PAGE_OF_SCENARIO, (run_id, name_scenario(key), trial, _PAGE))
             )
-        for _, written_key, _, index, *columns in page:
-            if written_key not in keys:
-                keys = {written_key: ScenarioKey(*read(written_key))}
-            yield _summary(keys[written_key], index, columns)
+        for _, written_key, hashed, index, *columns in page:
+            found = known.get(hashed)
+            if found is None:
+                found = remember_key(known, hashed, ScenarioKey(*read(written_key)))
+            yield _summary(found, index, columns)
         if len(page) < _PAGE:
             return
         position, _, scenario, trial, *_ = page[-1]
