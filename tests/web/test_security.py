@@ -208,3 +208,11 @@ def test_only_suites_under_the_folder_are_run(serve: Any, own_project: Any, path
 
     assert answer.status_code == 422
     assert "detail" in answer.json()
+
+
+def test_another_site_cannot_log_anybody_in(serve: Any) -> None:
+    said = {"origin": "https://evil.example"}
+    answer = serve(token=TOKEN).client.post("/login", data={"token": TOKEN}, headers=said)
+
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
