@@ -64,7 +64,6 @@ def command(**options: Any) -> int:
     reports = [*asked, *_suite_reports(plan, but={kind for kind, _ in asked})]
     if options["dry_run"]:
         return _show_plan(plan)
-    _collect_garbage_seldom()
     try:
         report = execute(plan)
     except NothingSelected as nothing:
@@ -76,14 +75,6 @@ def command(**options: Any) -> int:
         click.echo(f"run {report.run.id}: nothing was missing, so nothing was played", err=True)
     _write_reports(report, reports, verbose=options["verbose"], environ=plan.request.environ)
     return report.exit_code
-
-
-def _collect_garbage_seldom() -> None:
-    """A run makes many objects that reference counting frees; looking for cycles so often costs 8 % of large runs."""
-    import gc
-
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
