@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind, Message
+from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
 from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import AgentReply, TrialStart
@@ -170,6 +170,10 @@ class CallableSession:
             await self._agent.leave(self._entered[0])
 
 
+_PLAIN_REPLIES = (str, AgentResult)
+"""What needs no second look: neither awaitable nor a stream nor a conversation."""
+
+
 def _entering(door: Door, ctx: AgentContext, said: Sequence[Message]) -> Callable[[], Any]:
     """The call as it is made on the agent's side. What it returns is read there, too: that is foreign code as well."""
     values = {"input": ctx.input, "messages": ctx.messages, "ctx": ctx}
@@ -179,6 +183,8 @@ def _entering(door: Door, ctx: AgentContext, said: Sequence[Message]) -> Callabl
     def enter() -> Any:
         on_trial.set(ctx)
         value = function(**arguments)
+        if type(value) in _PLAIN_REPLIES:
+            return read_reply(value)
         if inspect.isasyncgen(value):
             value = _collect(value)
         if inspect.isawaitable(value):

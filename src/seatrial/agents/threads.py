@@ -23,6 +23,8 @@ _Job = tuple["asyncio.Future[Outcome]", Callable[[], Any], Context]
 
 _QUICK_SECONDS = 0.001
 _PATIENCE_SECONDS = 0.002
+_WATCH_SECONDS = 0.02
+"""How late a timeout may be noticed."""
 
 
 class AgentThreads:
@@ -41,6 +43,8 @@ class AgentThreads:
         self._last_was_quick = True
         self._wake_pending = False
         self._help_pending = False
+        self._deadlines: dict[asyncio.Future[Outcome], float] = {}
+        self._watching = False
         self.abandoned = 0
 
     async def call(self, function: Callable[[], Any], *, timeout: float) -> Outcome:
@@ -49,7 +53,10 @@ class AgentThreads:
         future: asyncio.Future[Outcome] = loop.create_future()
         self._jobs.append((future, function, copy_context()))
         self._call_in_threads(loop)
-        timer = loop.call_later(timeout, _expire, future)
+        self._deadlines[future] = loop.time() + timeout
+        if not self._watching:
+            self._watching = True
+            loop.call_later(_WATCH_SECONDS, self._watch, loop)
         try:
             return await future
         except BaseException:
@@ -57,7 +64,17 @@ class AgentThreads:
             self.abandoned += 1
             raise
         finally:
-            timer.cancel()
+            del self._deadlines[future]
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the calls that took too long. One timer for all: a timer for each would cost more than a quick call."""
+        now = loop.time()
+        for future, deadline in self._deadlines.items():
+            if deadline <= now and not future.done():
+                future.set_exception(TimeoutError())
+        self._watching = bool(self._deadlines)
+        if self._watching:
+            loop.call_later(_WATCH_SECONDS, self._watch, loop)
 
     def _call_in_threads(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._leavers:
@@ -117,8 +134,3 @@ class AgentThreads:
         """Let idle threads end; those still in a call end with the process."""
         for _ in range(self._threads):
             self._summons.put(False)
-
-
-def _expire(future: "asyncio.Future[Outcome]") -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())

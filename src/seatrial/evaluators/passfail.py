@@ -77,7 +77,7 @@ class PassFail:
                 return _failed(said, checks, name="expected_output", title="Expected output found", detail=detail)
             said += f' Expected output found: PASS ("{output}" found in output).'
             checks += (_OUTPUT_FOUND,)
-        return EvalResult(passed=True, reasoning=said, checks=checks)
+        return EvalResult(passed=True, reasoning=said, checks=checks, evaluator="passfail")
 
     def _expectations(
         self, ctx: Context

@@ -68,6 +68,8 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
     passed: Any = said.passed
     if passed is not True and passed is not False:
         return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
+    if said.evaluator == name and said.turn == turn:
+        return said
     return altered(said, evaluator=name, turn=turn)
 
 
