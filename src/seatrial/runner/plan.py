@@ -3,12 +3,14 @@
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from seatrial.statistics import SequentialTest, decide_sequentially
 from seatrial.verdicts import answer_of, can_still_pass, read_sequential_test
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+
+if TYPE_CHECKING:
+    from seatrial.statistics import SequentialTest
 
 Job = tuple[PreparedScenario, int]
 Answers = Mapping[ScenarioKey, Mapping[int, bool | None]]
@@ -98,7 +100,7 @@ class Plan:
 class _SequentialPlan:
     """One scenario's sequential test: only as many trials in flight as any verdict still needs."""
 
-    def __init__(self, prepared: PreparedScenario, test: SequentialTest, answers: dict[int, bool | None]) -> None:
+    def __init__(self, prepared: PreparedScenario, test: "SequentialTest", answers: dict[int, bool | None]) -> None:
         self._prepared = prepared
         self._test = test
         self._answers = answers
@@ -129,6 +131,8 @@ class _SequentialPlan:
         in_order: list[bool | None] = []
         while len(in_order) in self._answers:
             in_order.append(self._answers[len(in_order)])
+        from seatrial.statistics import decide_sequentially
+
         decision = decide_sequentially(in_order, self._test)
         self.failed = decision.verdict == "fail"
         undecided = decision.verdict == "continue"

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import TYPE_CHECKING
 
-from seatrial.statistics import GateVerdict, SequentialTest, decide_sequentially, gate_verdict
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Gates, ScenarioEntry, Status, TrialSummary, Verdict
 
 from . import reasons
+
+if TYPE_CHECKING:
+    # Most runs have neither gates nor sequential tests, and should not wait for the mathematics of either.
+    from seatrial.statistics import GateVerdict, SequentialTest
 
 
 @record
@@ -90,9 +94,11 @@ def _decide_gate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDe
     return RateDecision(verdict=Verdict(status=status, failure_reasons=(why, *_also(counts))))
 
 
-def _gate(passed: int, total: int, gates: Gates) -> GateVerdict:
+def _gate(passed: int, total: int, gates: Gates) -> "GateVerdict":
     assert gates.pass_rate is not None
     assert gates.confidence is not None
+    from seatrial.statistics import gate_verdict
+
     return gate_verdict(passed, total, threshold=gates.pass_rate, confidence=gates.confidence)
 
 
@@ -128,6 +134,8 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
     assert entry.sequential is not None
     test = read_sequential_test(entry.sequential)
     in_order = [trial for place, trial in enumerate(trials) if trial.index == place]
+    from seatrial.statistics import decide_sequentially
+
     decision = decide_sequentially((answer_of(trial.status, trial.error_kind) for trial in in_order), test)
     passed, used = decision.passed, decision.trials_used
     left_out = (reasons.trials_errored(decision.left_out),) if decision.left_out else ()
@@ -143,8 +151,10 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
     return RateDecision(verdict=Verdict(status=status, failure_reasons=(why, *left_out)))
 
 
-def read_sequential_test(settings: Mapping[str, float]) -> SequentialTest:
+def read_sequential_test(settings: Mapping[str, float]) -> "SequentialTest":
     """The test as it was stored with the run."""
+    from seatrial.statistics import SequentialTest
+
     return SequentialTest(
         good=settings["good"],
         bad=settings["bad"],
