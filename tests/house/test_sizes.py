@@ -74,8 +74,6 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_no_file_knows_the_machine_it_was_written_on() -> None:
     places = [ROOT / "src", ROOT / "examples", ROOT / "docs", ROOT / "benchmarks"]
     texts = [file for place in places for file in place.rglob("*") if file.suffix in (".py", ".md", ".yaml", ".toml")]
-    told = [
-        name_of(file) for file in texts if any(w in file.read_text("utf-8") for w in ("/root/", "/home/"))
-    ]
+    told = [name_of(file) for file in texts if any(w in file.read_text("utf-8") for w in ("/root/", "/home/"))]
 
     assert told == []
