@@ -1,0 +1,158 @@
+"""`seatrial init`: whatever it writes passes at once, with `seatrial run`, with pytest and in CI."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+LOCAL = ["function", "command"]
+SERVED = ["openai", "http"]
+PASSED = "3/3 scenarios passed\nPASS\n"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+def on_a_free_port(folder: Any) -> None:
+    """The port that `init` writes may be taken on the machine that runs the tests."""
+    port = str(free_port())
+    for file in folder.path.rglob("*"):
+        if file.is_file() and file.suffix in (".py", ".yaml", ".yml"):
+            file.write_text(file.read_text("utf-8").replace("8123", port), "utf-8")
+
+
+@pytest.fixture
+def served(folder: Any) -> Iterator[Any]:
+    """Starts what `init` said is to be started in another terminal."""
+    servers = []
+
+    def start() -> None:
+        on_a_free_port(folder)
+        server = subprocess.Popen([sys.executable, "server.py"], cwd=folder.path, stdout=subprocess.PIPE, text=True)
+        servers.append(server)
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("listening at http://127.0.0.1:")
+
+    yield start
+    for server in servers:
+        server.kill()
+        server.communicate()
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_what_is_written_for_an_agent_passes_at_once(folder: Any, kind: str) -> None:
+    assert folder.seatrial("init", "--agent", kind).code == 0
+
+    assert PASSED in folder.process("run").out
+
+
+@pytest.mark.parametrize("kind", SERVED)
+def test_what_is_written_for_an_endpoint_passes_once_it_is_started(folder: Any, served: Any, kind: str) -> None:
+    begun = folder.seatrial("init", "--agent", kind)
+    served()
+
+    assert "python server.py" in begun.out
+    assert PASSED in folder.process("run").out
+
+
+@pytest.mark.parametrize("kind", SERVED)
+def test_an_endpoint_that_nobody_started_is_errored_and_named(folder: Any, kind: str) -> None:
+    folder.seatrial("init", "--agent", kind)
+    on_a_free_port(folder)
+
+    ended = folder.process("run")
+
+    assert ended.code == 1
+    assert "cannot connect to http://127.0.0.1:" in ended.out
+    assert "0/3 scenarios passed" in ended.out
+
+
+@pytest.mark.parametrize("kind", [*LOCAL, *SERVED])
+def test_pytest_runs_the_scenarios_and_the_tests_beside_them(folder: Any, kind: str) -> None:
+    begun = folder.seatrial("init", "--agent", kind, "--pytest")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"], capture_output=True, text=True, check=False
+    )
+
+    assert "python -m pytest" in begun.out
+    assert done.returncode == 0, done.stdout
+    assert "5 passed" in done.stdout
+
+
+def commands_of(ci: str, folder: Path) -> list[str]:
+    """The commands of the job, in their order."""
+    if ci == "gitlab":
+        job = yaml.safe_load((folder / ".gitlab-ci.yml").read_text("utf-8"))["agent-trials"]
+        return list(job["script"])
+    job = yaml.safe_load((folder / ".github/workflows/agent.yml").read_text("utf-8"))["jobs"]["trials"]
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the jobs are written for bash")
+@pytest.mark.parametrize(
+    ("kind", "with_pytest", "ci"),
+    [
+        ("function", False, "github"),
+        ("function", True, "gitlab"),
+        ("openai", False, "gitlab"),
+        ("openai", True, "github"),
+    ],
+)
+def test_the_job_for_ci_passes_and_writes_its_report(folder: Any, kind: str, with_pytest: bool, ci: str) -> None:
+    folder.seatrial("init", "--agent", kind, "--ci", ci, *(["--pytest"] if with_pytest else []))
+    on_a_free_port(folder)
+    install, *commands = commands_of(ci, folder.path)
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": tools, "GITHUB_STEP_SUMMARY": str(folder.path / "summary.md")}
+
+    with (folder.path / "out").open("w") as out:
+        job = subprocess.Popen(
+            ["bash", "-e", "-c", "\n".join(commands)], env=environ, stdout=out, stderr=out, start_new_session=True
+        )
+        code = job.wait(timeout=60)
+    if kind == "openai" and not with_pytest:
+        os.killpg(job.pid, signal.SIGKILL)  # the server that the job left running
+
+    assert code == 0, (folder.path / "out").read_text()
+    assert "seatrial[http]" in install if kind == "openai" else install.startswith("pip install seatrial")
+    assert ("pytest" in install) is with_pytest
+    assert "<testcase" in (folder.path / "trials.xml").read_text("utf-8")
+    assert folder.exists("summary.md") is (ci == "github")
+
+
+def test_nothing_is_written_where_one_file_is_there(folder: Any) -> None:
+    folder.write(".gitlab-ci.yml", "mine: {}")
+
+    ended = folder.seatrial("init", "--ci", "gitlab")
+
+    assert ended.code == 2
+    assert ".gitlab-ci.yml is there already; nothing was written" in ended.err
+    assert not folder.exists("agent.py")
+
+
+def test_an_unknown_kind_of_agent_is_refused_with_those_there_are(folder: Any) -> None:
+    ended = folder.seatrial("init", "--agent", "langraph")
+
+    assert ended.code == 2
+    assert "'function', 'openai', 'http', 'command'" in ended.err
+
+
+def test_a_missing_extra_is_part_of_what_to_do_next(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import seatrial.cli.init as door
+
+    monkeypatch.setattr(door, "find_spec", lambda name: None)
+
+    assert "  pip install 'seatrial[http]' pytest\n" in folder.seatrial("init", "--agent", "http", "--pytest").out
