@@ -12,6 +12,7 @@ from seatrial.errors import UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
 from seatrial.runner.pace import Pace
 from seatrial.store import Store, open_store
+from seatrial.telemetry.switch import span_listeners
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Run, RunState
 
@@ -74,7 +75,8 @@ class _Running:
         resumed = self._resume(store) if self._request.resume else None
         if resumed is not None and store is not None and resumed.is_complete(self._plan):
             return Report(StoredRecord(store, resumed.run))
-        recorder = Recorder(resumed.run if resumed else self._new_run(), store, self._request.listeners)
+        listeners = (*self._request.listeners, *span_listeners(self._request.environ))
+        recorder = Recorder(resumed.run if resumed else self._new_run(), store, listeners)
         scenarios, trials = self._plan.count()
         recorder.start(
             scenarios=scenarios,
