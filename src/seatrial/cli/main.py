@@ -27,6 +27,7 @@ COMMANDS = {
     "export": ("export", "Write a stored run as lines of JSON."),
     "import": ("import_", "Store exported runs, and merge the shards of one."),
     "prune": ("prune", "Delete stored runs."),
+    "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
 }
 
