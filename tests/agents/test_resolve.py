@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from seatrial.agents import check_agent_spec, import_attribute, resolve_agent
+from seatrial.agents.resolve import KINDS
 from seatrial.errors import UsageError
 
 
@@ -100,7 +101,9 @@ def test_what_is_no_path_is_refused_with_the_form(path: str) -> None:
         ("shop.agent:answer", []),
         (lambda input: "", []),
         ({"type": "openai", "base_url": "http://x"}, []),
-        ({}, ["needs a type: python, openai, http, command"]),
+        ({}, [f"needs a type: {', '.join(KINDS)}"]),
+        ({"type": "langgraph", "target": "shop.agent:graph"}, []),
+        ({"type": "langgraph"}, ["type 'langgraph' needs 'target'"]),
         ({"type": "opnai"}, ["unknown type 'opnai'. Did you mean 'openai'?"]),
         ({"type": "http"}, ["type 'http' needs 'url'"]),
         ({"type": "http", "ulr": "x"}, ["type 'http' needs 'url'", "unknown key 'ulr'. Did you mean 'url'?"]),

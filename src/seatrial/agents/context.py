@@ -17,6 +17,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 on_trial: ContextVar["AgentContext | None"] = ContextVar("on_trial", default=None)
 """The context of the trial that this code runs in; None outside of trials."""
+under_way: ContextVar[str | None] = ContextVar("under_way", default=None)
+"""The tool whose call a framework's adapter keeps already, so that `@tool` around it does not keep it again."""
 
 
 class AgentContext:
@@ -148,7 +150,7 @@ def tool(function: _Function) -> _Function:
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
             ctx = on_trial.get()
-            if ctx is None:
+            if ctx is None or under_way.get() == name:
                 return await function(*args, **kwargs)
             with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
                 if call.is_mocked:
@@ -161,7 +163,7 @@ def tool(function: _Function) -> _Function:
     @functools.wraps(function)
     def call_plainly(*args: Any, **kwargs: Any) -> Any:
         ctx = on_trial.get()
-        if ctx is None:
+        if ctx is None or under_way.get() == name:
             return function(*args, **kwargs)
         with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
             if call.is_mocked:

@@ -74,11 +74,35 @@ def _command(spec: Mapping[str, Any], name: str) -> Agent:
     return CommandAgent(name=name, **spec)
 
 
+def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
+    def make(spec: Mapping[str, Any], name: str) -> Agent:
+        from .frameworks import adapt, find_version
+
+        find_version(kind)  # before the import of the target, which would say it less clearly
+        target = spec["target"]
+        loaded = import_attribute(target, what="agent") if isinstance(target, str) else target
+        return adapt(loaded, kind=kind, name=target if isinstance(target, str) else name)
+
+    return make
+
+
+_FRAMEWORKS = (
+    "langchain",
+    "langgraph",
+    "openai_agents",
+    "pydantic_ai",
+    "smolagents",
+    "crewai",
+    "google_adk",
+    "llama_index",
+)
+
 KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any], str], Agent], tuple[str, ...], tuple[str, ...]]] = {
     "python": (_python_mapping, ("target",), ("scope",)),
     "openai": (_openai, ("base_url",), ("model", "headers", "body", "stream", "tools", "api_key")),
     "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd")),
     "command": (_command, ("argv",), ("env", "cwd")),
+    **{kind: (_framework(kind), ("target",), ()) for kind in _FRAMEWORKS},
 }
 """Type -> (how to make it, required keys, optional keys)."""
 

@@ -1,0 +1,53 @@
+"""A shop agent made with pydantic-ai; its model is the framework's own FunctionModel."""
+
+import asyncio
+from typing import Any
+
+from pydantic_ai import Agent, ModelRetry
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from seatrial.testing import shop
+
+ROLES = {"user-prompt": "user", "system-prompt": "system", "tool-return": "tool", "text": "assistant"}
+
+
+def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    conversation: list[dict[str, Any]] = []
+    for message in messages:
+        for part in message.parts:
+            if part.part_kind == "tool-return":
+                conversation.append({"role": "tool", "content": part.model_response_str()})
+            elif part.part_kind in ROLES:
+                conversation.append({"role": ROLES[part.part_kind], "content": part.content})
+    step = shop.next_step(conversation)
+    if isinstance(step, str):
+        return ModelResponse(parts=[TextPart(step)])
+    return ModelResponse(parts=[ToolCallPart(step.name, step.arguments)])
+
+
+agent = Agent(FunctionModel(answer), tools=[shop.lookup_order, shop.track_parcel])
+expert = Agent(FunctionModel(answer), tools=[shop.lookup_order, shop.track_parcel])
+
+
+@agent.tool_plain
+def refund_order(order_id: str) -> str:
+    try:
+        return shop.refund_order(order_id)
+    except shop.ShopError as error:
+        raise ModelRetry(str(error)) from None
+
+
+@agent.tool_plain
+async def wait_for_courier() -> str:
+    await asyncio.sleep(shop.COURIER_SECONDS)
+    return "here"
+
+
+@agent.tool_plain
+async def ask_expert(question: str) -> str:
+    return (await expert.run(question)).output
+
+
+def make() -> Agent:
+    return agent

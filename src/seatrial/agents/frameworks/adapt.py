@@ -1,0 +1,71 @@
+"""From a framework's object, or a function that makes one, to an agent."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from seatrial.agents.callables import CallableAgent
+from seatrial.agents.doors import is_factory
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import ErrorKind
+from seatrial.vocabulary.failures import TrialError
+
+from .versions import FRAMEWORKS, find_version
+
+
+def adapt(target: Any, *, kind: str, name: str) -> CallableAgent:
+    """The agent around a framework's object. A function without parameters makes the object anew for each trial."""
+    _mind_version(kind)
+    adapter = import_module(f".{kind}", __package__).Adapter
+    if not _is_maker(target):
+        _adapted(adapter, target, name)  # to refuse now what would be refused in every trial
+    make = _maker(adapter, target, name)
+    return CallableAgent(make, name=name)
+
+
+def _mind_version(kind: str) -> None:
+    framework, installed = FRAMEWORKS[kind], find_version(kind)
+    if not framework.covers(installed):
+        warnings.warn(
+            f"{framework.package} {installed} is installed, but agents of type {kind!r} were tested with "
+            f"{framework.requirement}; look whether tool calls are recorded as they should",
+            stacklevel=2,
+        )
+
+
+def _is_maker(target: Any) -> bool:
+    plain = inspect.isroutine(target) or inspect.isclass(target) or isinstance(target, partial)
+    return plain and is_factory(target)
+
+
+def _maker(adapter: Callable[[Any], Any], target: Any, name: str) -> Callable[[], Any]:
+    """What makes the adapter of one trial, where the agent itself will run: on a loop, or in a thread."""
+    makes = _is_maker(target)
+
+    def make() -> Any:
+        return _adapted_in_trial(adapter, target() if makes else target, name)
+
+    async def make_on_loop() -> Any:
+        made = target() if makes else target
+        return _adapted_in_trial(adapter, await made if inspect.isawaitable(made) else made, name)
+
+    runs_on_loop = inspect.iscoroutinefunction(getattr(adapter, "run", None))
+    return make_on_loop if runs_on_loop or inspect.iscoroutinefunction(target) else make
+
+
+def _adapted(adapter: Callable[[Any], Any], target: Any, name: str) -> Any:
+    try:
+        return adapter(target)
+    except UsageError as problem:
+        raise UsageError(f"agent {name!r}: {problem}") from None
+
+
+def _adapted_in_trial(adapter: Callable[[Any], Any], target: Any, name: str) -> Any:
+    """What a function makes is known no sooner: a mistake of the user's ends the trial, and is not the agent's."""
+    try:
+        return _adapted(adapter, target, name)
+    except UsageError as problem:
+        raise TrialError(ErrorKind.CONFIG, str(problem)) from None

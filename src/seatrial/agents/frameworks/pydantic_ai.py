@@ -1,0 +1,152 @@
+"""Agents of pydantic-ai.
+
+Every run of an agent, a nested one too, begins in `Agent.iter`. In a trial it gets one more capability there, whose
+hooks see each tool call and may answer it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from pydantic_ai import Agent
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from seatrial.agents.context import AgentContext, on_trial
+from seatrial.agents.replies import read_calls, read_content
+from seatrial.errors import ToolError, UsageError
+from seatrial.vocabulary.conversation import AgentResult, Message, Usage, sum_usage
+from seatrial.vocabulary.roles import ToolAnswer
+
+from .plain import as_text, plain
+from .watch import stand_before, watch
+
+_spent: ContextVar[list[Usage] | None] = ContextVar("spent", default=None)
+"""What the models of this turn took, those of nested agents included."""
+
+
+class Adapter:
+    """One trial's conversation with a pydantic-ai agent, which remembers by its message history."""
+
+    def __init__(self, target: Any) -> None:
+        if not isinstance(target, AbstractAgent):
+            raise UsageError(f"type 'pydantic_ai' needs a pydantic_ai.Agent, got {type(target).__name__}")
+        stand_before(Agent, "iter", _with_watcher)
+        self._agent: AbstractAgent[Any, Any] = target
+        self._history: list[ModelMessage] | None = None
+
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+        if self._history is None:
+            self._history = list(_read_history(messages[:-1]))
+        spent: list[Usage] = []
+        _spent.set(spent)
+        result = await self._agent.run(ctx.input, message_history=self._history)
+        self._history = result.all_messages()
+        return AgentResult(as_text(result.output), [], sum_usage(spent))
+
+
+def _with_watcher(original: Callable[..., Any]) -> Callable[..., Any]:
+    def iter_watched(self: Any, *args: Any, capabilities: Sequence[Any] | None = None, **options: Any) -> Any:
+        ctx = on_trial.get()
+        if ctx is not None:
+            capabilities = [*(capabilities or ()), _Watcher(ctx)]
+        return original(self, *args, capabilities=capabilities, **options)
+
+    return iter_watched
+
+
+class _Watcher(AbstractCapability[Any]):
+    """Sees the tool calls of one run of an agent."""
+
+    def __init__(self, ctx: AgentContext) -> None:
+        self._ctx = ctx
+        self._kept: set[str] = set()
+        self._outputs: set[str] = set()
+        """Tools that are only the form of the agent's answer."""
+
+    async def prepare_output_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
+        self._outputs.update(tool.name for tool in tool_defs)
+        return tool_defs
+
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+        spent = _spent.get()
+        if spent is not None:
+            taken = response.usage
+            spent.append(Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens))
+        self._keep_native(response.parts)
+        return response
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        if tool_def.kind == "output":
+            return await handler(args)
+        self._kept.add(call.tool_call_id)
+        try:
+            return await watch(self._ctx, call.tool_name, _arguments(call), lambda: handler(args))
+        except ToolError as error:
+            raise ToolFailed(str(error)) from None
+
+    async def after_node_run(self, ctx: Any, *, node: Any, result: Any) -> Any:
+        """Keep the calls that came to nothing: a tool that is not there, or arguments that it does not take."""
+        response, request = getattr(node, "model_response", None), getattr(result, "request", None)
+        if response is not None and request is not None:
+            answers = {getattr(part, "tool_call_id", None): part for part in request.parts}
+            for call in response.parts:
+                if isinstance(call, ToolCallPart) and self._came_to_nothing(call):
+                    self._keep(call, ToolAnswer(error=_error_text(answers.get(call.tool_call_id))))
+        return result
+
+    def _came_to_nothing(self, call: ToolCallPart) -> bool:
+        return call.tool_call_id not in self._kept and call.tool_name not in self._outputs
+
+    def _keep_native(self, parts: Sequence[Any]) -> None:
+        """Keep the calls that the model's provider made and answered by itself."""
+        results = {part.tool_call_id: part.content for part in parts if isinstance(part, NativeToolReturnPart)}
+        for call in parts:
+            if isinstance(call, NativeToolCallPart):
+                self._keep(call, ToolAnswer(result=plain(results.get(call.tool_call_id))))
+
+    def _keep(self, call: Any, answer: ToolAnswer) -> None:
+        self._ctx.record(call.tool_name, _arguments(call), answer, self._ctx.elapsed_ms())
+
+
+def _arguments(call: Any) -> Any:
+    """As the model gave them; a text that is no JSON object stays a text."""
+    return read_calls([{"function": {"name": call.tool_name, "arguments": call.args}}])[0].arguments
+
+
+def _error_text(answer: Any) -> str:
+    """What the model was told instead of a result: a text, or pydantic's list of what is wrong."""
+    return "not answered" if answer is None else as_text(answer.content) or ""
+
+
+def _read_history(messages: Sequence[Message]) -> Iterator[ModelMessage]:
+    """The scenario's `system` and `history` as pydantic-ai keeps them."""
+    names: dict[Any, str] = {}
+    for message in messages:
+        text = read_content(message.get("content")) or ""
+        match message.get("role"):
+            case "system" | "developer":
+                yield ModelRequest(parts=[SystemPromptPart(text)])
+            case "assistant":
+                calls = read_calls(message.get("tool_calls") or ())
+                names.update({call.id: call.name for call in calls})
+                parts = [ToolCallPart(call.name, call.arguments, tool_call_id=str(call.id)) for call in calls]
+                yield ModelResponse(parts=[*([TextPart(text)] if text else []), *parts])
+            case "tool":
+                call_id = message.get("tool_call_id")
+                yield ModelRequest(parts=[ToolReturnPart(names.get(call_id, ""), text, tool_call_id=str(call_id))])
+            case _:
+                yield ModelRequest(parts=[UserPromptPart(text)])

@@ -1,0 +1,54 @@
+"""The frameworks that Seatrial has an adapter for, and the versions it was tested with."""
+
+import re
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from seatrial.errors import MissingExtra
+from seatrial.vocabulary.record import record
+
+
+@record
+class Framework:
+    """A framework's package on PyPI, and the versions that its contract was run with."""
+
+    package: str
+    since: str
+    """The oldest version that is known to work."""
+    below: str
+    """The first one that nobody has tried."""
+
+    @property
+    def requirement(self) -> str:
+        """As the extra states it."""
+        return f"{self.package}>={self.since},<{self.below}"
+
+    def covers(self, installed: str) -> bool:
+        return _numbers(self.since) <= _numbers(installed) < _numbers(self.below)
+
+
+FRAMEWORKS: Mapping[str, Framework] = {
+    "langchain": Framework(package="langchain", since="1.0", below="2"),
+    "langgraph": Framework(package="langgraph", since="1.0", below="2"),
+    "openai_agents": Framework(package="openai-agents", since="0.24", below="0.25"),
+    "pydantic_ai": Framework(package="pydantic-ai-slim", since="2.60", below="3"),
+    "smolagents": Framework(package="smolagents", since="1.26", below="2"),
+    "crewai": Framework(package="crewai", since="1.15", below="2"),
+    "google_adk": Framework(package="google-adk", since="2.13", below="3"),
+    "llama_index": Framework(package="llama-index-core", since="0.14", below="0.15"),
+}
+"""Type of an agent -> its framework. The extras of the package say the same, which a test holds them to."""
+
+
+def find_version(kind: str) -> str:
+    """The installed version of the framework. Raises MissingExtra when there is none."""
+    try:
+        return version(FRAMEWORKS[kind].package)
+    except PackageNotFoundError:
+        raise MissingExtra(kind.replace("_", "-"), needed_for=f"an agent of type {kind!r}") from None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers a version begins with: (1, 2) for "1.2rc1"."""
+    leading = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in leading[0].split(".")) if leading else ()

@@ -1,0 +1,79 @@
+"""Every tool call of a framework's agent: kept as it happens, and answered from the mocks where there is one.
+
+A framework has one place that all its tool calls come through, those of nested agents included. We stand there, once
+for the process, and step aside whenever the code does not run in a trial: `on_trial` tells, in every task and thread.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from seatrial.agents.context import AgentContext, under_way
+from seatrial.vocabulary.roles import ToolAnswer
+
+from .plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Reads = Callable[[Any], ToolAnswer]
+"""What a framework's tool returned, as a result or as an error that the model is told."""
+
+_installing = Lock()
+
+
+def stand_before(owner: type, method: str, make: Callable[[Any], Any]) -> None:
+    """Put a function of ours, made from the original, in the place of a framework's method; once for the process."""
+    with _installing:
+        original = vars(owner)[method]
+        if not hasattr(original, "stands_before"):
+            ours: Any = functools.wraps(original)(make(original))
+            ours.stands_before = original
+            setattr(owner, method, ours)
+
+
+def as_result(value: Any) -> ToolAnswer:
+    return ToolAnswer(result=plain(value))
+
+
+async def watch(
+    ctx: AgentContext, name: str, arguments: Any, real: Callable[[], Awaitable[Any]], *, read: Reads = as_result
+) -> Any:
+    """What the tool answers: the mock, where there is one, else the real tool. Raises ToolError where the mock does."""
+    if ctx.knows_tool(name):
+        return await ctx.ask(name, arguments)
+    with _kept(ctx, name, arguments) as keep:
+        value = await real()
+        keep(read(value))
+        return value
+
+
+def watch_blocking(
+    ctx: AgentContext, name: str, arguments: Any, real: Callable[[], Any], *, read: Reads = as_result
+) -> Any:
+    """The same for sync tools, in a thread that may wait."""
+    if ctx.knows_tool(name):
+        return ctx.ask_blocking(name, arguments)
+    with _kept(ctx, name, arguments) as keep:
+        value = real()
+        keep(read(value))
+        return value
+
+
+@contextmanager
+def _kept(ctx: AgentContext, name: str, arguments: Any) -> "Iterator[Callable[[ToolAnswer], None]]":
+    """Keep the call however it ends."""
+    ctx.require_open(name)
+    started = ctx.elapsed_ms()
+    answers: list[ToolAnswer] = []
+    token = under_way.set(name)
+    try:
+        yield answers.append
+    except BaseException as raised:
+        answers.append(ToolAnswer(error=f"{type(raised).__name__}: {raised}"))
+        raise
+    finally:
+        under_way.reset(token)
+        ctx.record(name, arguments, answers[-1], started)

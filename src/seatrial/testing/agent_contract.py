@@ -1,0 +1,256 @@
+"""What every adapter of an agent must hold, as checks that run real scenarios against a real agent.
+
+    CONTRACT = AgentContract(agent={"type": "langgraph", "target": "agent:graph"})
+
+    @pytest.mark.parametrize("clause", CONTRACT.clauses)
+    def test_the_adapter_holds(clause: str) -> None:
+        CONTRACT.check(clause)
+
+The agent is one of the little shop in `seatrial.testing.shop`. A clause that does not hold raises AssertionError.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+import seatrial
+from seatrial import Scenario, ToolCall, Turn
+from seatrial.vocabulary.conversation import ErrorKind
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.run import Trial
+
+from .shop import COURIER_SECONDS
+
+PARALLEL = 8
+"""Trials that are played side by side to see whether they mix."""
+
+
+@record
+class AgentContract:
+    """An agent of the little shop, and what its adapter can do. What it cannot do, it must refuse."""
+
+    agent: Any
+    """As in a suite: a mapping with a type, an import path, a Python object."""
+    mocks: bool = True
+    usage: bool = True
+    history: bool = True
+    """The scenario's `history` reaches the agent."""
+    unknown_tools: bool = True
+    """A call of a tool that does not exist is seen, and the agent told so."""
+    nested: str | None = None
+    """The tool behind which another agent looks up orders; None where there is none."""
+    handoff: str | None = None
+    """The call that shows that another agent has taken over; None where there is none."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of every run, as in `suite.config`."""
+
+    @property
+    def clauses(self) -> list[str]:
+        """The names of the checks that apply."""
+        return [name for name, (applies, _) in _CLAUSES.items() if applies(self)]
+
+    def check(self, clause: str) -> None:
+        """Raise AssertionError, with what was seen instead, unless the clause holds."""
+        _CLAUSES[clause][1](self)
+
+    def play(self, *scenarios: Scenario) -> list[Trial]:
+        """The trials of the scenarios, all played at once."""
+        report = seatrial.run(scenarios, agent=self.agent, store=None, concurrency=PARALLEL, **self.config)
+        return list(report.trials())
+
+
+def _replies(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="reply", input="Good morning!"))
+    _require_no_error(trial)
+    assert trial.transcript.reply == "How can I help?", trial.transcript.reply
+    assert trial.transcript.tool_calls == (), f"no tool was called, but recorded are {trial.transcript.tool_calls}"
+
+
+def _calls_with_results(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="two calls", input="Where is order A-1?"))
+    _require_no_error(trial)
+    _require_calls(trial, [("lookup_order", {"order_id": "A-1"}), ("track_parcel", {"parcel_id": "P-A-1"})])
+    results = [call.result for call in _calls(trial)]
+    assert "parcel P-A-1" in str(results[0]), results
+    assert "Hamburg" in str(results[1]), results
+    assert "Hamburg" in trial.transcript.reply, trial.transcript.reply
+    assert all(call.error is None for call in _calls(trial)), _calls(trial)
+
+
+def _times(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="times", input="Where is order A-1?"))
+    for call in _calls(trial):
+        assert call.started_ms is not None, call
+        assert call.duration_ms is not None, call
+
+
+def _tool_error(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="tool error", input="Please refund order B-2."))
+    _require_no_error(trial)
+    _require_calls(trial, [("refund_order", {"order_id": "B-2"})])
+    (call,) = _calls(trial)
+    assert call.error is not None, f"the tool failed, but no error is recorded: {call}"
+    assert "paid in cash" in call.error, call
+    assert "paid in cash" in trial.transcript.reply, trial.transcript.reply
+
+
+def _unknown_tool(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="unknown tool", input="Please teleport it."))
+    _require_no_error(trial)
+    _require_calls(trial, [("teleport_parcel", {"parcel_id": "P-A-1"})])
+    assert _calls(trial)[0].error is not None, f"there is no such tool, but no error is recorded: {_calls(trial)[0]}"
+
+
+def _remembers(contract: AgentContract) -> None:
+    (trial,) = contract.play(_introduction("Ada"))
+    _require_no_error(trial)
+    assert trial.transcript.reply == "You are Ada.", trial.transcript.reply
+
+
+def _keeps_turns_apart(contract: AgentContract) -> None:
+    """The calls of the first turn are not told again in the second."""
+    turns = (Turn(user="Where is order A-1?"), Turn(user="Where is order C-3?"))
+    (trial,) = contract.play(Scenario(name="calls by turn", turns=turns))
+    _require_no_error(trial)
+    seen = [[call.arguments for call in turn.tool_calls or ()] for turn in trial.transcript.turns]
+    assert seen == [[{"order_id": o}, {"parcel_id": f"P-{o}"}] for o in ("A-1", "C-3")], seen
+
+
+def _trials_apart(contract: AgentContract) -> None:
+    names = [f"Person{number}" for number in range(PARALLEL)]
+    trials = contract.play(*(_introduction(name) for name in names))
+    seen = [trial.transcript.reply for trial in trials]
+    assert seen == [f"You are {name}." for name in names], seen
+
+
+def _overruns(contract: AgentContract) -> None:
+    seconds = COURIER_SECONDS / 5
+    (trial,) = contract.play(Scenario(name="timeout", input="Call the courier.", timeout_seconds=seconds))
+    assert trial.error is not None, "the agent was too slow, and nobody minded"
+    assert trial.error.kind is ErrorKind.LIMIT, trial.error
+
+
+def _usage(contract: AgentContract) -> None:
+    short, long = contract.play(
+        Scenario(name="short", input="Good morning!"), Scenario(name="long", input="Where is order A-1?")
+    )
+    few, many = short.transcript.usage, long.transcript.usage
+    assert few is not None, "no usage is recorded"
+    assert few.input_tokens, few
+    assert few.output_tokens, few
+    assert many is not None, "no usage is recorded"
+    assert (many.total_tokens or 0) > (few.total_tokens or 0), f"three requests took {many}, one took {few}"
+
+
+def _history(contract: AgentContract) -> None:
+    before = ({"role": "user", "content": "My name is Grace."}, {"role": "assistant", "content": "Noted."})
+    (trial,) = contract.play(Scenario(name="history", history=before, input="What is my name?"))
+    _require_no_error(trial)
+    assert trial.transcript.reply == "You are Grace.", trial.transcript.reply
+
+
+def _mocks(contract: AgentContract) -> None:
+    """Side by side, each with answers of its own; a tool that is not mocked stays what it is."""
+    orders = [f"M-{number}" for number in range(PARALLEL)]
+    trials = contract.play(*(_mocked(order, {"returns": f"it is in parcel P-mock-{order}"}) for order in orders))
+    for order, trial in zip(orders, trials, strict=True):
+        _require_no_error(trial)
+        calls = [("lookup_order", {"order_id": order}), ("track_parcel", {"parcel_id": f"P-mock-{order}"})]
+        _require_calls(trial, calls)
+        assert _calls(trial)[0].result == f"it is in parcel P-mock-{order}", _calls(trial)
+        assert f"P-mock-{order} is in Hamburg" in trial.transcript.reply, trial.transcript.reply
+
+
+def _mock_error(contract: AgentContract) -> None:
+    mocks = {"refund_order": {"raises": "the till is locked"}}
+    (trial,) = contract.play(Scenario(name="mocked error", input="Please refund order B-2.", mocks=mocks))
+    _require_no_error(trial)
+    _require_calls(trial, [("refund_order", {"order_id": "B-2"})])
+    assert _calls(trial)[0].error == "the till is locked", _calls(trial)
+    assert "the till is locked" in trial.transcript.reply, trial.transcript.reply
+
+
+def _refuses_mocks(contract: AgentContract) -> None:
+    (trial,) = contract.play(_mocked("M-1", {"returns": "nowhere"}))
+    _require_refusal(trial, "mocks cannot be used with this agent, and it ran without them")
+
+
+def _refuses_history(contract: AgentContract) -> None:
+    before = ({"role": "user", "content": "My name is Grace."},)
+    (trial,) = contract.play(Scenario(name="history", history=before, input="What is my name?"))
+    _require_refusal(trial, "the history cannot reach this agent, and it ran without it")
+
+
+def _nested(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="nested", input="Ask the expert."))
+    _require_no_error(trial)
+    names = {call.name for call in _calls(trial)}
+    assert names == {contract.nested, "lookup_order", "track_parcel"}, _calls(trial)
+    assert "P-E-5 is in Hamburg" in trial.transcript.reply, trial.transcript.reply
+
+
+def _nested_mocks(contract: AgentContract) -> None:
+    mocks = {"lookup_order": {"returns": "it is in parcel P-mock"}}
+    (trial,) = contract.play(Scenario(name="nested mocks", input="Ask the expert.", mocks=mocks))
+    _require_no_error(trial)
+    assert "P-mock is in Hamburg" in trial.transcript.reply, trial.transcript.reply
+
+
+def _handoff(contract: AgentContract) -> None:
+    turns = (Turn(user="Give me to billing."), Turn(user="Good morning!"))
+    (trial,) = contract.play(Scenario(name="handoff", turns=turns))
+    _require_no_error(trial)
+    assert [call.name for call in _calls(trial)] == [contract.handoff], _calls(trial)
+    assert trial.transcript.turns[0].reply == "Billing here.", trial.transcript.turns[0].reply
+
+
+_CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentContract], None]]] = {
+    "a reply is told, and that no tool was called": (lambda _: True, _replies),
+    "two calls are told with arguments and results": (lambda _: True, _calls_with_results),
+    "calls have their times": (lambda _: True, _times),
+    "a tool's error is told": (lambda _: True, _tool_error),
+    "a call of a tool that is not there is told": (lambda c: c.unknown_tools, _unknown_tool),
+    "the second turn remembers the first": (lambda _: True, _remembers),
+    "each turn tells its own calls": (lambda _: True, _keeps_turns_apart),
+    "parallel trials do not mix": (lambda _: True, _trials_apart),
+    "an agent that overruns is errored": (lambda _: True, _overruns),
+    "tokens are told": (lambda c: c.usage, _usage),
+    "the scenario's history reaches the agent": (lambda c: c.history, _history),
+    "a history that cannot reach the agent is refused": (lambda c: not c.history, _refuses_history),
+    "mocks answer, for each trial its own": (lambda c: c.mocks, _mocks),
+    "a mock's error is told to the agent": (lambda c: c.mocks, _mock_error),
+    "mocks that cannot be used are refused": (lambda c: not c.mocks, _refuses_mocks),
+    "the calls of nested agents are told": (lambda c: c.nested is not None, _nested),
+    "mocks answer nested agents": (lambda c: c.nested is not None and c.mocks, _nested_mocks),
+    "a handoff is told": (lambda c: c.handoff is not None, _handoff),
+}
+"""Name -> (whether it applies, the check)."""
+
+
+def _introduction(name: str) -> Scenario:
+    turns = (Turn(user=f"Hello, my name is {name}."), Turn(user="What is my name?"))
+    return Scenario(name=f"introduction of {name}", turns=turns)
+
+
+def _mocked(order: str, mock: Mapping[str, Any]) -> Scenario:
+    return Scenario(name=f"mocked {order}", input=f"Where is order {order}?", mocks={"lookup_order": mock})
+
+
+def _calls(trial: Trial) -> Sequence[ToolCall]:
+    calls = trial.transcript.tool_calls
+    assert calls is not None, "tool calls were not recorded"
+    return calls
+
+
+def _require_no_error(trial: Trial) -> None:
+    assert trial.error is None, f"{trial.error}\n{trial.error.traceback if trial.error else ''}"
+
+
+def _require_calls(trial: Trial, expected: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    seen = [(call.name, call.arguments) for call in _calls(trial)]
+    assert seen == list(expected), f"expected {list(expected)}, recorded {seen}"
+
+
+def _require_refusal(trial: Trial, otherwise: str) -> None:
+    assert trial.error is not None, otherwise
+    assert trial.error.kind is ErrorKind.CONFIG, trial.error

@@ -1,0 +1,91 @@
+"""A little shop for agents on contract: its tools, and a model that needs no network to work in it.
+
+Whoever tests an adapter builds an agent of that framework with these tools, and with a fake model that asks `next_step`
+what to do. The contract knows what such an agent must come to.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seatrial.vocabulary.record import record
+
+
+class ShopError(Exception):
+    """A tool of the shop failed; the agent should be told so in the way its framework has for that."""
+
+
+def lookup_order(order_id: str) -> str:
+    """Find the parcel of an order."""
+    return f"order {order_id} is in parcel P-{order_id}"
+
+
+def track_parcel(parcel_id: str) -> str:
+    """Find the place where a parcel is."""
+    return f"parcel {parcel_id} is in Hamburg"
+
+
+def refund_order(order_id: str) -> str:
+    """Pay an order back."""
+    raise ShopError(f"order {order_id} was paid in cash")
+
+
+COURIER_SECONDS = 3.0
+"""How long `wait_for_courier` should take in an agent on contract: longer than its timeout there."""
+
+
+@record
+class Call:
+    """A tool call that the model wants."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+def next_step(conversation: Sequence[Mapping[str, Any]]) -> str | Call:
+    """What the model says next: a reply, or a tool call. Messages have a `role` and a `content`, both texts.
+
+    Roles: user, assistant, tool; any other is passed over, and so may the assistant's be left out.
+    """
+    said = [(message["role"], str(message["content"])) for message in conversation]
+    last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=-1)
+    if last < 0:
+        return "Nobody asked anything."
+    results = [text for role, text in said[last:] if role == "tool"]
+    request = said[last][1]
+    order = re.search(r"order (\w+-\w+)", request)
+    if "where is" in request.lower() and order:
+        return _find(order[1], results)
+    if "refund" in request.lower() and order:
+        return f"No refund: {results[-1]}" if results else Call(name="refund_order", arguments={"order_id": order[1]})
+    for word, call in _CALLS.items():
+        if word in request.lower():
+            return f"They say: {results[-1]}" if results else call
+    return _small_talk(request, [text for role, text in said[:last] if role == "user"])
+
+
+_CALLS = {
+    "courier": Call(name="wait_for_courier", arguments={}),
+    "billing": Call(name="transfer_to_billing", arguments={}),
+    "expert": Call(name="ask_expert", arguments={"question": "Where is order E-5?"}),
+    "teleport": Call(name="teleport_parcel", arguments={"parcel_id": "P-A-1"}),
+}
+"""A word in the request -> the call that it leads to. Nobody has a `teleport_parcel`."""
+
+
+def _find(order: str, results: Sequence[str]) -> str | Call:
+    if not results:
+        return Call(name="lookup_order", arguments={"order_id": order})
+    if len(results) == 1:
+        parcel = re.search(r"P-[\w-]*\w", results[0])
+        return Call(name="track_parcel", arguments={"parcel_id": parcel[0] if parcel else "unknown"})
+    return f"Order {order}: {results[0]}; {results[1]}."
+
+
+def _small_talk(request: str, earlier: Sequence[str]) -> str:
+    if re.search(r"my name is (\w+)", request, re.IGNORECASE):
+        return "Pleased to meet you."
+    if "my name" in request.lower():
+        names = [found[1] for text in earlier if (found := re.search(r"my name is (\w+)", text, re.IGNORECASE))]
+        return f"You are {names[-1]}." if names else "You did not tell me your name."
+    return "How can I help?"

@@ -1,0 +1,123 @@
+"""Agents of frameworks, as far as it can be seen without them; `contracts/` has the rest."""
+
+import asyncio
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import seatrial
+from seatrial import Scenario
+from seatrial.agents import resolve_agent
+from seatrial.agents.frameworks import FRAMEWORKS, Framework
+from seatrial.agents.resolve import KINDS
+from seatrial.errors import MissingExtra, UsageError
+from seatrial.vocabulary.conversation import ErrorKind
+
+ROOT = Path(__file__).parent.parent.parent
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_the_extra_states_the_versions_that_were_tested(kind: str) -> None:
+    assert EXTRAS[kind.replace("_", "-")] == [FRAMEWORKS[kind].requirement]
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_a_framework_is_a_type_of_agent(kind: str) -> None:
+    assert kind in KINDS
+
+
+def test_a_missing_framework_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Framework(package="no-such-package", since="1", below="2")
+    monkeypatch.setitem(FRAMEWORKS, "openai_agents", nothing)  # type: ignore[arg-type]
+
+    with pytest.raises(MissingExtra, match=r"type 'openai_agents' .*pip install 'seatrial\[openai-agents\]'"):
+        resolve_agent({"type": "openai_agents", "target": "shop:agent"})
+
+
+@pytest.mark.parametrize(
+    ("installed", "covered"),
+    [("1.9.9", False), ("2.0", True), ("2.1.3", True), ("2.9rc1", True), ("3.0.0", False), ("10.0", False)],
+)
+def test_versions_are_compared_by_their_numbers(installed: str, covered: bool) -> None:
+    assert Framework(package="x", since="2.0", below="3").covers(installed) is covered
+
+
+def test_a_version_that_was_not_tested_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Framework(package="pydantic-ai-slim", since="0.1", below="0.2")
+    monkeypatch.setitem(FRAMEWORKS, "pydantic_ai", old)  # type: ignore[arg-type]
+
+    with pytest.warns(UserWarning, match=r"pydantic-ai-slim \d.* is installed.*tested with pydantic-ai-slim>=0.1,<0.2"):
+        resolve_agent({"type": "pydantic_ai", "target": an_agent()})
+
+
+def test_another_object_than_the_frameworks_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"agent 'shop': type 'pydantic_ai' needs a pydantic_ai.Agent, got dict"):
+        resolve_agent({"type": "pydantic_ai", "target": {}}, name="shop")
+
+
+def test_what_a_function_makes_is_refused_in_the_trial_as_a_mistake_of_the_set_up() -> None:
+    (trial,) = play(dict)
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "needs a pydantic_ai.Agent, got dict" in trial.error.message
+
+
+def test_a_function_makes_the_object_anew_for_each_trial() -> None:
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(an_agent())
+        return made[-1]
+
+    trials = play(make, trials=3)
+
+    assert len(made) == 3
+    assert [trial.transcript.reply for trial in trials] == ["success (no tool calls)"] * 3
+
+
+def test_an_async_function_may_make_it_too() -> None:
+    async def make() -> Any:
+        await asyncio.sleep(0)
+        return an_agent()
+
+    (trial,) = play(make)
+
+    assert trial.transcript.reply == "success (no tool calls)"
+
+
+def test_a_wrapped_tool_inside_a_framework_is_told_once() -> None:
+    @seatrial.tool
+    def add_up(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    (trial,) = play(an_agent(tools=[add_up]))
+
+    assert [(call.name, call.result) for call in trial.transcript.tool_calls] == [("add_up", 0)]
+
+
+def test_outside_of_trials_the_framework_is_what_it_was() -> None:
+    agent = an_agent(tools=[add])
+    play(agent, mocks={"add": {"returns": 42}})
+
+    assert asyncio.run(agent.run("again")).output == '{"add":0}'
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def an_agent(**settings: Any) -> Any:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.test import TestModel
+
+    return Agent(TestModel(), **settings)
+
+
+def play(target: Any, *, trials: int = 1, **more: Any) -> list[Any]:
+    agent = {"type": "pydantic_ai", "target": target}
+    return list(seatrial.run(Scenario(name="x", input="hi", **more), agent=agent, store=None, trials=trials).trials())
