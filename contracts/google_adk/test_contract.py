@@ -1,0 +1,20 @@
+"""Google's Agent Development Kit holds the contract of agents."""
+
+import pytest
+
+from seatrial.testing.agent_contract import AgentContract
+
+CONTRACT = AgentContract(
+    agent={"type": "google_adk", "target": "agent:agent"}, nested="expert", handoff="transfer_to_agent"
+)
+APP_CONTRACT = AgentContract(agent={"type": "google_adk", "target": "agent:app"})
+
+
+@pytest.mark.parametrize("clause", CONTRACT.clauses)
+def test_the_adapter_holds(clause: str) -> None:
+    CONTRACT.check(clause)
+
+
+@pytest.mark.parametrize("clause", APP_CONTRACT.clauses)
+def test_the_adapter_holds_for_apps(clause: str) -> None:
+    APP_CONTRACT.check(clause)

@@ -1,0 +1,193 @@
+"""Agents of Google's Agent Development Kit.
+
+An agent of the kit keeps nothing between calls; a runner does, in a session. Each trial has a runner of its own, with
+services in memory and one plugin more, which sees the tool calls and model replies of all agents in it.
+"""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from google.adk.apps import App
+from google.adk.artifacts import InMemoryArtifactService
+from google.adk.events import Event
+from google.adk.memory import InMemoryMemoryService
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService, Session
+from google.adk.tools.base_tool import BaseTool
+from google.adk.workflow import BaseNode
+from google.genai import types
+
+from seatrial.agents.context import AgentContext
+from seatrial.agents.replies import read_calls, read_content
+from seatrial.errors import ToolError, UsageError
+from seatrial.vocabulary.conversation import AgentResult, Message, Usage
+from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.roles import ToolAnswer
+
+from .plain import plain
+
+_USER = "seatrial"
+
+
+class Adapter:
+    """One trial's conversation with an agent or an app of the kit, which remembers by its session."""
+
+    def __init__(self, target: Any) -> None:
+        if not isinstance(target, App | BaseNode):
+            raise UsageError(f"type 'google_adk' needs an agent or an App of google.adk, got {type(target).__name__}")
+        self._watcher = _Watcher()
+        self._runner = Runner(
+            app=_with_plugin(target, self._watcher),
+            session_service=InMemorySessionService(),
+            artifact_service=InMemoryArtifactService(),
+            memory_service=InMemoryMemoryService(),
+        )
+        self._session: Session | None = None
+
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+        session = self._session or await self._begin(messages[:-1])
+        # After an error the session ends in the middle of something: the next try begins with a new one.
+        self._session = None
+        self._watcher.begin(ctx)
+        reply = await _read_reply(
+            self._runner.run_async(user_id=_USER, session_id=session.id, new_message=_content("user", ctx.input))
+        )
+        self._session = session
+        return AgentResult(reply, [], self._watcher.usage())
+
+    async def _begin(self, messages: Sequence[Message]) -> Session:
+        """A session that begins with the scenario's `history`; its `system` goes with every request."""
+        instructions = ("system", "developer")
+        self._watcher.instructions = [_text(message) for message in messages if message["role"] in instructions]
+        service = self._runner.session_service
+        session = await service.create_session(app_name=self._runner.app_name, user_id=_USER)
+        said = [message for message in messages if message["role"] not in instructions]
+        for event in _events(said, author=self._runner.agent.name):
+            await service.append_event(session, event)
+        return session
+
+
+def _with_plugin(target: App | BaseNode, plugin: BasePlugin) -> App:
+    if isinstance(target, App):
+        # A mock answers before a plugin of the user's could.
+        return target.model_copy(update={"plugins": [plugin, *target.plugins]})
+    return App(name="seatrial", root_agent=target, plugins=[plugin])
+
+
+async def _read_reply(events: AsyncGenerator[Event, None]) -> str | None:
+    """The last final response. Raises AgentFailure when there is none, but a model that said why."""
+    reply, problem = None, None
+    async with aclosing(events) as stream:
+        async for event in stream:
+            if event.error_code:
+                problem = f"{event.error_code}: {event.error_message}"
+            if event.is_final_response() and event.content and event.content.parts:
+                reply = "".join(part.text for part in event.content.parts if part.text and not part.thought)
+    if not reply and problem:
+        raise AgentFailure(f"the model gave no answer: {problem}")
+    return reply
+
+
+class _Watcher(BasePlugin):
+    """Sees every tool call and every model reply of one trial."""
+
+    def __init__(self) -> None:
+        super().__init__(name="seatrial")
+        self.instructions: list[str] = []
+        self._started: dict[int, float] = {}
+        """When calls began that are under way, by their tool context; a mock keeps its call itself."""
+
+    def begin(self, ctx: AgentContext) -> None:
+        """A turn begins."""
+        self._ctx = ctx
+        self._spent: list[Any] = []
+        self._started.clear()
+
+    def usage(self) -> Usage | None:
+        """The tokens of all model calls of the turn; None when one of them does not say."""
+        known = [usage for usage in self._spent if usage is not None]
+        if not known or len(known) < len(self._spent):
+            return None
+        return Usage(
+            input_tokens=sum(usage.prompt_token_count or 0 for usage in known),
+            output_tokens=sum(
+                (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0) for usage in known
+            ),
+        )
+
+    async def before_model_callback(self, *, llm_request: Any, **_: Any) -> None:
+        if self.instructions:
+            llm_request.append_instructions(self.instructions)
+
+    async def after_model_callback(self, *, llm_response: Any, **_: Any) -> None:
+        if not llm_response.partial:
+            self._spent.append(llm_response.usage_metadata)
+
+    async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
+        # The kit puts a bare BaseTool in the place of a tool that is not there: no mock may hide that.
+        if type(tool) is BaseTool or not self._ctx.knows_tool(tool.name):
+            self._ctx.require_open(tool.name)
+            self._started[id(tool_context)] = self._ctx.elapsed_ms()
+            return None
+        try:
+            result = await self._ctx.ask(tool.name, tool_args)
+        except ToolError as error:
+            return {"error": str(error)}
+        return result if isinstance(result, dict) else {"result": result}
+
+    async def after_tool_callback(
+        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
+    ) -> None:
+        self._keep(tool, tool_args, tool_context, _read_answer(result))
+
+    async def on_tool_error_callback(
+        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: BaseException
+    ) -> None:
+        self._keep(tool, tool_args, tool_context, ToolAnswer(error=f"{type(error).__name__}: {error}"))
+
+    def _keep(self, tool: Any, arguments: dict[str, Any], tool_context: Any, answer: ToolAnswer) -> None:
+        started = self._started.pop(id(tool_context), None)
+        if started is not None:
+            self._ctx.record(tool.name, arguments, answer, started)
+
+
+def _read_answer(result: Any) -> ToolAnswer:
+    """A tool of the kit tells the model of its failure by a mapping with an `error`."""
+    error = result.get("error") if isinstance(result, dict) else None
+    return ToolAnswer(result=plain(result), error=str(error) if error else None)
+
+
+def _events(messages: Sequence[Message], *, author: str) -> Iterator[Event]:
+    """The scenario's `history` as the kit keeps it."""
+    names: dict[Any, str] = {}
+    for message in messages:
+        if message["role"] == "assistant":
+            calls = read_calls(message.get("tool_calls") or ())
+            names.update({call.id: call.name for call in calls})
+            parts = [
+                types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=dict(call.args or {})))
+                for call in calls
+            ]
+            yield _event(author, _content("model", _text(message), *parts))
+        elif message["role"] == "tool":
+            call_id = message.get("tool_call_id")
+            response = types.FunctionResponse(
+                id=call_id, name=names.get(call_id, "unknown"), response={"result": _text(message)}
+            )
+            yield _event(author, _content("user", "", types.Part(function_response=response)))
+        else:
+            yield _event("user", _content("user", _text(message)))
+
+
+def _event(author: str, content: types.Content) -> Event:
+    return Event(invocation_id="history", author=author, content=content)
+
+
+def _content(role: str, text: str, *parts: types.Part) -> types.Content:
+    return types.Content(role=role, parts=[*([types.Part(text=text)] if text else []), *parts])
+
+
+def _text(message: Message) -> str:
+    return read_content(message.get("content")) or ""

@@ -1,0 +1,132 @@
+"""Agents of LlamaIndex: one of them, or an AgentWorkflow of several.
+
+They keep nothing between calls; a memory and a `Context` do, and each trial has its own. Every tool call comes through
+`_call_tool`, that of a nested agent too; there we stand.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from llama_index.core.agent.workflow import AgentOutput, AgentWorkflow, BaseWorkflowAgent, ToolCallResult
+from llama_index.core.callbacks.token_counting import get_tokens_from_response
+from llama_index.core.llms import ChatMessage, ChatResponse
+from llama_index.core.memory import BaseMemory, ChatMemoryBuffer
+from llama_index.core.tools import ToolOutput
+from llama_index.core.workflow import Context
+
+from seatrial.agents.context import AgentContext, on_trial
+from seatrial.agents.replies import read_content
+from seatrial.errors import ToolError, UsageError
+from seatrial.vocabulary.conversation import AgentResult, Message, Usage
+from seatrial.vocabulary.roles import ToolAnswer
+
+from .plain import as_text, plain
+from .watch import stand_before, watch
+
+
+class Adapter:
+    """One trial's conversation with an agent of LlamaIndex, which remembers by its memory and its Context."""
+
+    def __init__(self, target: Any) -> None:
+        if not isinstance(target, BaseWorkflowAgent | AgentWorkflow):
+            raise UsageError(
+                "type 'llama_index' needs a FunctionAgent, a ReActAgent or the like, or an AgentWorkflow, "
+                f"got {type(target).__name__}"
+            )
+        for owner in (BaseWorkflowAgent, AgentWorkflow):
+            stand_before(owner, "_call_tool", _watched)
+        self._agent = target
+        self._kept: tuple[BaseMemory, Context] | None = None
+
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+        memory, context = self._kept or self._begin(messages[:-1])
+        # After an error they end in the middle of something: the next try begins with new ones.
+        self._kept = None
+        handler = self._agent.run(user_msg=ctx.input, memory=memory, ctx=context)
+        spent: list[Usage | None] = []
+        try:
+            async for event in handler.stream_events():
+                if isinstance(event, AgentOutput):
+                    spent.append(_read_usage(event))
+                elif isinstance(event, ToolCallResult):
+                    _keep_unknown(event, ctx)
+            output = await handler
+        except BaseException:
+            await handler.cancel_run()  # its steps would go on without us
+            raise
+        # LlamaIndex would warn that it cannot keep the memory in the context; we do that.
+        await context.store.set("memory", None)
+        self._kept = memory, context
+        return AgentResult(_reply(output), [], _sum(spent))
+
+    def _begin(self, messages: Sequence[Message]) -> tuple[BaseMemory, Context]:
+        """The memory that the framework would make, with the scenario's `system` and `history` in it."""
+        agent = self._agent
+        first = agent.agents[agent.root_agent] if isinstance(agent, AgentWorkflow) else agent
+        history = list(_read_history(messages))
+        return ChatMemoryBuffer.from_defaults(chat_history=history, llm=first.llm), Context(agent)
+
+
+def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def call_tool(self: Any, context: Any, tool: Any, tool_input: dict[str, Any]) -> ToolOutput:
+        ctx = on_trial.get()
+        if ctx is None:
+            return await original(self, context, tool, tool_input)
+        name = tool.metadata.get_name()
+        try:
+            answer = await watch(
+                ctx, name, tool_input, lambda: original(self, context, tool, tool_input), read=_read_output
+            )
+        except ToolError as error:
+            return _as_output(name, tool_input, str(error), is_error=True)
+        return answer if isinstance(answer, ToolOutput) else _as_output(name, tool_input, answer)
+
+    return call_tool
+
+
+def _as_output(name: str, tool_input: dict[str, Any], value: Any, *, is_error: bool = False) -> ToolOutput:
+    return ToolOutput(tool_name=name, content=as_text(value), raw_input=tool_input, raw_output=value, is_error=is_error)
+
+
+def _read_output(output: ToolOutput) -> ToolAnswer:
+    if output.is_error:
+        raised = output.exception
+        return ToolAnswer(error=output.content if raised is None else f"{type(raised).__name__}: {raised}")
+    return ToolAnswer(result=plain(output.raw_output))
+
+
+def _keep_unknown(event: ToolCallResult, ctx: AgentContext) -> None:
+    """Keep the call of a tool that is not there: it is answered before it comes to where we stand."""
+    output = event.tool_output
+    if output.is_error and output.exception is None and output.raw_output is None:
+        ctx.record(event.tool_name, event.tool_kwargs, ToolAnswer(error=output.content), ctx.elapsed_ms())
+
+
+def _reply(output: AgentOutput) -> str | None:
+    if output.structured_response is not None:
+        return as_text(output.structured_response)
+    return as_text(output.response.content)
+
+
+def _read_usage(event: AgentOutput) -> Usage | None:
+    taken, given = get_tokens_from_response(ChatResponse(message=event.response, raw=event.raw))
+    return Usage(input_tokens=taken, output_tokens=given) if taken or given else None
+
+
+def _sum(spent: Sequence[Usage | None]) -> Usage | None:
+    """The tokens of all model calls of the turn; None when one of them does not say."""
+    known = [usage for usage in spent if usage is not None]
+    if not known or len(known) < len(spent):
+        return None
+    return Usage(
+        input_tokens=sum(usage.input_tokens or 0 for usage in known),
+        output_tokens=sum(usage.output_tokens or 0 for usage in known),
+    )
+
+
+def _read_history(messages: Sequence[Message]) -> Iterator[ChatMessage]:
+    """The scenario's `system` and `history` as LlamaIndex keeps them."""
+    for message in messages:
+        text = read_content(message.get("content")) or ""
+        more = {key: message[key] for key in ("tool_calls", "tool_call_id") if message.get(key)}
+        yield ChatMessage(role=message["role"], content=text, additional_kwargs=more)
