@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from seatrial.agents.context import AgentContext, under_way
+from seatrial.errors import UsageError
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .plain import plain
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 Reads = Callable[[Any], ToolAnswer]
 """What a framework's tool returned, as a result or as an error that the model is told."""
 
+Pauses = type[BaseException] | tuple[type[BaseException], ...]
+
 _installing = Lock()
 
 
 def stand_before(owner: type, method: str, make: Callable[[Any], Any]) -> None:
     """Put a function of ours, made from the original, in the place of a framework's method; once for the process."""
     with _installing:
-        original = vars(owner)[method]
+        original = vars(owner).get(method)
+        if original is None:
+            raise UsageError(f"{owner.__qualname__} has no method {method!r}; this version is not known to Seatrial")
         if not hasattr(original, "stands_before"):
             ours: Any = functools.wraps(original)(make(original))
             ours.stands_before = original
@@ -39,31 +44,46 @@ def as_result(value: Any) -> ToolAnswer:
 
 
 async def watch(
-    ctx: AgentContext, name: str, arguments: Any, real: Callable[[], Awaitable[Any]], *, read: Reads = as_result
+    ctx: AgentContext,
+    name: str,
+    arguments: Any,
+    real: Callable[[], Awaitable[Any]],
+    *,
+    read: Reads = as_result,
+    unless: Pauses = (),
 ) -> Any:
-    """What the tool answers: the mock, where there is one, else the real tool. Raises ToolError where the mock does."""
+    """What the tool answers: the mock, where there is one, else the real tool. Raises ToolError where the mock does.
+
+    `unless` names exceptions that only put the call off: it will be made again, and is kept then.
+    """
     if ctx.knows_tool(name):
         return await ctx.ask(name, arguments)
-    with _kept(ctx, name, arguments) as keep:
+    with _kept(ctx, name, arguments, unless) as keep:
         value = await real()
         keep(read(value))
         return value
 
 
 def watch_blocking(
-    ctx: AgentContext, name: str, arguments: Any, real: Callable[[], Any], *, read: Reads = as_result
+    ctx: AgentContext,
+    name: str,
+    arguments: Any,
+    real: Callable[[], Any],
+    *,
+    read: Reads = as_result,
+    unless: Pauses = (),
 ) -> Any:
     """The same for sync tools, in a thread that may wait."""
     if ctx.knows_tool(name):
         return ctx.ask_blocking(name, arguments)
-    with _kept(ctx, name, arguments) as keep:
+    with _kept(ctx, name, arguments, unless) as keep:
         value = real()
         keep(read(value))
         return value
 
 
 @contextmanager
-def _kept(ctx: AgentContext, name: str, arguments: Any) -> "Iterator[Callable[[ToolAnswer], None]]":
+def _kept(ctx: AgentContext, name: str, arguments: Any, unless: Pauses) -> "Iterator[Callable[[ToolAnswer], None]]":
     """Keep the call however it ends."""
     ctx.require_open(name)
     started = ctx.elapsed_ms()
@@ -71,9 +91,12 @@ def _kept(ctx: AgentContext, name: str, arguments: Any) -> "Iterator[Callable[[T
     token = under_way.set(name)
     try:
         yield answers.append
+    except unless:
+        raise
     except BaseException as raised:
         answers.append(ToolAnswer(error=f"{type(raised).__name__}: {raised}"))
         raise
     finally:
         under_way.reset(token)
-        ctx.record(name, arguments, answers[-1], started)
+        for answer in answers:
+            ctx.record(name, arguments, answer, started)

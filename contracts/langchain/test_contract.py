@@ -1,0 +1,52 @@
+"""LangChain holds the contract of agents."""
+
+import pytest
+
+import seatrial
+from seatrial import Scenario, Turn
+from seatrial.testing.agent_contract import AgentContract
+from seatrial.vocabulary.conversation import ErrorKind
+
+CONTRACT = AgentContract(agent={"type": "langchain", "target": "agent:agent"}, nested="ask_expert")
+
+
+@pytest.mark.parametrize("clause", CONTRACT.clauses)
+def test_the_adapter_holds(clause: str) -> None:
+    CONTRACT.check(clause)
+
+
+def play(target: str, *said: str):
+    scenario = Scenario(name="x", turns=[Turn(user=text) for text in said])
+    (trial,) = seatrial.run(scenario, agent={"type": "langchain", "target": target}, store=None).trials()
+    return trial
+
+
+@pytest.mark.parametrize("target", ["agent:chain", "agent:model"])
+def test_a_chain_or_a_model_is_told_what_was_said(target: str) -> None:
+    trial = play(target, "Hello, my name is Ada.", "What is my name?")
+
+    assert trial.transcript.reply == "You are Ada."
+    assert trial.transcript.usage.input_tokens > 0
+    assert trial.transcript.tool_calls == ()
+
+
+def test_a_call_that_a_bare_model_asks_for_is_told_though_nobody_answers() -> None:
+    (call,) = play("agent:model", "Where is order A-1?").transcript.tool_calls
+
+    assert (call.name, call.arguments, call.error) == ("lookup_order", {"order_id": "A-1"}, "not answered")
+
+
+def test_a_chain_that_takes_only_the_latest_text_is_refused_a_second_turn() -> None:
+    trial = play("agent:forgetful", "Good morning!", "And again.")
+
+    assert trial.transcript.turns[0].reply == "How can I help?"
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "cannot be told what was said before" in trial.error.message
+
+
+def test_the_form_of_an_answer_is_no_tool_call() -> None:
+    trial = play("agent:form", "How much was it?")
+
+    assert trial.error is None
+    assert trial.transcript.tool_calls == ()
+    assert "12" in trial.transcript.reply

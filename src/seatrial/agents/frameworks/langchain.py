@@ -1,0 +1,69 @@
+"""Agents and other runnables of LangChain. `create_agent` makes a graph, which is run as one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.runnables import Runnable
+from langgraph.pregel import Pregel
+
+from seatrial.agents.context import AgentContext
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
+from seatrial.vocabulary.failures import TrialError
+
+from . import langgraph
+from .langchain_turn import LangChainTurn
+from .plain import as_text
+
+TEXTS = ("input", "question", "query", "text")
+CONVERSATIONS = ("messages", "chat_history", "history")
+"""Names of a chain's variables that are given the user's text, and what was said."""
+
+
+class Adapter:
+    """One trial's conversation with an agent, a chain or a chat model."""
+
+    def __init__(self, target: Any) -> None:
+        if not isinstance(target, Runnable):
+            raise UsageError(f"type 'langchain' needs an agent or another runnable, got {type(target).__name__}")
+        self._graph = langgraph.Adapter(target) if isinstance(target, Pregel) else None
+        self._chain: Runnable[Any, Any] = target
+        self._variables = set(target.get_input_jsonschema().get("properties", ()))
+
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+        if self._graph is not None:
+            return await self._graph.run(messages, ctx)
+        turn = LangChainTurn(ctx, told=set())
+        output = await self._chain.ainvoke(self._form(convert_to_messages(messages), ctx.input), {"callbacks": [turn]})
+        turn.end([output] if isinstance(output, BaseMessage) else [])
+        return AgentResult(_read(output), [], turn.usage)
+
+    def _form(self, said: list[BaseMessage], text: str) -> Any:
+        """The conversation in the form that the chain takes: variables by their names, else a list of messages."""
+        if not self._variables:
+            return said
+        texts = {name: text for name in TEXTS if name in self._variables}
+        earlier = said[:-1] if texts else said
+        told = {name: earlier for name in CONVERSATIONS if name in self._variables}
+        if not told and len(said) > 1:
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the chain takes {sorted(self._variables)}, so it cannot be told what was said before",
+                hint=f"give it a variable for that: {' or '.join(CONVERSATIONS)}",
+            )
+        if not texts and not told:
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the chain takes {sorted(self._variables)}, and Seatrial does not know which is the user's text",
+                hint=f"name it {' or '.join(TEXTS)}",
+            )
+        return {**texts, **told}
+
+
+def _read(output: Any) -> str | None:
+    if isinstance(output, BaseMessage):
+        return str(output.text)
+    if isinstance(output, Mapping) and "output" in output:
+        return as_text(output["output"])
+    return as_text(output)

@@ -1,0 +1,213 @@
+"""What happens in one turn of an agent made with LangChain or LangGraph.
+
+All tools of LangChain are run by `BaseTool.run` or `arun`, whoever calls them: a tool node, a nested agent, a function
+of the user's. There we stand. What models asked for and took, their callbacks tell.
+"""
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.errors import GraphBubbleUp
+
+from seatrial.agents.context import AgentContext, on_trial
+from seatrial.errors import ToolError
+from seatrial.vocabulary.conversation import ErrorKind, Usage, sum_usage
+from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.roles import ToolAnswer
+
+from .plain import as_text, plain
+from .watch import stand_before, watch, watch_blocking
+
+_turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
+
+
+@record
+class Request:
+    """A tool call that a model asked for."""
+
+    key: tuple[str, str]
+    """Its id and its name: ids of fake models are not always different."""
+    arguments: Any
+    at: float
+    problem: str | None = None
+    """Why it is no call that could be made."""
+
+
+class LangChainTurn(BaseCallbackHandler):
+    """Collects what models asked for and took in one turn, and which of the calls were made."""
+
+    run_inline = True
+    raise_error = True
+
+    def __init__(self, ctx: AgentContext, *, told: set[tuple[str, str]]) -> None:
+        """`told` are the keys of calls that earlier turns have told of."""
+        self.ctx = ctx
+        self._told = told
+        self._requests: dict[tuple[str, str], Request] = {}
+        self._made: set[tuple[str, str]] = set()
+        self._made_by_hand: list[tuple[str, Any]] = []
+        self._spent: list[Usage] = []
+        stand_before(BaseTool, "run", _blocking)
+        stand_before(BaseTool, "arun", _awaited)
+        _turn.set(self)
+
+    @property
+    def usage(self) -> Usage | None:
+        return sum_usage(self._spent)
+
+    def on_llm_end(self, response: Any, **_: Any) -> None:
+        for generation in (each for batch in response.generations for each in batch):
+            message = getattr(generation, "message", None)
+            if isinstance(message, AIMessage):
+                self._ask_for(message)
+                taken = message.usage_metadata
+                if taken is not None:
+                    self._spent.append(Usage(input_tokens=taken["input_tokens"], output_tokens=taken["output_tokens"]))
+
+    def _ask_for(self, message: AIMessage) -> None:
+        now = self.ctx.elapsed_ms()
+        for call in message.tool_calls:
+            self._add(Request(key=(str(call["id"]), call["name"]), arguments=call["args"], at=now))
+        for broken in message.invalid_tool_calls:
+            problem = broken.get("error") or "its arguments are not a JSON object"
+            key = (str(broken.get("id")), str(broken.get("name")))
+            self._add(Request(key=key, arguments=broken.get("args"), at=now, problem=problem))
+
+    def _add(self, request: Request) -> None:
+        if request.key not in self._told:
+            self._requests.setdefault(request.key, request)
+
+    def make(self, tool: BaseTool, tool_input: Any, call_id: str | None) -> Any:
+        """A tool is about to run, or to be answered from a mock: the arguments, as the model gave them."""
+        request = self._requests.get((call_id or "", tool.name))
+        arguments = _own_arguments(tool, tool_input) if request is None else request.arguments
+        if request is None:
+            self._made_by_hand.append((tool.name, arguments))
+        else:
+            self._made.add(request.key)
+        return arguments
+
+    def end(self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False) -> None:
+        """Tell of the calls that no tool of LangChain's was run for: unknown tools, or functions called by hand.
+
+        `is_form` knows tools that are only the form of an answer.
+        """
+        for message in messages:
+            if isinstance(message, AIMessage):
+                self._ask_for(message)
+        answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+        for request in self._requests.values():
+            call_id, name = request.key
+            if not self._was_made(request) and not is_form(name):
+                answer = answers.get(call_id)
+                self._require_no_mock(name, answer)
+                self.ctx.record(name, request.arguments, _read_answer(request, answer), request.at)
+        self._told.update(self._requests)
+
+    def _was_made(self, request: Request) -> bool:
+        if request.key in self._made:
+            return True
+        by_hand = (request.key[1], request.arguments)
+        if by_hand in self._made_by_hand:
+            self._made_by_hand.remove(by_hand)
+            return True
+        return False
+
+    def _require_no_mock(self, name: str, answer: ToolMessage | None) -> None:
+        if answer is not None and answer.status != "error" and self.ctx.knows_tool(name):
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the tool {name!r} is mocked, but the agent answered its call without running a LangChain tool",
+                hint="let the agent run it as a tool (a ToolNode, or tool.invoke), or take the mock out",
+            )
+
+
+def _own_arguments(tool: BaseTool, tool_input: Any) -> Any:
+    """Without what the framework puts in, such as the state of the graph."""
+    if isinstance(tool_input, dict):
+        return {name: value for name, value in tool_input.items() if name in tool.args}
+    return {next(iter(tool.args)): tool_input} if tool.args else tool_input
+
+
+def _read_answer(request: Request, answer: ToolMessage | None) -> ToolAnswer:
+    if request.problem is not None:
+        return ToolAnswer(error=request.problem)
+    return ToolAnswer(error="not answered") if answer is None else read_output(answer)
+
+
+def read_output(output: Any) -> ToolAnswer:
+    """What a tool gave back, as a result or as the error that the model is told."""
+    if isinstance(output, ToolMessage):
+        text = str(output.text)
+        return ToolAnswer(error=text) if output.status == "error" else ToolAnswer(result=text)
+    if type(output).__name__ == "Command":  # it changes the graph's state, and may hand over to another agent
+        return ToolAnswer(result=_read_command(output))
+    return ToolAnswer(result=plain(output))
+
+
+def _read_command(command: Any) -> str:
+    update = command.update if isinstance(command.update, dict) else {}
+    said = [str(message.text) for message in update.get("messages", ()) if isinstance(message, ToolMessage)]
+    return "; ".join(said) or f"goes to {command.goto!r}"
+
+
+class _Call:
+    """A call of a tool in a trial, before it is made."""
+
+    def __init__(self, tool: BaseTool, tool_input: Any, call_id: str | None, turn: "LangChainTurn") -> None:
+        self._call_id = call_id
+        self._name = tool.name
+        self.arguments = turn.make(tool, tool_input, call_id)
+        self._is_mocked = turn.ctx.knows_tool(tool.name)
+
+    def formed(self, answer: Any) -> Any:
+        """The answer as LangChain would have it: a message, where a model asked."""
+        if not self._is_mocked or self._call_id is None:
+            return answer
+        text = as_text(answer) or ""
+        return ToolMessage(text, tool_call_id=self._call_id, name=self._name)
+
+    def failed(self, error: ToolError) -> Any:
+        if self._call_id is None:
+            raise ToolException(str(error)) from None
+        return ToolMessage(str(error), tool_call_id=self._call_id, name=self._name, status="error")
+
+
+def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def arun(self: BaseTool, tool_input: Any, *args: Any, **options: Any) -> Any:
+        turn = _turn.get()
+        if turn is None or on_trial.get() is None:
+            return await original(self, tool_input, *args, **options)
+        call = _Call(self, tool_input, options.get("tool_call_id"), turn)
+        real = partial(original, self, tool_input, *args, **options)
+        try:
+            return call.formed(await watch(turn.ctx, self.name, call.arguments, real, **_HOW))
+        except ToolError as error:
+            return call.failed(error)
+
+    return arun
+
+
+def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(self: BaseTool, tool_input: Any, *args: Any, **options: Any) -> Any:
+        turn = _turn.get()
+        if turn is None or on_trial.get() is None:
+            return original(self, tool_input, *args, **options)
+        call = _Call(self, tool_input, options.get("tool_call_id"), turn)
+        real = partial(original, self, tool_input, *args, **options)
+        try:
+            return call.formed(watch_blocking(turn.ctx, self.name, call.arguments, real, **_HOW))
+        except ToolError as error:
+            return call.failed(error)
+
+    return run
+
+
+_HOW: dict[str, Any] = {"read": read_output, "unless": GraphBubbleUp}
+"""A tool that interrupts the graph to ask a person will be run again, and is told of then."""
