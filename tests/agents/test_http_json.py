@@ -279,7 +279,10 @@ def test_a_conversation_is_kept_where_the_api_can_know_it(body: Any, keeps: bool
         ({"url": "x"}, "url: expected an address"),
         ({"method": "FETCH"}, "method: expected one of GET, POST, PUT, PATCH, got 'FETCH'"),
         ({"body": {"q": "{{inputs}}"}}, "body: unknown placeholder {{inputs}}. Did you mean {{input}}?"),
-        ({"body": {"q": "{{}}"}}, "body: unknown placeholder {{}}. Known: {{input}}, {{messages}}, {{trial_id}}."),
+        (
+            {"body": {"q": "{{}}"}},
+            "body: unknown placeholder {{}}. Known: {{input}}, {{messages}}, {{trial_id}}, {{mcp_url}}.",
+        ),
         ({"body": {"q": "fixed"}}, "nothing of the conversation is sent"),
         ({"body": {"q": "{{input}}", "n": float("inf")}}, "body: cannot be sent as JSON"),
         ({"output": "a["}, "output: 'a[' is no JMESPath"),

@@ -16,8 +16,11 @@ from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 from .boundary import overran
 from .chat_messages import latest_user_text, read_amount, read_reported, read_requested, read_usage
 from .line_process import LineProcess
+from .placeholders import fill_address
 
 _CLOSE_SECONDS = 2.0
+MCP_VARIABLE = "SEATRIAL_MCP_URL"
+"""Where a program with `mcp: true` finds the address of its tools."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -80,8 +83,10 @@ class _CommandSession:
 
     async def _exchange(self, messages: Sequence[Message]) -> AgentReply:
         if self._process is None:
-            agent = self._agent
-            self._process = await LineProcess.start(agent.argv, cwd=agent.cwd, env=agent.env)
+            agent, url = self._agent, self._start.mcp_url
+            argv = agent.argv if url is None else [fill_address(part, url) for part in agent.argv]
+            env = agent.env if url is None else _with_address(agent.env or {}, url)
+            self._process = await LineProcess.start(argv, cwd=agent.cwd, env=env)
         asked, self._asked = self._asked, ()
         await self._process.send(_tool_results(asked, messages) if asked else self._turn(messages))
         reply = _read_answer(await self._process.receive(), position=len(messages))
@@ -101,6 +106,10 @@ class _CommandSession:
         process, self._process, self._asked = self._process, None, ()
         if process is not None:
             await process.stop(grace_seconds=grace_seconds)
+
+
+def _with_address(env: Mapping[str, str], url: str) -> dict[str, str]:
+    return {MCP_VARIABLE: url, **{name: fill_address(value, url) for name, value in env.items()}}
 
 
 def _tool_results(asked: Sequence[ToolCall], messages: Sequence[Message]) -> dict[str, Any]:

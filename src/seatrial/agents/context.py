@@ -56,6 +56,16 @@ class AgentContext:
         """The JSON Schemas of the tools that the scenario names."""
         return self._start.tool_schemas
 
+    @property
+    def mcp_url(self) -> str:
+        """Where the scenario's tools are served over MCP, for agents with `mcp: true`."""
+        if self._start.mcp_url is None:
+            message = "the agent asked for ctx.mcp_url, but its settings do not: no MCP server was started"
+            hint = "write the agent as {type: python, target: package.module:attribute, mcp: true}"
+            self.fatal = self.fatal or TrialError(ErrorKind.CONFIG, message, hint=hint)
+            raise self.fatal
+        return self._start.mcp_url
+
     def knows_tool(self, name: str) -> bool:
         """Whether a mock answers calls of that name."""
         return self._start.tools.knows(name)

@@ -58,7 +58,7 @@ class HttpAgent:
         if not found & {"input", "messages"}:
             raise UsageError(f"{where}: nothing of the conversation is sent; put {{{{input}}}} into body or url")
         self.keeps_conversation = bool(found & {"messages", "trial_id"})
-        sample = fill_url(self.url, {"input": "x", "messages": [], "trial_id": "x"})
+        sample = fill_url(self.url, {"input": "x", "messages": [], "trial_id": "x", "mcp_url": "x"})
         self._wire = Wire(check_url(sample, where=f"{where}.url"))
         self._headers = _complete_headers(check_headers(self.headers, where=f"{where}.headers"))
         _check_json(self.body, where=f"{where}.body")
@@ -70,7 +70,7 @@ class HttpAgent:
         }
 
     def open(self, start: TrialStart) -> AgentSession:
-        return _HttpSession(self, start.trial_id)
+        return _HttpSession(self, start)
 
     async def close(self) -> None:
         await self._wire.close()
@@ -106,9 +106,9 @@ class HttpAgent:
 class _HttpSession:
     """A trial's conversation, with cookies of its own, so that no session is shared between trials."""
 
-    def __init__(self, agent: HttpAgent, trial_id: str) -> None:
+    def __init__(self, agent: HttpAgent, start: TrialStart) -> None:
         self._agent = agent
-        self._trial_id = trial_id
+        self._of_trial = {"trial_id": start.trial_id, "mcp_url": start.mcp_url}
         self._cookies: httpx2.Cookies | None = None
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
@@ -116,7 +116,7 @@ class _HttpSession:
 
         if self._cookies is None:
             self._cookies = httpx2.Cookies()
-        values = {"input": latest_user_text(messages), "messages": list(messages), "trial_id": self._trial_id}
+        values = {"input": latest_user_text(messages), "messages": list(messages), **self._of_trial}
         return await self._agent.ask(values, timeout=timeout, cookies=self._cookies)
 
     async def close(self) -> None:

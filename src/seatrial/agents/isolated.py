@@ -19,7 +19,7 @@ from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, TrialStar
 
 from .boundary import overran
 from .line_process import LineProcess
-from .resolve import check_agent_spec, resolve_agent
+from .resolve import check_agent_spec, resolve_agent, serve_tools
 from .worker_lines import read_call, read_error, read_reply, write_answer, write_error, write_trial
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
     target = spec["target"]
     if not isinstance(target, str):
         raise _needs_a_path(getattr(target, "__qualname__", None) or type(target).__qualname__)
-    return IsolatedAgent(target, scope=spec.get("scope", "trial"))
+    agent = IsolatedAgent(target, scope=spec.get("scope", "trial"))
+    return serve_tools(agent) if spec.get("mcp") else agent
 
 
 def _needs_a_path(what: str) -> UsageError:

@@ -1,4 +1,4 @@
-"""`{{input}}`, `{{messages}}` and `{{trial_id}}` in the settings of an HTTP agent, filled as JSON values."""
+"""`{{input}}`, `{{messages}}`, `{{trial_id}}` and `{{mcp_url}}` in the settings of agents, filled as JSON values."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from seatrial.errors import UsageError
 
-PLACEHOLDERS = ("input", "messages", "trial_id")
+PLACEHOLDERS = ("input", "messages", "trial_id", "mcp_url")
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 
 
@@ -53,6 +53,11 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 def fill_url(template: str, values: Mapping[str, Any]) -> str:
     """The address with its placeholders filled, each kept to its own place by percent-encoding."""
     return _PLACEHOLDER.sub(lambda found: quote(_as_text(values[found[1]]), safe=""), template)
+
+
+def fill_address(text: str, url: str) -> str:
+    """The text with `{{mcp_url}}` filled, and all other braces left alone: programs have templates of their own."""
+    return _PLACEHOLDER.sub(lambda found: url if found[1] == "mcp_url" else found[0], text)
 
 
 def _as_text(value: Any) -> str:

@@ -74,6 +74,12 @@ def _command(spec: Mapping[str, Any], name: str) -> Agent:
     return CommandAgent(name=name, **spec)
 
 
+def _replay(spec: Mapping[str, Any], name: str) -> Agent:
+    from .replay import ReplayAgent
+
+    return ReplayAgent(name=name, **spec)
+
+
 def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
     def make(spec: Mapping[str, Any], name: str) -> Agent:
         from .frameworks import adapt, find_version
@@ -98,10 +104,11 @@ _FRAMEWORKS = (
 )
 
 KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any], str], Agent], tuple[str, ...], tuple[str, ...]]] = {
-    "python": (_python_mapping, ("target",), ("scope",)),
+    "python": (_python_mapping, ("target",), ("scope", "mcp")),
     "openai": (_openai, ("base_url",), ("model", "headers", "body", "stream", "tools", "api_key")),
-    "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd")),
-    "command": (_command, ("argv",), ("env", "cwd")),
+    "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd", "mcp")),
+    "command": (_command, ("argv",), ("env", "cwd", "mcp")),
+    "replay": (_replay, ("path",), ("format",)),
     **{kind: (_framework(kind), ("target",), ()) for kind in _FRAMEWORKS},
 }
 """Type -> (how to make it, required keys, optional keys)."""
@@ -114,7 +121,15 @@ def _from_mapping(spec: Mapping[str, Any], name: str) -> Agent:
     if problems:
         raise UsageError("\n".join(f"agent {name!r}: {problem}" for problem in problems))
     make, _, _ = KINDS[kind]
-    return make(settings, name)
+    serves_tools = settings.pop("mcp", False)
+    return serve_tools(make(settings, name)) if serves_tools else make(settings, name)
+
+
+def serve_tools(agent: Agent) -> Agent:
+    """The agent with an MCP server beside it, where each trial finds its tools."""
+    from .mcp_tools import McpAgent
+
+    return McpAgent(agent)
 
 
 def check_agent_spec(spec: Any) -> list[str]:
@@ -137,7 +152,22 @@ def check_agent_spec(spec: Any) -> list[str]:
         if key not in ("type", *required, *optional):
             close = get_close_matches(str(key), (*required, *optional), n=1)
             problems.append(f"unknown key {key!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
-    return problems
+    return [*problems, *_mcp_problems(kind, spec)]
+
+
+def _mcp_problems(kind: str, spec: Mapping[str, Any]) -> list[str]:
+    """An address that nobody serves, or a server that nobody is told of."""
+    from .placeholders import find_placeholders
+
+    mcp, places = spec.get("mcp", False), {"http": ("url", "body"), "command": ("argv", "env")}.get(kind, ())
+    named = any("mcp_url" in find_placeholders(spec.get(place)) for place in places)
+    if not isinstance(mcp, bool):
+        return [f"mcp: expected true or false, got {mcp!r}"]
+    if named and not mcp:
+        return ["{{mcp_url}} is filled only with 'mcp: true' beside it"]
+    if mcp and kind == "http" and not named:
+        return ["mcp: the API is not told where its tools are; put {{mcp_url}} into the body"]
+    return []
 
 
 def _looks_importable(path: str) -> bool:

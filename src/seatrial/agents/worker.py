@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
@@ -79,6 +79,10 @@ class ToolsOfParent:
     def knows(self, name: str) -> bool:
         return bool(self._pipes.ask("knows", name=name).result()["known"])
 
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        """Asked of the parent alone: it serves them."""
+        return ()
+
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
         answer = await asyncio.wrap_future(self._pipes.ask("tool_call", name=name, arguments=arguments))
         return read_answer(answer)
@@ -128,6 +132,7 @@ class Worker:
             turn=lambda: self._turn,
             elapsed_ms=lambda: perf_counter() * 1000 - began,
             tool_schemas=tuple(trial["tools"]),
+            mcp_url=trial["mcp_url"],
         )
 
 

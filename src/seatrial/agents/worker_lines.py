@@ -30,6 +30,7 @@ def write_trial(start: TrialStart) -> dict[str, Any]:
         "seed": start.seed,
         "tools": list(start.tool_schemas),
         "elapsed_ms": start.elapsed_ms(),
+        "mcp_url": start.mcp_url,
     }
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "import": ("import_", "Store exported runs, and merge the shards of one."),
     "prune": ("prune", "Delete stored runs."),
     "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
+    "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
 }
 

@@ -1,5 +1,6 @@
 """The tools of a trial whose scenario mocks nothing: a light stand-in, since most trials never call it."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seatrial.vocabulary.roles import ToolAnswer
@@ -17,6 +18,9 @@ class NoMocks:
 
     def knows(self, name: str) -> bool:
         return False
+
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        return ()
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
         from .mock_set import MockSet

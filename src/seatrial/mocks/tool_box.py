@@ -1,7 +1,7 @@
 """The tools of one trial, answered from mocks."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from difflib import get_close_matches
 from itertools import count
@@ -51,6 +51,12 @@ class MockedTools:
     def knows(self, name: str) -> bool:
         """Whether the tool is mocked; the others run for real where the adapter has them."""
         return name in self._mocks
+
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        """The definitions of all tools, those of `tools:` first."""
+        from .offers import offer
+
+        return tuple(offer(self._mocks, self._schemas))
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
         """The mock's answer. A TrialError where there is none, or where the mock itself is broken."""

@@ -49,7 +49,7 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
         scenario=scenario,
         agent=cast.agent,
         make_user=_user(scenario, cast),
-        make_tools=_tools(scenario),
+        make_tools=make_tools(scenario),
         turn_evaluators=turns,
         every_turn_evaluators=every_turn,
         trial_evaluators=_trial_evaluators(scenario, cast),
@@ -135,7 +135,8 @@ def _user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
     return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
 
 
-def _tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
+def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
+    """(trial id, seed) -> the tools of that trial. Raises UsageError for what is wrong with the mocks."""
     if not scenario.mocks and not scenario.tools and scenario.unmocked_tools in (None, "error"):
         return NoMocks
     from seatrial.evaluators import check_expected, matches

@@ -92,6 +92,10 @@ class ToolBox(Protocol):
         """Answer a call. Raises TrialError when the trial cannot go on (no mock, a bug in a mock)."""
         ...
 
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        """The definitions of all tools there are, for agents that ask: name, description, parameters, output_schema."""
+        ...
+
 
 @record
 class TrialStart:
@@ -109,6 +113,10 @@ class TrialStart:
     elapsed_ms: Callable[[], float]
     tool_schemas: Sequence[Mapping[str, Any]] = ()
     timeout_seconds: float = 30.0
+    asked: Scenario | None = None
+    """The scenario itself, for recordings, which must be found by what the user is going to say."""
+    mcp_url: str | None = None
+    """Where the trial's tools are served over MCP; None unless the agent's settings ask for it."""
 
 
 @record

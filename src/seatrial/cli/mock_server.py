@@ -1,0 +1,124 @@
+"""`seatrial mock-server`."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from seatrial.errors import MissingExtra, UsageError
+from seatrial.scenarios import load
+from seatrial.scenarios.build import make_tools
+from seatrial.vocabulary.roles import Evaluator
+from seatrial.vocabulary.scenario import Scenario
+
+if TYPE_CHECKING:
+    from seatrial.mock_server import SessionDesk, Sessions
+
+
+@click.command("mock-server")
+@click.argument("suite")
+@click.option("--scenario", "name", required=True, metavar="NAME", help="Whose mocked tools are served.")
+@click.option("--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="How.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="With http: which; a free one by default.")
+@click.option("--record", metavar="FILE", help="Append every call to FILE, as a line of JSON.")
+@click.option("--check", is_flag=True, help="At the end, hold each session against what the scenario expects of tools.")
+def command(suite: str, name: str, transport: str, port: int, record: str | None, check: bool) -> int:
+    """Serve the mocked tools of a scenario of SUITE as an MCP server, until Ctrl-C or until stdin closes.
+
+    Each client has a session of its own: sequences, faults and state begin anew. To record calls into trials, run the
+    agent with `mcp: true` in its settings instead.
+    """
+    if find_spec("mcp") is None:
+        raise MissingExtra("mcp", needed_for="seatrial mock-server")
+    scenario = _find(suite, name)
+    evaluators = _evaluators(scenario) if check else []
+    from seatrial.mock_server import CallLog, Sessions
+
+    open_tools = make_tools(scenario)
+    log = CallLog(record, scenario=scenario.name)
+    sessions = Sessions(lambda session: open_tools(session, 0), log)
+    try:
+        if transport == "stdio":
+            _serve_stdio(sessions)
+        else:
+            _serve_http(sessions, scenario, port)
+    finally:
+        log.close()
+    return _report(sessions.desks.values(), scenario, evaluators) if check else 0
+
+
+def _find(suite: str, name: str) -> Scenario:
+    """The scenario of that name, or the only one that has it in its name."""
+    found = [scenario for loaded in load([suite], check_agents=False) for scenario in loaded.resolved()]
+    exact = [scenario for scenario in found if scenario.name == name]
+    like = exact or [scenario for scenario in found if name.lower() in scenario.name.lower()]
+    if len(like) != 1:
+        names = ", ".join(repr(scenario.name) for scenario in (like or found)[:20])
+        problem = f"{len(like)} scenarios have it in their name" if like else "there is no such scenario"
+        raise UsageError(f"{suite}: --scenario {name!r}: {problem}. Choose one of: {names}")
+    if not like[0].mocks:
+        raise UsageError(
+            f"{suite}: scenario {like[0].name!r} mocks no tool, so there is nothing to serve. Add `mocks:`"
+        )
+    return like[0]
+
+
+def _evaluators(scenario: Scenario) -> list[Evaluator]:
+    from .tool_checks import tool_evaluators
+
+    found = tool_evaluators(scenario)
+    if not found:
+        raise UsageError(
+            f"--check: scenario {scenario.name!r} expects nothing of its tool calls as a whole; give it `trajectory`, "
+            "`expected_tools`, `expected_tool_args`, `expected_state` or tool_calls_* under `expect`"
+        )
+    return found
+
+
+def _serve_stdio(sessions: "Sessions") -> None:
+    from seatrial.mock_server import serve_stdio
+
+    asyncio.run(serve_stdio(sessions.at("stdio")))
+
+
+def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
+    from seatrial.mock_server import HttpServer
+
+    server = HttpServer(sessions, port=port)
+    over = threading.Event()
+    before = {which: signal.signal(which, lambda *_: over.set()) for which in (signal.SIGINT, signal.SIGTERM)}
+    server.start()
+    try:
+        tools = ", ".join(scenario.mocks or ())
+        click.echo(f"serving {tools} of {scenario.name!r} at {server.url()}  (Ctrl-C to stop)")
+        while not over.wait(0.5):  # on Windows a wait without an end cannot be interrupted
+            pass
+    finally:
+        server.stop()
+        for which, handler in before.items():
+            signal.signal(which, handler)
+
+
+def _report(desks: "Iterable[SessionDesk]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
+    """A tick or a cross for each session; 0 only where there were some, and all did as expected."""
+    from seatrial.reports.visible import defused, visible
+
+    from .tool_checks import check_session
+
+    passed = []
+    for desk in desks:
+        results = asyncio.run(check_session(desk, scenario, evaluators))
+        right = desk.broken is None and all(result.passed for result in results)
+        passed.append(right)
+        lines = [f"{'✓' if right else '✗'} session {desk.session}: called [{', '.join(c.name for c in desk.calls)}]"]
+        if desk.broken is not None:
+            lines.append(f"    ERROR {desk.broken.info.kind.value}: {desk.broken}")
+        lines += [f"    {result.reasoning}" for result in results if not result.passed]
+        click.echo(defused(visible("\n".join(lines))), err=True)
+    if not passed:
+        click.echo("no client came, so nothing was checked", err=True)
+    return 0 if passed and all(passed) else 1
