@@ -24,6 +24,8 @@ from .request import (
 )
 from .table import lay_out
 
+AskedReport = tuple[ReportKind, Path | None]
+
 
 @click.command("run")
 @click.argument("paths", nargs=-1)
@@ -50,6 +52,7 @@ from .table import lay_out
 @click.option("--shard", metavar="I/N", help="Only the I-th of N parts of the suite.")
 @click.option("--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …")
 @click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
+@click.option("--watch", is_flag=True, help="Run again what is affected whenever a file changes, until Ctrl-C.")
 @click.option("--dry-run", is_flag=True, help="Show what would run; call no agent.")
 @click.option("--env-file", metavar="FILE", help="Environment variables from a file.")
 def command(**options: Any) -> int:
@@ -59,26 +62,38 @@ def command(**options: Any) -> int:
     run; 2: a mistake in files or flags; 130: interrupted.
     """
     asked = [parse_report_option(text) for text in options["reports"]]
+    if options["watch"]:
+        from .watch import watch
+
+        return watch(options)
     progress = Progress(sys.stderr)
     plan = RunPlan(_request(options, listeners=() if options["dry_run"] else (progress,)))
-    reports = [*asked, *_suite_reports(plan, but={kind for kind, _ in asked})]
     if options["dry_run"]:
+        _all_reports(plan, asked)
         return _show_plan(plan)
     try:
-        report = execute(plan)
+        report = play_plan(plan, asked, verbose=options["verbose"], progress=progress)
     except NothingSelected as nothing:
         show_error(nothing)
         return 1
-    finally:
-        progress.close()
     if plan.request.resume and not report.played:
         click.echo(f"run {report.run.id}: nothing was missing, so nothing was played", err=True)
-    _write_reports(report, reports, verbose=options["verbose"], environ=plan.request.environ)
     return report.exit_code
 
 
+def play_plan(plan: RunPlan, asked: list[AskedReport], *, verbose: bool, progress: Progress) -> Report:
+    """Play it, show it, and write the reports that flags and suites ask for."""
+    reports = _all_reports(plan, asked)
+    try:
+        report = execute(plan)
+    finally:
+        progress.close()
+    _write_reports(report, reports, verbose=verbose, environ=plan.request.environ)
+    return report
+
+
 def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
-    request = _asked_for(options, listeners=listeners)
+    request = read_request(options, listeners=listeners)
     if options["resume"] is None:
         if options["retry_errors"]:
             raise UsageError("--retry-errors: which run? Name it: --resume RUN --retry-errors")
@@ -100,7 +115,8 @@ def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
     return request_again(run, replace(request, sources=options["paths"], resume=run.id))
 
 
-def _asked_for(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
+def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
+    """What the flags ask for, a run to be resumed left aside."""
     environ = read_environment(options["env_file"])
     assigned = read_assignments(options["assignments"])
     models = {role: options[f"{role}_model"] for role in ("judge", "user") if options[f"{role}_model"]}
@@ -153,16 +169,17 @@ def _failed_last_time(store: str | None) -> frozenset[tuple[str, str]]:
     return frozenset((outcome.entry.key.suite, outcome.entry.key.name) for outcome in outcomes)
 
 
-def _suite_reports(plan: RunPlan, *, but: set[ReportKind]) -> list[tuple[ReportKind, Path | None]]:
-    """What the suites' own `reports` ask for; a flag of the same kind comes instead of it."""
-    found: dict[tuple[ReportKind, Path | None], None] = {}
+def _all_reports(plan: RunPlan, asked: list[AskedReport]) -> list[AskedReport]:
+    """With what the suites' own `reports` ask for; a flag of the same kind comes instead of it."""
+    by_flag = {kind for kind, _ in asked}
+    found: dict[AskedReport, None] = {}
     for suite in plan.suites:
         for text in suite.suite.reports:
             try:
                 found[parse_report_option(text)] = None
             except UsageError as problem:
                 raise UsageError(f"{suite.path}: suite.reports: {str(problem).removeprefix('--report: ')}") from None
-    return [(kind, path) for kind, path in found if kind not in but]
+    return [*asked, *((kind, path) for kind, path in found if kind not in by_flag)]
 
 
 def _show_plan(plan: RunPlan) -> int:
@@ -189,9 +206,7 @@ def _show_plan(plan: RunPlan) -> int:
     return 0
 
 
-def _write_reports(
-    report: Report, reports: list[tuple[ReportKind, Path | None]], *, verbose: bool, environ: Mapping[str, str]
-) -> None:
+def _write_reports(report: Report, reports: list[AskedReport], *, verbose: bool, environ: Mapping[str, str]) -> None:
     """The console always, files as asked: everything is in the store."""
     print_run(report.record, sys.stdout, verbose=verbose)
     for kind, path in reports:
