@@ -9,6 +9,7 @@ from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.roles import AgentReply
 
 from .loops import AgentLoop
 from .outcome import Outcome
@@ -33,7 +34,7 @@ class Boundary:
                 if is_async
                 else self._threads.call(function, timeout=timeout)
             )
-            if outcome.raised is None and inspect.isawaitable(outcome.value):
+            if type(outcome.value) is not AgentReply and inspect.isawaitable(outcome.value):
                 left = timeout - (perf_counter() - started)
                 outcome = await self._loop.call(_awaiting(outcome.value), timeout=left)
         except TimeoutError:

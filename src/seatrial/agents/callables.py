@@ -3,7 +3,8 @@
 import asyncio
 import inspect
 import warnings
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
@@ -42,7 +43,8 @@ class CallableAgent:
         self._given = None if self._make is not None or door is None else (target, door)
         self._shared: tuple[Any, Door] | None = None
         self._sharing = asyncio.Lock()
-        self._keeps_apart = self._make is not None and scope == "trial"
+        self.makes_anew = self._make is not None and scope == "trial"
+        """Whether each trial talks to an object of its own."""
         self.keeps_conversation = door is None or self._remembers(door)
 
     def share(self, boundary: Boundary) -> None:
@@ -57,7 +59,7 @@ class CallableAgent:
         """Whom to talk to, and how: the object that was given, the one that all share, or a fresh one."""
         if self._given is not None:
             return self._given
-        if self._keeps_apart:
+        if self.makes_anew:
             return await self._made(timeout=timeout)
         async with self._sharing:
             if self._shared is None:
@@ -96,18 +98,13 @@ class CallableAgent:
 
     def _remembers(self, door: Door) -> bool:
         """Whether a second turn can know the first: given the conversation, or kept by an object made for the trial."""
-        return self._keeps_apart or any(meaning in ("messages", "ctx") for _, meaning in door.parameters)
+        return self.makes_anew or any(meaning in ("messages", "ctx") for _, meaning in door.parameters)
 
     async def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Any:
         return await self._boundary.call(function, is_async=is_async, timeout=timeout)
 
     async def leave(self, instance: Any) -> None:
-        """Close what was made for one trial."""
-        if self._keeps_apart:
-            await self._close(instance)
-
-    async def _close(self, instance: Any) -> None:
-        """Call the object's own `aclose` or `close`, where it has one."""
+        """Close what was made, by its own `aclose` or `close` where it has one."""
         for name in ("aclose", "close"):
             method = getattr(instance, name, None)
             if callable(method):
@@ -119,7 +116,7 @@ class CallableAgent:
         self._sharing = asyncio.Lock()
         try:
             if shared is not None:
-                await self._close(shared[0])
+                await self.leave(shared[0])
         except TrialError as failure:
             # The verdicts stand already, and no trial is left to carry this.
             warnings.warn(f"closing the agent {self.name!r} failed: {failure}", RuntimeWarning, stacklevel=2)
@@ -147,8 +144,9 @@ class CallableSession:
         if self._ctx is None:
             self._ctx = AgentContext(self._start, hall=asyncio.get_running_loop())
         ctx = self._ctx
-        ctx.messages = [copied(message) for message in messages]
         ctx.input = _latest_user_text(messages)
+        if door.sees_conversation:
+            ctx.messages = [copied(message) for message in messages]
         try:
             reply: AgentReply = await self._agent.call(
                 _entering(door, ctx, messages), is_async=door.is_async, timeout=timeout
@@ -157,7 +155,7 @@ class CallableSession:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
             raise
-        if not await ctx.settle(timeout=timeout):
+        if ctx.is_waiting and not await ctx.settle(timeout=timeout):
             raise overran(timeout)
         if ctx.fatal is not None:
             raise ctx.fatal
@@ -166,7 +164,7 @@ class CallableSession:
     async def close(self) -> None:
         if self._ctx is not None:
             self._ctx.closed = True
-        if self._entered is not None:
+        if self._entered is not None and self._agent.makes_anew:
             await self._agent.leave(self._entered[0])
 
 
@@ -176,30 +174,30 @@ _PLAIN_REPLIES = (str, AgentResult)
 
 def _entering(door: Door, ctx: AgentContext, said: Sequence[Message]) -> Callable[[], Any]:
     """The call as it is made on the agent's side. What it returns is read there, too: that is foreign code as well."""
-    values = {"input": ctx.input, "messages": ctx.messages, "ctx": ctx}
-    arguments = {name: values[meaning] for name, meaning in door.parameters}
-    function = door.function
+    arguments = {name: getattr(ctx, meaning) for name, meaning in door.parameters}
+    return partial(_enter_async if door.is_async else _enter, door, arguments, ctx, said)
 
-    def enter() -> Any:
-        on_trial.set(ctx)
-        value = function(**arguments)
-        if type(value) in _PLAIN_REPLIES:
-            return read_reply(value)
-        if inspect.isasyncgen(value):
-            value = _collect(value)
-        if inspect.isawaitable(value):
-            return read_later(value)
-        return read_reply(_joined(list(value)) if inspect.isgenerator(value) else _only_new(value, said))
 
-    async def read_later(awaitable: Awaitable[Any]) -> AgentReply:
-        on_trial.set(ctx)
-        return read_reply(_only_new(await awaitable, said))
+def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
+    on_trial.set(ctx)
+    value = door.function(**arguments)
+    if type(value) in _PLAIN_REPLIES:
+        return read_reply(value)
+    if inspect.isasyncgen(value):
+        value = _collect(value)
+    if inspect.isawaitable(value):
+        return _read_later(value, ctx, said)
+    return read_reply(_joined(list(value)) if inspect.isgenerator(value) else _only_new(value, said))
 
-    async def enter_async() -> AgentReply:
-        value = function(**arguments)
-        return await read_later(_collect(value) if door.streams else value)
 
-    return enter_async if door.is_async else enter
+async def _enter_async(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
+    value = door.function(**arguments)
+    return await _read_later(_collect(value) if door.streams else value, ctx, said)
+
+
+async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, said: Sequence[Message]) -> AgentReply:
+    on_trial.set(ctx)
+    return read_reply(_only_new(await awaitable, said))
 
 
 def _only_new(value: Any, said: Sequence[Message]) -> Any:

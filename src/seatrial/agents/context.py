@@ -115,10 +115,17 @@ class AgentContext:
         self.record(name, arguments, answer, started)
         return answer
 
+    @property
+    def ctx(self) -> Self:
+        return self
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether calls are unanswered."""
+        return bool(self._in_flight)
+
     async def settle(self, *, timeout: float) -> bool:
         """Wait for calls that the agent did not wait for: they were made. False when some are still unanswered."""
-        if not self._in_flight:
-            return True
         _, pending = await asyncio.wait(list(self._in_flight), timeout=timeout)
         return not pending
 

@@ -32,6 +32,11 @@ class Door:
     is_async: bool
     streams: bool
 
+    @property
+    def sees_conversation(self) -> bool:
+        """Whether it is given more than the latest message."""
+        return any(meaning != "input" for _, meaning in self.parameters)
+
 
 def is_factory(target: Any) -> bool:
     """A class, or a function without required parameters and without any that we would fill."""

@@ -1,12 +1,10 @@
 """How a call into foreign code ended: with a value, or with whatever it raised."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     value: Any = None
     raised: BaseException | None = None
 

@@ -130,7 +130,15 @@ def read_calls(calls: Any) -> tuple[ToolCall, ...]:
 
 def _read_call(call: Any, place: int) -> ToolCall:
     if isinstance(call, ToolCall) and isinstance(call.name, str):
-        return replace(call, arguments=copied(call.arguments), result=copied(call.result))
+        return ToolCall(
+            call.name,
+            copied(call.arguments),
+            copied(call.result),
+            call.error,
+            call.id,
+            call.started_ms,
+            call.duration_ms,
+        )
     if isinstance(call, str):
         return ToolCall(call)
     if isinstance(call, Mapping):

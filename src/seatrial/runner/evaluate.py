@@ -3,6 +3,7 @@
 import inspect
 import traceback
 from collections.abc import Iterable, Sequence
+from types import CoroutineType
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Transcript
@@ -18,8 +19,8 @@ async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index:
     """All results of a trial: turn by turn, then of the whole. Of a trial that errored only the trajectories."""
     results: list[EvalResult] = []
     errored = transcript.error is not None
-    history: list[Message] = list(transcript.history)
     if prepared.turn_evaluators or prepared.every_turn_evaluators:
+        history: list[Message] = list(transcript.history)
         for turn in transcript.turns:
             evaluators = _for_turn(prepared, turn.index)
             ctx = TurnContext(
@@ -31,13 +32,15 @@ async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index:
                 trial=index,
                 turn=turn.index,
             )
-            results += await _ask_all(_for_the_record(evaluators, errored), ctx, turn=turn.index)
+            for evaluator in _for_the_record(evaluators, errored):
+                results.append(await _ask(evaluator, ctx, turn.index))
             history += messages_of(turn)
         if not errored:
             results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
     if prepared.trial_evaluators:
         whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
-        results += await _ask_all(_for_the_record(prepared.trial_evaluators, errored), whole, turn=None)
+        for evaluator in _for_the_record(prepared.trial_evaluators, errored):
+            results.append(await _ask(evaluator, whole, None))
     return tuple(results)
 
 
@@ -50,15 +53,11 @@ def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[
     return [e for e in evaluators if evaluator_name(e) == "trajectory"] if errored else evaluators
 
 
-async def _ask_all(evaluators: Iterable[Evaluator], ctx: Any, *, turn: int | None) -> list[EvalResult]:
-    return [await _ask(evaluator, ctx, turn) for evaluator in evaluators]
-
-
 async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
     name = evaluator_name(evaluator)
     try:
         said: Any = evaluator.evaluate(ctx)
-        if inspect.isawaitable(said):
+        if type(said) is CoroutineType or inspect.isawaitable(said):
             said = await said
     except FOREIGN as raised:
         require_foreign(raised)

@@ -2,25 +2,31 @@
 
 from collections.abc import Iterator, Sequence
 
-from seatrial.vocabulary.conversation import ToolCall, Usage
+from seatrial.vocabulary.conversation import ToolCall, Usage, sum_usage
 
 
 class Exchange:
     """What one turn brings in, retries included."""
 
-    __slots__ = ("_costs", "hides_calls", "listed", "recorded", "reply", "retries", "usages")
+    __slots__ = ("_costs", "_usages", "hides_calls", "listed", "recorded", "reply", "retries")
 
     def __init__(self, *, recorded: list[ToolCall]) -> None:
         self.recorded = recorded
         self.reply: str | None = None
         self.listed: list[ToolCall] | None = None
         self.hides_calls = False
-        self.usages: list[Usage | None] = []
+        self._usages: list[Usage | None] = []
         self._costs: list[float | None] = []
         self.retries = 0
 
-    def add_cost(self, cost_usd: float | None) -> None:
+    def add(self, usage: Usage | None, cost_usd: float | None) -> None:
+        """What one reply took, as far as the agent says."""
+        self._usages.append(usage)
         self._costs.append(cost_usd)
+
+    @property
+    def usage(self) -> Usage | None:
+        return sum_usage(self._usages)
 
     @property
     def cost_usd(self) -> float | None:

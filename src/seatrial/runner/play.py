@@ -5,6 +5,7 @@ User message -> agent -> while it asks for tools: answer from the mocks, ask aga
 
 import asyncio
 import json
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +18,10 @@ from seatrial.vocabulary.conversation import (
     StopReason,
     ToolCall,
     Transcript,
-    sum_usage,
 )
 from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.findings import ModelUse, sum_model_use
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import (
     AgentSession,
     PreparedScenario,
@@ -41,19 +40,15 @@ CLOCKS_APART_MS = 2.0
 """A timer of the event loop may go off so much before our own clock says that the time is up."""
 
 
-@record
-class Played:
-    """A conversation, and what the simulated user took."""
-
-    transcript: Transcript
-    use: ModelUse | None = None
+Played = tuple[Transcript, ModelUse | None]
+"""A conversation, and what the simulated user took."""
 
 
-async def play(
+def play(
     prepared: PreparedScenario, *, index: int, trial_id: str, seed: int, tools: ToolBox, pace: Pace | None = None
-) -> Played:
+) -> Awaitable[Played]:
     """Play one conversation to its end. What goes wrong on the way is in the transcript, not raised."""
-    return await _Conversation(prepared, index=index, trial_id=trial_id, seed=seed, tools=tools, pace=pace).play()
+    return _Conversation(prepared, index=index, trial_id=trial_id, seed=seed, tools=tools, pace=pace).play()
 
 
 class _Conversation:
@@ -89,17 +84,21 @@ class _Conversation:
             index=index,
             seed=seed,
             tools=tools,
-            record=self._record,
-            turn=lambda: len(self._turns),
-            elapsed_ms=self._elapsed,
+            record=self.record,
+            turn=self.turn,
+            elapsed_ms=self.elapsed_ms,
             tool_schemas=prepared.tool_schemas,
+            asked=prepared.scenario,
             timeout_seconds=prepared.timeout_seconds,
         )
 
-    def _elapsed(self) -> float:
+    def turn(self) -> int:
+        return len(self._turns)
+
+    def elapsed_ms(self) -> float:
         return milliseconds() - self._started
 
-    def _record(self, call: ToolCall) -> None:
+    def record(self, call: ToolCall) -> None:
         self._calls_seen = True
         self._calls.append(call)
 
@@ -118,9 +117,9 @@ class _Conversation:
             history=self._prepared.history,
             state=copied(self._tools.state) or None,
             error=error,
-            duration_ms=self._elapsed(),
+            duration_ms=self.elapsed_ms(),
         )
-        return Played(transcript=transcript, use=self._use)
+        return transcript, self._use
 
     def _with_evidence(self) -> tuple[PlayedTurn, ...]:
         """An agent that used ctx.call_tool or a wrapped tool records its calls, also where it made none."""
@@ -136,7 +135,8 @@ class _Conversation:
             if len(self._turns) >= self._prepared.max_turns:
                 return StopReason.MAX_TURNS, None
             try:
-                move = await self._next_move(user)
+                # A script goes on whatever was said; only others need hear it.
+                move = await (user.next(()) if self._prepared.scripted else self._next_move(user))
             except TrialError as failure:
                 return _stopped_by(replace(failure.info, turn=len(self._turns)))
             if move.goal_met:
@@ -150,8 +150,6 @@ class _Conversation:
 
     async def _next_move(self, user: UserPart) -> UserMove:
         visible = [(turn.user, turn.reply or "") for turn in self._turns]
-        if self._prepared.scripted:
-            return await user.next(visible)
         try:
             async with asyncio.timeout(self._trial_seconds_left()):
                 move = await user.next(visible)
@@ -169,12 +167,16 @@ class _Conversation:
 
     async def _play_turn(self, session: AgentSession, message: str) -> PlayedTurn:
         self._calls = []
-        started, paced = self._elapsed(), self._paced_ms
+        started, paced = self.elapsed_ms(), self._paced_ms
+        said_before = len(self._messages) + 1
         self._messages.append({"role": "user", "content": message})
         exchange = Exchange(recorded=self._calls)
         error: ErrorInfo | None = None
         try:
-            await self._ask(session, exchange)
+            try:
+                await self._exchange(session, exchange)
+            except AgentFailure as failure:
+                await self._ask_again(session, exchange, failure, said_before)
         except TrialError as failure:
             error = replace(failure.info, turn=len(self._turns))
         return PlayedTurn(
@@ -183,30 +185,29 @@ class _Conversation:
             reply=exchange.reply,
             tool_calls=exchange.evidence(),
             started_ms=started,
-            latency_ms=self._elapsed() - started - (self._paced_ms - paced),
-            usage=sum_usage(exchange.usages),
+            latency_ms=self.elapsed_ms() - started - (self._paced_ms - paced),
+            usage=exchange.usage,
             cost_usd=exchange.cost_usd,
             retries=exchange.retries,
             error=error,
         )
 
-    async def _ask(self, session: AgentSession, exchange: Exchange) -> None:
-        """Get a reply, asking again after errors of the agent's own as often as the scenario allows."""
-        said_before = len(self._messages)
-        while True:
+    async def _ask_again(
+        self, session: AgentSession, exchange: Exchange, failure: AgentFailure, said_before: int
+    ) -> None:
+        """Get a reply after an error of the agent's own, as often as the scenario allows."""
+        while not failure.final and exchange.retries < self._prepared.retries:
+            exchange.retries += 1
+            del self._messages[said_before:]
+            await asyncio.sleep(min(failure.retry_after or 0.0, self._trial_seconds_left()))
             try:
-                await self._exchange(session, exchange)
-            except AgentFailure as failure:
-                if failure.final or exchange.retries >= self._prepared.retries:
-                    raise
-                exchange.retries += 1
-                del self._messages[said_before:]
-                await asyncio.sleep(min(failure.retry_after or 0.0, self._trial_seconds_left()))
-            else:
-                return
+                return await self._exchange(session, exchange)
+            except AgentFailure as another:
+                failure = another
+        raise failure
 
     async def _exchange(self, session: AgentSession, exchange: Exchange) -> None:
-        deadline = self._elapsed() + self._prepared.timeout_seconds * 1000
+        deadline = self.elapsed_ms() + self._prepared.timeout_seconds * 1000
         for _ in range(MAX_TOOL_ROUNDS + 1):
             if self._pace is not None:
                 deadline += await self._wait_for_pace(self._pace)
@@ -216,8 +217,7 @@ class _Conversation:
                 raise self._named_by_limit(failure, deadline) from None
             deadline += reply.waited_ms
             self._paced_ms += reply.waited_ms
-            exchange.usages.append(reply.usage)
-            exchange.add_cost(reply.cost_usd)
+            exchange.add(reply.usage, reply.cost_usd)
             if reply.hides_calls:
                 exchange.hides_calls = True
                 self._hidden.add(len(self._turns))
@@ -243,7 +243,7 @@ class _Conversation:
 
     async def _answer(self, call: ToolCall, deadline: float) -> None:
         """Answer a requested call from the mocks, keep it, and tell the agent."""
-        started = self._elapsed()
+        started = self.elapsed_ms()
         try:
             async with asyncio.timeout(self._seconds_until(deadline)):
                 answer = await self._tools.call(call.name, call.arguments, turn=len(self._turns))
@@ -258,18 +258,18 @@ class _Conversation:
         self._messages.append({"role": "tool", "tool_call_id": call.id, "content": _as_text(call.name, content)})
 
     def _keep(self, call: ToolCall, started: float, *, result: Any = None, error: str | None = None) -> None:
-        self._record(ToolCall(call.name, call.arguments, result, error, call.id, started, self._elapsed() - started))
+        self.record(ToolCall(call.name, call.arguments, result, error, call.id, started, self.elapsed_ms() - started))
 
     def _seconds_until(self, deadline: float) -> float:
         """What is left for the agent's turn; the trial's own end may come first."""
         trial_left = self._trial_seconds_left()
-        left = (deadline - self._elapsed()) / 1000
+        left = (deadline - self.elapsed_ms()) / 1000
         if left <= 0:
             raise self._agent_overran()
         return min(left, trial_left)
 
     def _trial_seconds_left(self) -> float:
-        left = self._prepared.trial_timeout_seconds - (self._elapsed() - self._paced_ms) / 1000
+        left = self._prepared.trial_timeout_seconds - (self.elapsed_ms() - self._paced_ms) / 1000
         if left <= CLOCKS_APART_MS / 1000:
             raise self._trial_overran()
         return left

@@ -71,9 +71,15 @@ class _Hands:
         self._room = asyncio.Event()
 
     async def work(self) -> None:
-        while (job := await self._next_job()) is not None:
-            trial = await self._run(job)
-            self._plan.note(job[0], trial)
+        while (job := self._plan.next() or await self._next_job()) is not None:
+            prepared, index = job
+            if self._options.on_start is not None:
+                self._options.on_start(prepared.entry.key, index)
+            try:
+                trial = await run_trial(prepared, index, self._options.settings)
+            except PlayAgain:
+                trial = await self._play_again(prepared, index)
+            self._plan.note(prepared, trial)
             self._spend(trial)
             self._changed.set()
             self.finished.append(trial)
@@ -103,7 +109,7 @@ class _Hands:
         self._news.set()
 
     async def _next_job(self) -> Job | None:
-        """The next job; None when there will be none. The last worker to find nothing ends the work of all."""
+        """The next job, when one comes; None when there will be none. The last worker to wait ends the work of all."""
         while (job := self._plan.next()) is None:
             self._idle += 1
             if self._idle == self._options.concurrency:
@@ -117,11 +123,8 @@ class _Hands:
             self._idle -= 1
         return job
 
-    async def _run(self, job: Job) -> Trial:
-        prepared, index = job
-        if self._options.on_start is not None:
-            self._options.on_start(prepared.entry.key, index)
-        for _ in range(MOST_DISTURBANCES):
+    async def _play_again(self, prepared: PreparedScenario, index: int) -> Trial:
+        for _ in range(MOST_DISTURBANCES - 1):
             try:
                 return await run_trial(prepared, index, self._options.settings)
             except PlayAgain:

@@ -2,7 +2,7 @@
 
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
@@ -15,7 +15,7 @@ from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.findings import EvalResult, Judgement, ModelUse, sum_model_use
 from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
-from seatrial.vocabulary.run import ScenarioKey, Trial
+from seatrial.vocabulary.run import ScenarioKey, Status, Trial
 
 from .border import FOREIGN, describe, require_foreign
 from .evaluate import evaluate
@@ -51,7 +51,10 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
         index=index, seed=trial_seed(settings.seed, prepared.entry.key, index), at=now(), at_ms=milliseconds()
     )
     try:
-        transcript, use = await _play(prepared, begun, settings)
+        if prepared.setup or prepared.teardown:
+            transcript, use = await _play_between_hooks(prepared, begun, settings)
+        else:
+            transcript, use = await _play(prepared, begun, settings, None)
         if settings.redact is not None:
             transcript = settings.redact(transcript)
         return await _judge(prepared, transcript, begun, use=use, redact=settings.redact)
@@ -68,14 +71,24 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
         return _errored_trial(prepared, _redacted(error, settings.redact), begun)
 
 
-async def _play(
+def _play(
+    prepared: PreparedScenario, begun: _Begun, settings: TrialSettings, tools: ToolBox | None
+) -> Awaitable[tuple[Transcript, ModelUse | None]]:
+    trial_id = _trial_id(prepared, begun, settings)
+    tools = tools or prepared.make_tools(trial_id, begun.seed)
+    return play(prepared, index=begun.index, trial_id=trial_id, seed=begun.seed, tools=tools, pace=settings.pace)
+
+
+def _trial_id(prepared: PreparedScenario, begun: _Begun, settings: TrialSettings) -> str:
+    return f"{settings.run_id}-{prepared.entry.position}-{begun.index + 1}"
+
+
+async def _play_between_hooks(
     prepared: PreparedScenario, begun: _Begun, settings: TrialSettings
 ) -> tuple[Transcript, ModelUse | None]:
     """The conversation between setup and teardown; whatever was set up is torn down."""
-    trial_id = f"{settings.run_id}-{prepared.entry.position}-{begun.index + 1}"
+    trial_id = _trial_id(prepared, begun, settings)
     tools = prepared.make_tools(trial_id, begun.seed)
-    if not prepared.setup and not prepared.teardown:
-        return await _converse(prepared, begun, tools, trial_id, settings.pace)
     ctx = HookContext(
         scenario=prepared.scenario, trial_id=trial_id, index=begun.index, seed=begun.seed, state=tools.state
     )
@@ -83,7 +96,7 @@ async def _play(
     try:
         error = await _run_hooks(prepared.setup, ctx, "setup")
         if error is None:
-            transcript, use = await _converse(prepared, begun, tools, trial_id, settings.pace)
+            transcript, use = await _play(prepared, begun, settings, tools)
         else:
             transcript, use = _not_played(prepared, error), None
     finally:
@@ -91,13 +104,6 @@ async def _play(
     if error is not None and transcript.error is None:
         transcript = replace(transcript, error=error, stop_reason=StopReason.ERROR)
     return transcript, use
-
-
-async def _converse(
-    prepared: PreparedScenario, begun: _Begun, tools: ToolBox, trial_id: str, pace: Pace | None
-) -> tuple[Transcript, ModelUse | None]:
-    played = await play(prepared, index=begun.index, trial_id=trial_id, seed=begun.seed, tools=tools, pace=pace)
-    return played.transcript, played.use
 
 
 async def judge_transcript(
@@ -122,7 +128,7 @@ async def _judge(
     redact: Redact | None = None,
 ) -> Trial:
     results = await evaluate(prepared, transcript, index=begun.index)
-    if redact is not None:
+    if redact is not None and any(result.error for result in results):
         results = tuple(_redacted_result(result, redact) for result in results)
     uses = [use, *(result.use for result in results)]
     judgement: Judgement | None = None
@@ -138,7 +144,7 @@ async def _judge(
         index=begun.index,
         status=verdict.status,
         failure_reasons=verdict.failure_reasons,
-        error=find_error(transcript, results, judgement),
+        error=find_error(transcript, results, judgement) if verdict.status is Status.ERRORED else None,
         transcript=transcript,
         results=results,
         judgement=judgement,

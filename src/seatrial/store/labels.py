@@ -10,7 +10,7 @@ from . import schema
 from .codec import decode, encode
 from .connection import Connection
 from .marks import write
-from .trials import name_scenario
+from .trials import name_scenario, place_of
 
 
 @record
@@ -31,7 +31,7 @@ class Label:
 def put_label(connection: Connection, label: Label) -> None:
     """Store the label inside the transaction under way; it takes the place of the person's earlier one."""
     scenario = name_scenario(label.key)
-    if not connection.row(schema.BODY, (label.run_id, scenario, label.index)):
+    if not connection.row(schema.BODY, place_of(label.run_id, label.key, label.index)):
         raise UsageError(
             f"run {label.run_id}: has no trial-{label.index + 1} of {label.key.label!r} to label. "
             f"See: seatrial show {label.run_id}"

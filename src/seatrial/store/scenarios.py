@@ -28,12 +28,12 @@ def insert_scenarios(connection: Connection, run_id: str, entries: list[Scenario
     if connection.execute(schema.LOCK_RUN, (run_id,)).rowcount != 1:
         raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
     rows = [
-        (run_id, name_scenario(entry.key), entry.position, write(list(entry.key)), encode(ScenarioEntry, entry))
+        (run_id, run_id, name_scenario(entry.key), entry.position, write(list(entry.key)), encode(ScenarioEntry, entry))
         for entry in entries
     ]
     if connection.execute_many(schema.ADD_SCENARIO, rows) == len(rows):
         return
-    for entry, (_, scenario, _, _, body) in zip(entries, rows, strict=True):
+    for entry, (_, _, scenario, _, _, body) in zip(entries, rows, strict=True):
         stored = connection.row(schema.SCENARIO, (run_id, scenario))
         if stored is None or stored[0] != body:
             raise UsageError(
@@ -46,18 +46,18 @@ def read_entries(
     connections: Connections, run_id: str, *, known: dict[str, ScenarioKey] | None = None
 ) -> Iterator[ScenarioEntry]:
     """The entries in the order of reports, page by page. `known` is told which key has which name in rows."""
-    position, scenario = -1, ""
+    position, number = -1, -1
     while True:
         with connections.one() as connection:
-            page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, scenario, _BATCH))
-        for _, hashed, body in page:
+            page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, number, _BATCH))
+        for _, _, hashed, body in page:
             entry = decode(ScenarioEntry, body)
             if known is not None:
                 remember_key(known, hashed, entry.key)
             yield entry
         if len(page) < _BATCH:
             return
-        position, scenario, _ = page[-1]
+        position, number, *_ = page[-1]
 
 
 def read_finished(connections: Connections, run_id: str) -> set[tuple[ScenarioKey, int]]:

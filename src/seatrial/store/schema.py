@@ -1,8 +1,9 @@
 """All the SQL there is, in the part of the language that SQLite and PostgreSQL share. Placeholders are question marks.
 
 Texts that people write (names) are kept as ASCII JSON, so that neither database can stumble over them. `scenario` is a
-hash of suite, name and agent. Columns of `trials` are what lists and verdicts need; `bodies` has the trials themselves;
-`contents` has what is large, once, however many trials refer to it.
+hash of suite, name and agent; within a run scenarios are also numbered as they come, so that rows of trials are
+appended: with the hash as their key each would go to another page. Columns of `trials` are what lists and verdicts
+need; `bodies` has the trials themselves; `contents` has what is large, once, however many trials refer to it.
 """
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -81,6 +82,75 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             FOREIGN KEY (run_id, scenario) REFERENCES scenarios (run_id, scenario)
         )""",
     ),
+    (
+        """CREATE TABLE numbered_scenarios (
+            run_id TEXT NOT NULL REFERENCES runs (id),
+            number BIGINT NOT NULL,
+            scenario TEXT NOT NULL,
+            position BIGINT NOT NULL,
+            scenario_key TEXT NOT NULL,
+            entry BYTEA NOT NULL,
+            PRIMARY KEY (run_id, number),
+            UNIQUE (run_id, scenario)
+        )""",
+        """INSERT INTO numbered_scenarios (run_id, number, scenario, position, scenario_key, entry)
+            SELECT run_id, ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY position, scenario) - 1,
+                scenario, position, scenario_key, entry FROM scenarios""",
+        """CREATE TABLE numbered_trials (
+            run_id TEXT NOT NULL,
+            number BIGINT NOT NULL,
+            trial BIGINT NOT NULL,
+            status TEXT NOT NULL,
+            error_kind TEXT,
+            stop_reason TEXT NOT NULL,
+            trajectory_matched SMALLINT,
+            started_at TEXT NOT NULL,
+            turns BIGINT NOT NULL,
+            overall_score DOUBLE PRECISION,
+            latency_ms DOUBLE PRECISION,
+            median_latency_ms DOUBLE PRECISION,
+            tokens BIGINT,
+            cost_usd DOUBLE PRECISION,
+            duration_ms DOUBLE PRECISION NOT NULL,
+            details BYTEA,
+            PRIMARY KEY (run_id, number, trial),
+            FOREIGN KEY (run_id, number) REFERENCES numbered_scenarios (run_id, number)
+        )""",
+        """INSERT INTO numbered_trials (run_id, number, trial, status, error_kind, stop_reason, trajectory_matched, started_at, turns,
+            overall_score, latency_ms, median_latency_ms, tokens, cost_usd, duration_ms, details)
+            SELECT t.run_id, s.number, trial, status, error_kind, stop_reason, trajectory_matched, started_at, turns,
+            overall_score, latency_ms, median_latency_ms, tokens, cost_usd, duration_ms, details
+            FROM trials t JOIN numbered_scenarios s ON s.run_id = t.run_id AND s.scenario = t.scenario
+            ORDER BY t.run_id, s.number, t.trial""",
+        """CREATE TABLE numbered_bodies (
+            run_id TEXT NOT NULL,
+            number BIGINT NOT NULL,
+            trial BIGINT NOT NULL,
+            body BYTEA NOT NULL,
+            PRIMARY KEY (run_id, number, trial)
+        )""",
+        """INSERT INTO numbered_bodies (run_id, number, trial, body) SELECT b.run_id, s.number, b.trial, b.body
+            FROM bodies b JOIN numbered_scenarios s ON s.run_id = b.run_id AND s.scenario = b.scenario
+            ORDER BY b.run_id, s.number, b.trial""",
+        """CREATE TABLE merged_by_model (
+            run_id TEXT NOT NULL,
+            scenario TEXT NOT NULL,
+            body BYTEA NOT NULL,
+            PRIMARY KEY (run_id, scenario),
+            FOREIGN KEY (run_id, scenario) REFERENCES numbered_scenarios (run_id, scenario)
+        )""",
+        "INSERT INTO merged_by_model (run_id, scenario, body) SELECT run_id, scenario, body FROM merged_errors",
+        "DROP TABLE merged_errors",
+        "DROP TABLE bodies",
+        "DROP TABLE trials",
+        "DROP TABLE scenarios",
+        "ALTER TABLE numbered_scenarios RENAME TO scenarios",
+        "ALTER TABLE numbered_trials RENAME TO trials",
+        "ALTER TABLE numbered_bodies RENAME TO bodies",
+        "ALTER TABLE merged_by_model RENAME TO merged_errors",
+        "CREATE INDEX scenarios_in_order ON scenarios (run_id, position, number)",
+        "CREATE INDEX trials_by_status ON trials (run_id, status)",
+    ),
 )
 """Numbered from 1; a migration that was ever released is never edited, only followed by another."""
 
@@ -103,20 +173,20 @@ RUNS_BY_PREFIX = "SELECT body FROM runs WHERE substr(id, 1, ?) = ? ORDER BY star
 RUN_NAMES = "SELECT id, name FROM runs ORDER BY started_at DESC, id DESC LIMIT 1000"
 COUNT_TRIALS = "SELECT run_id, status, COUNT(*) FROM trials WHERE run_id IN ({runs}) GROUP BY run_id, status"
 """`{runs}` stands for as many placeholders as there are runs."""
-COUNT_TRIALS_OF_SCENARIO = """SELECT run_id, status, COUNT(*) FROM trials WHERE run_id IN ({runs}) AND scenario = ?
-    GROUP BY run_id, status"""
+COUNT_TRIALS_OF_SCENARIO = """SELECT t.run_id, t.status, COUNT(*) FROM scenarios s
+    JOIN trials t ON t.run_id = s.run_id AND t.number = s.number
+    WHERE s.run_id IN ({runs}) AND s.scenario = ? GROUP BY t.run_id, t.status"""
 COUNT_SCENARIOS = "SELECT run_id, COUNT(*) FROM scenarios WHERE run_id IN ({runs}) GROUP BY run_id"
 
-ADD_SCENARIO = """INSERT INTO scenarios (run_id, scenario, position, scenario_key, entry) VALUES (?, ?, ?, ?, ?)
+ADD_SCENARIO = """INSERT INTO scenarios (run_id, number, scenario, position, scenario_key, entry)
+    VALUES (?, (SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = ?), ?, ?, ?, ?)
     ON CONFLICT (run_id, scenario) DO NOTHING"""
+"""Only with the run locked: two that add at once would take the same number."""
 SCENARIO = "SELECT entry FROM scenarios WHERE run_id = ? AND scenario = ?"
-SCENARIO_PAGE = """SELECT position, scenario, entry FROM scenarios
-    WHERE run_id = ? AND (position, scenario) > (?, ?) ORDER BY position, scenario LIMIT ?"""
+SCENARIO_PAGE = """SELECT position, number, scenario, entry FROM scenarios
+    WHERE run_id = ? AND (position, number) > (?, ?) ORDER BY position, number LIMIT ?"""
 
 TRIAL_COLUMNS = (
-    "run_id",
-    "scenario",
-    "trial",
     "status",
     "error_kind",
     "stop_reason",
@@ -131,23 +201,26 @@ TRIAL_COLUMNS = (
     "duration_ms",
     "details",
 )
-ADD_TRIAL = f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}) VALUES ({', '.join('?' * len(TRIAL_COLUMNS))})"
-ADD_BODY = "INSERT INTO bodies (run_id, scenario, trial, body) VALUES (?, ?, ?, ?)"
+_NUMBER = "(SELECT number FROM scenarios WHERE run_id = ? AND scenario = ?)"
+ADD_TRIAL = f"""INSERT INTO trials (run_id, number, trial, {", ".join(TRIAL_COLUMNS)})
+    VALUES (?, {_NUMBER}, ?, {", ".join("?" * len(TRIAL_COLUMNS))})"""
+ADD_BODY = f"INSERT INTO bodies (run_id, number, trial, body) VALUES (?, {_NUMBER}, ?, ?)"
 ADD_CONTENT = "INSERT INTO contents (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
 ADD_CONTENT_USE = "INSERT INTO content_uses (run_id, hash) VALUES (?, ?) ON CONFLICT (run_id, hash) DO NOTHING"
-DROP_TRIAL = "DELETE FROM trials WHERE run_id = ? AND scenario = ? AND trial = ?"
-DROP_BODY = "DELETE FROM bodies WHERE run_id = ? AND scenario = ? AND trial = ?"
+DROP_TRIAL = f"DELETE FROM trials WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
+DROP_BODY = f"DELETE FROM bodies WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
 CONTENT = "SELECT body FROM contents WHERE hash = ?"
-BODY = "SELECT body FROM bodies WHERE run_id = ? AND scenario = ? AND trial = ?"
-BODY_PAGE = """SELECT trial, body FROM bodies
-    WHERE run_id = ? AND scenario = ? AND trial > ? ORDER BY trial LIMIT ?"""
+BODY = f"SELECT body FROM bodies WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
+BODY_PAGE = f"""SELECT trial, body FROM bodies
+    WHERE run_id = ? AND number = {_NUMBER} AND trial > ? ORDER BY trial LIMIT ?"""
 FINISHED = """SELECT s.scenario_key, t.trial FROM trials t
-    JOIN scenarios s ON s.run_id = t.run_id AND s.scenario = t.scenario WHERE t.run_id = ?"""
+    JOIN scenarios s ON s.run_id = t.run_id AND s.number = t.number WHERE t.run_id = ?"""
 
-_SUMMARIES = f"""SELECT s.position, s.scenario_key, {", ".join(f"t.{name}" for name in TRIAL_COLUMNS[1:])}
-    FROM scenarios s JOIN trials t ON t.run_id = s.run_id AND t.scenario = s.scenario"""
+_SUMMARIES = f"""SELECT s.position, s.number, s.scenario_key, s.scenario, t.trial,
+    {", ".join(f"t.{name}" for name in TRIAL_COLUMNS)}
+    FROM scenarios s JOIN trials t ON t.run_id = s.run_id AND t.number = s.number"""
 SUMMARY_PAGE = f"""{_SUMMARIES} WHERE s.run_id = ? AND s.position >= ?
-    AND (s.position, s.scenario, t.trial) > (?, ?, ?) ORDER BY s.position, s.scenario, t.trial LIMIT ?"""
+    AND (s.position, s.number, t.trial) > (?, ?, ?) ORDER BY s.position, s.number, t.trial LIMIT ?"""
 SUMMARY_PAGE_OF_SCENARIO = f"""{_SUMMARIES} WHERE s.run_id = ? AND s.scenario = ? AND t.trial > ?
     ORDER BY t.trial LIMIT ?"""
 

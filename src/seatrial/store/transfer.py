@@ -23,7 +23,7 @@ from .merged import put_merged, read_merged
 from .runs import insert_run, read_run, rewrite_run
 from .scenarios import insert_scenarios, read_entries
 from .shards import find_whole, merge_shard
-from .trials import fetch_through, insert_trials, make_rows, name_scenario, read_trials, unpack
+from .trials import fetch_through, insert_trials, make_rows, place_of, read_trials, unpack
 
 FORMAT = "seatrial-runs"
 VERSION = 1
@@ -155,8 +155,7 @@ class _Import:
     def _take_trial(self, body: Any) -> None:
         self._counts["trials"] += 1
         trial = _decode(Trial, body)
-        place = (self._run_id, name_scenario(trial.key), trial.index)
-        row = self._connection.row(schema.BODY, place)
+        row = self._connection.row(schema.BODY, place_of(str(self._run_id), trial.key, trial.index))
         if row is None:
             self._trials.append(trial)
             if len(self._trials) >= _GROUP:

@@ -48,20 +48,27 @@ def remember_key(known: dict[str, ScenarioKey], hashed: str, key: ScenarioKey) -
 class TrialRows:
     """Everything that is written for one trial."""
 
-    row: Row
+    place: Row
+    """Its run, scenario and index, as statements name them."""
+    columns: Row
     body: bytes
     contents: dict[str, bytes]
-
-    @property
-    def place(self) -> Row:
-        return self.row[:3]
 
 
 def make_rows(run_id: str, trial: Trial) -> TrialRows:
     """The rows of a trial."""
-    scenario = name_scenario(trial.key)
     body, contents = _pack(trial)
-    return TrialRows(row=(run_id, scenario, trial.index, *_columns(summarise(trial))), body=body, contents=contents)
+    return TrialRows(
+        place=place_of(run_id, trial.key, trial.index),
+        columns=_columns(summarise(trial)),
+        body=body,
+        contents=contents,
+    )
+
+
+def place_of(run_id: str, key: ScenarioKey, index: int) -> Row:
+    """Where a trial is kept. The run stands there twice: once for itself, once to find the scenario's number."""
+    return run_id, run_id, name_scenario(key), index
 
 
 def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replaced: Iterable[Row] = ()) -> None:
@@ -72,13 +79,13 @@ def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replace
     for place in replaced:
         connection.execute(schema.DROP_TRIAL, place)
         connection.execute(schema.DROP_BODY, place)
-    connection.execute_many(schema.ADD_TRIAL, [rows.row for rows in group])
+    connection.execute_many(schema.ADD_TRIAL, [(*rows.place, *rows.columns) for rows in group])
     connection.execute_many(schema.ADD_BODY, [(*rows.place, rows.body) for rows in group])
     if not contents:
         return
     # In order of their hashes: processes that insert the same contents would otherwise wait for each other in a circle.
     connection.execute_many(schema.ADD_CONTENT, sorted(contents.items()))
-    uses = {(rows.row[0], name) for rows in group for name in rows.contents}
+    uses = {(rows.place[0], name) for rows in group for name in rows.contents}
     connection.execute_many(schema.ADD_CONTENT_USE, sorted(uses))
 
 
@@ -87,11 +94,10 @@ def explain_conflict(
 ) -> StoreError:
     """Which trial of a refused group (each with whether it may replace one) was at fault, and why."""
     for trial, replace in group:
-        scenario = name_scenario(trial.key)
         where = f"run {run_id}: {trial.id} of {trial.key.label!r}"
-        if not replace and connection.row(schema.BODY, (run_id, scenario, trial.index)):
+        if not replace and connection.row(schema.BODY, place_of(run_id, trial.key, trial.index)):
             return StoreError(f"{where}: is stored already. To play errored trials again: --resume RUN --retry-errors")
-        if not connection.row(schema.SCENARIO, (run_id, scenario)):
+        if not connection.row(schema.SCENARIO, (run_id, name_scenario(trial.key))):
             return StoreError(f"{where}: the scenario is not among those of the run, or the run was deleted")
     return StoreError(f"run {run_id}: the same trial was handed in twice: {conflict}")
 
@@ -100,30 +106,30 @@ def read_summaries(
     connections: Connections, run_id: str, key: ScenarioKey | None, *, known: dict[str, ScenarioKey]
 ) -> Iterator[TrialSummary]:
     """The summaries in the order of scenarios and trials, page by page. `known`: keys by their names in rows."""
-    position, scenario, trial = -1, "", -1
+    position, number, trial = -1, -1, -1
     while True:
         with connections.one() as connection:
             page = (
-                connection.rows(schema.SUMMARY_PAGE, (run_id, position, position, scenario, trial, _PAGE))
+                connection.rows(schema.SUMMARY_PAGE, (run_id, position, position, number, trial, _PAGE))
                 if key is None
                 else connection.rows(schema.SUMMARY_PAGE_OF_SCENARIO, (run_id, name_scenario(key), trial, _PAGE))
             )
-        for _, written_key, hashed, index, *columns in page:
+        for _, _, written_key, hashed, index, *columns in page:
             found = known.get(hashed)
             if found is None:
                 found = remember_key(known, hashed, ScenarioKey(*read(written_key)))
             yield _summary(found, index, columns)
         if len(page) < _PAGE:
             return
-        position, _, scenario, trial, *_ = page[-1]
+        position, number, _, _, trial, *_ = page[-1]
 
 
 def read_trials(connections: Connections, run_id: str, key: ScenarioKey) -> Iterator[Trial]:
     """The trials of a scenario in index order, page by page."""
-    scenario, last = name_scenario(key), -1
+    last = -1
     while True:
         with connections.one() as connection:
-            page = connection.rows(schema.BODY_PAGE, (run_id, scenario, last, _BODY_PAGE))
+            page = connection.rows(schema.BODY_PAGE, (*place_of(run_id, key, last), _BODY_PAGE))
         for _, body in page:
             yield _unpack(connections, body)
         if len(page) < _BODY_PAGE:
@@ -134,7 +140,7 @@ def read_trials(connections: Connections, run_id: str, key: ScenarioKey) -> Iter
 def read_trial(connections: Connections, run_id: str, key: ScenarioKey, index: int) -> Trial:
     """One trial. Raises UsageError when there is none."""
     with connections.one() as connection:
-        row = connection.row(schema.BODY, (run_id, name_scenario(key), index))
+        row = connection.row(schema.BODY, place_of(run_id, key, index))
     if row is None:
         raise UsageError(f"run {run_id}: has no trial-{index + 1} of {key.label!r}. See: seatrial show {run_id}")
     return _unpack(connections, row[0])

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from seatrial.vocabulary.roles import UserMove
 
+_STOP = UserMove(stop=True)
+
 
 class ScriptedUser:
     """Says the messages in order, one a turn, and then stops. One per trial."""
@@ -17,7 +19,7 @@ class ScriptedUser:
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
         """The next line, whatever the agent replied."""
         if self._said == len(self._messages):
-            return UserMove(stop=True)
+            return _STOP
         message = self._messages[self._said]
         self._said += 1
         return UserMove(message=message)
