@@ -27,12 +27,12 @@ Pauses = type[BaseException] | tuple[type[BaseException], ...]
 _installing = Lock()
 
 
-def stand_before(owner: type, method: str, make: Callable[[Any], Any]) -> None:
+def stand_before(owner: Any, method: str, make: Callable[[Any], Any]) -> None:
     """Put a function of ours, made from the original, in the place of a framework's method; once for the process."""
     with _installing:
         original = vars(owner).get(method)
         if original is None:
-            raise UsageError(f"{owner.__qualname__} has no method {method!r}; this version is not known to Seatrial")
+            raise UsageError(f"{owner.__name__} has no {method!r}; this version is not known to Seatrial")
         if not hasattr(original, "stands_before"):
             ours: Any = functools.wraps(original)(make(original))
             ours.stands_before = original

@@ -1,0 +1,17 @@
+"""The OpenAI Agents SDK holds the contract of agents."""
+
+import pytest
+
+from seatrial.testing.agent_contract import AgentContract
+
+CONTRACT = AgentContract(
+    agent={"type": "openai_agents", "target": "agent:agent"},
+    nested="ask_expert",
+    handoff="transfer_to_billing",
+    unknown_tools=False,  # the SDK ends the run
+)
+
+
+@pytest.mark.parametrize("clause", CONTRACT.clauses)
+def test_the_adapter_holds(clause: str) -> None:
+    CONTRACT.check(clause)

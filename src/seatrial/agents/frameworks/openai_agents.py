@@ -1,0 +1,138 @@
+"""Agents of the OpenAI Agents SDK.
+
+Before each request an agent is asked for its tools, in `get_all_tools`: nested agents and those that are handed over to
+as well. In a trial it gives copies there, which are watched; the user's own tools stay as they are.
+"""
+
+import copy
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from agents import Agent, FunctionTool, Runner
+from agents import tool as agents_tool
+from agents.agent import AgentBase
+from agents.items import HandoffCallItem, ToolCallItem, ToolCallOutputItem
+
+from seatrial.agents.context import AgentContext, on_trial
+from seatrial.agents.replies import parse_arguments, read_calls, read_content
+from seatrial.errors import ToolError, UsageError
+from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
+from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.roles import ToolAnswer
+
+from .plain import as_text, plain
+from .watch import stand_before, watch
+
+_failures: ContextVar[list[BaseException] | None] = ContextVar("failures", default=None)
+"""What the tool under way raised: the SDK makes a text of it, which does not say so."""
+
+
+class Adapter:
+    """One trial's conversation; it goes on with the agent that answered last, as after a handoff."""
+
+    def __init__(self, target: Any) -> None:
+        if not isinstance(target, Agent):
+            raise UsageError(f"type 'openai_agents' needs an agents.Agent, got {type(target).__name__}")
+        stand_before(AgentBase, "get_all_tools", _with_watched_tools)
+        stand_before(agents_tool, "maybe_invoke_function_tool_failure_error_function", _noting_failure)
+        self._agent: Agent[Any] = target
+        self._said: list[Any] | None = None
+
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+        said = list(_read_history(messages[:-1])) if self._said is None else self._said
+        result = await Runner.run(self._agent, [*said, {"role": "user", "content": ctx.input}])
+        if result.interruptions:
+            names = sorted({str(item.name) for item in result.interruptions})
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the agent waits for a person to approve {', '.join(names)}, which Seatrial cannot do",
+                hint="mock the tool, or make it without needs_approval for the trial",
+            )
+        self._said = result.to_input_list()
+        self._agent = result.last_agent
+        taken = result.context_wrapper.usage
+        usage = Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens)
+        return AgentResult(as_text(result.final_output), _read_calls(result.new_items), usage)
+
+
+def _with_watched_tools(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def get_all_tools(self: Any, *args: Any, **options: Any) -> list[Any]:
+        tools: list[Any] = await original(self, *args, **options)
+        ctx = on_trial.get()
+        return tools if ctx is None else [_watched(tool, ctx) for tool in tools]
+
+    return get_all_tools
+
+
+def _watched(tool: Any, ctx: AgentContext) -> Any:
+    if not isinstance(tool, FunctionTool):
+        if ctx.knows_tool(tool.name):
+            ctx.fatal = TrialError(
+                ErrorKind.CONFIG,
+                f"the tool {tool.name!r} is mocked, but it is a {type(tool).__name__}: only function tools can be",
+                hint="take the mock out, or give the agent a function tool of that name for the trial",
+            )
+            raise ctx.fatal
+        return tool
+    real, twin = tool.on_invoke_tool, copy.copy(tool)
+
+    @functools.wraps(real)
+    async def invoke(context: Any, arguments: str) -> Any:
+        failures: list[BaseException] = []
+        _failures.set(failures)
+
+        def read(value: Any) -> ToolAnswer:
+            failed = "; ".join(f"{type(failure).__name__}: {failure}" for failure in failures)
+            return ToolAnswer(error=failed) if failed else ToolAnswer(result=plain(value))
+
+        try:
+            return await watch(ctx, tool.name, parse_arguments(arguments), lambda: real(context, arguments), read=read)
+        except ToolError as error:
+            return str(error)
+
+    twin.on_invoke_tool = invoke
+    if ctx.knows_tool(tool.name):
+        twin.needs_approval = False
+    return twin
+
+
+def _noting_failure(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def maybe_invoke(*, error: BaseException, **options: Any) -> Any:
+        failures = _failures.get()
+        if failures is not None:
+            failures.append(error)
+        return await original(error=error, **options)
+
+    return maybe_invoke
+
+
+def _read_calls(items: Sequence[Any]) -> list[ToolCall]:
+    """The calls as the SDK tells them: beside those that were watched, handoffs and tools that OpenAI runs."""
+    outputs = {_field(item.raw_item, "call_id"): item.output for item in items if isinstance(item, ToolCallOutputItem)}
+    return [_read_call(item.raw_item, outputs) for item in items if isinstance(item, ToolCallItem | HandoffCallItem)]
+
+
+def _read_call(raw: Any, outputs: dict[Any, Any]) -> ToolCall:
+    name, call_id = _field(raw, "name") or str(_field(raw, "type")).removesuffix("_call"), _field(raw, "call_id")
+    return ToolCall(name, parse_arguments(_field(raw, "arguments")), plain(outputs.get(call_id)), id=call_id)
+
+
+def _field(raw: Any, name: str) -> Any:
+    return raw.get(name) if isinstance(raw, dict) else getattr(raw, name, None)
+
+
+def _read_history(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
+    """The scenario's `system` and `history` as the SDK takes them."""
+    for message in messages:
+        text = read_content(message.get("content")) or ""
+        if message.get("role") == "tool":
+            yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": text}
+            continue
+        if text:
+            yield {"role": message.get("role", "user"), "content": text}
+        for call in read_calls(message.get("tool_calls") or ()):
+            arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+            yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
