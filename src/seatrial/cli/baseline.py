@@ -7,6 +7,7 @@ import click
 from seatrial.errors import UsageError
 from seatrial.vocabulary.run import Run, RunState
 
+from . import completing
 from .request import open_stored
 from .table import lay_out
 
@@ -20,7 +21,7 @@ def command() -> None:
 
 
 @command.command("set")
-@click.argument("run")
+@click.argument("run", shell_complete=completing.runs)
 @_suite
 @click.option("--allow-unfinished", is_flag=True, help="Take it although it did not come to its end.")
 @_store

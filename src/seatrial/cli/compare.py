@@ -14,12 +14,13 @@ from seatrial.session.comparing import StoredRuns
 from seatrial.session.confirming import make_rerun
 from seatrial.vocabulary.changes import Comparison, RegressionLimits
 
+from . import completing
 from .request import make_request, open_stored, store_url
 
 
 @click.command("compare")
-@click.argument("base", default="baseline")
-@click.argument("candidate", metavar="CAND", default="latest")
+@click.argument("base", default="baseline", shell_complete=completing.runs)
+@click.argument("candidate", metavar="CAND", default="latest", shell_complete=completing.runs)
 @click.option("--max-pass-rate-drop", type=float, default=0.0, show_default=True, help="As a share: 0.05 is 5 points.")
 @click.option("--max-avg-score-drop", type=float, default=5.0, show_default=True, help="Points of the overall score.")
 @click.option("--max-latency-increase-pct", type=float, default=20.0, show_default=True, help="Percent.")

@@ -9,11 +9,12 @@ import click
 
 from seatrial.errors import UsageError
 
+from . import completing
 from .request import open_stored
 
 
 @click.command("export")
-@click.argument("run", default="latest")
+@click.argument("run", default="latest", shell_complete=completing.runs)
 @click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
 @click.option("--store", help="Where runs are kept: a file or postgresql://….")
 def command(run: str, output: str | None, store: str | None) -> int:

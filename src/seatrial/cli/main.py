@@ -29,6 +29,7 @@ COMMANDS = {
     "prune": ("prune", "Delete stored runs."),
     "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
     "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),
+    "completion": ("completion", "Print the script that lets a shell complete what is typed."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
 }
 
@@ -45,6 +46,13 @@ class _Commands(click.Group):
             return None
         command: click.Command = import_module(f"seatrial.cli.{found[0]}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        # Click would import every command for its short help.
+        names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return names or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -8,12 +8,13 @@ import click
 
 from seatrial.reports import Progress, parse_report_option, print_run, write_report
 
+from . import completing
 from .request import make_request, read_environment
 from .table import lay_out
 
 
 @click.command("regrade")
-@click.argument("run")
+@click.argument("run", shell_complete=completing.runs)
 @click.argument("paths", nargs=-1)
 @click.option("--name", help="A name for the new run; without it, that of the old one.")
 @click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini.")

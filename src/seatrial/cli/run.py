@@ -12,6 +12,7 @@ from seatrial.errors import UsageError
 from seatrial.reports import Progress, ReportKind, parse_report_option, print_run, write_report
 from seatrial.session import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
 
+from . import completing
 from .main import show_error
 from .request import (
     check_run_id,
@@ -30,14 +31,32 @@ AskedReport = tuple[ReportKind, Path | None]
 @click.command("run")
 @click.argument("paths", nargs=-1)
 @click.option("--agent", help="The agent to run, instead of the suite's: package.module:attribute, or {type: …}.")
-@click.option("--scenario", "scenario_text", multiple=True, metavar="TEXT", help="Only scenarios whose name has TEXT.")
-@click.option("--tag", "tags", multiple=True, help="Only scenarios with this tag. Repeatable: any of them.")
+@click.option(
+    "--scenario",
+    "scenario_text",
+    multiple=True,
+    metavar="TEXT",
+    shell_complete=completing.scenario_names,
+    help="Only scenarios whose name has TEXT.",
+)
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    shell_complete=completing.tags,
+    help="Only scenarios with this tag. Repeatable: any of them.",
+)
 @click.option("--failed", is_flag=True, help="Only scenarios that did not pass in the last run.")
 @click.option("--trials", help="How many trials of each scenario: a number, or auto.")
 @click.option("--concurrency", type=int, help="How many trials at a time (20).")
 @click.option("--seed", type=int, help="Fixes the order and everything that is drawn at random.")
 @click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first scenario that cannot pass any more.")
-@click.option("--resume", metavar="RUN", help="Go on with a run that was interrupted, as it was begun.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    shell_complete=completing.runs,
+    help="Go on with a run that was interrupted, as it was begun.",
+)
 @click.option("--retry-errors", is_flag=True, help="With --resume: play errored trials again.")
 @click.option("--name", help="A name for the run.")
 @click.option("--id", "run_id", help="The id of the new run, such as that of a CI job; made up when not given.")

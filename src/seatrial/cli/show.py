@@ -14,12 +14,13 @@ from seatrial.session import StoredRecord
 from seatrial.store import Store
 from seatrial.vocabulary.run import Run, ScenarioOutcome, Status, Trial
 
+from . import completing
 from .about_run import about_run
 from .request import open_stored
 
 
 @click.command("show")
-@click.argument("run", default="latest")
+@click.argument("run", default="latest", shell_complete=completing.runs)
 @click.argument("scenario", required=False)
 @click.argument("trial", required=False)
 @click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
