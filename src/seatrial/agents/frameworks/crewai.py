@@ -1,0 +1,218 @@
+"""Agents and crews of CrewAI.
+
+They change while they work, so every trial talks to a copy, whose tools are watched copies as well. What CrewAI adds
+while it runs (delegation to a coworker, MCP, memory) is seen by hooks, which hold for this trial's thread alone.
+"""
+
+import asyncio
+import inspect
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from crewai import Agent, Crew
+from crewai.hooks.dispatch import InterceptionPoint, scoped_hooks
+from crewai.llms.base_llm import BaseLLM
+from crewai.tools import BaseTool
+from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
+from crewai.types.usage_metrics import UsageMetrics
+from crewai.utilities.string_utils import sanitize_tool_name
+from pydantic import PrivateAttr
+
+from seatrial.agents.context import AgentContext
+from seatrial.agents.replies import parse_arguments, read_content
+from seatrial.errors import UsageError
+from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.roles import ToolAnswer
+
+from .plain import plain
+from .watch import watch_blocking
+
+_INPUT = "input"
+_HISTORY = "crew_chat_messages"
+"""The input by which CrewAI itself hands a conversation to a crew."""
+
+
+class Adapter:
+    """One trial's conversation with an agent, which is told all messages, or with a crew, which is given inputs."""
+
+    def __init__(self, target: Any) -> None:
+        if not isinstance(target, Agent | Crew):
+            raise UsageError(f"type 'crewai' needs a crewai.Agent or a crewai.Crew, got {type(target).__name__}")
+        self._input = _placeholder(target) if isinstance(target, Crew) else _INPUT
+        self._target = target
+        self._copy: Agent | Crew | None = None
+        self._calls = _Calls()
+
+    def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+        if self._copy is None:
+            self._copy = _watched_copy(self._target, self._calls)
+        self._calls.begin(ctx)
+        models = list(_models(self._copy))
+        before = [model.get_token_usage_summary() for model in models]
+        with scoped_hooks(self._calls.hooks):
+            output = self._kick_off(self._copy, messages)
+        self._calls.end(output.tool_failures)
+        spent = [model.get_token_usage_summary().delta_since(base) for model, base in zip(models, before, strict=True)]
+        return AgentResult(output.raw, [], _usage(spent))
+
+    def _kick_off(self, copy: Agent | Crew, messages: Sequence[Message]) -> Any:
+        if isinstance(copy, Agent):
+            return copy.kickoff(list(messages))
+        inputs = {self._input: read_content(messages[-1].get("content")) or ""}
+        if len(messages) > 1:
+            inputs[_HISTORY] = json.dumps(
+                [{"role": said["role"], "content": read_content(said.get("content")) or ""} for said in messages[:-1]]
+            )
+        return copy.kickoff(inputs=inputs)
+
+
+def _placeholder(crew: Crew) -> str:
+    """Where the user's text goes: `{input}`, or the only placeholder there is."""
+    known = crew.fetch_inputs() - {_HISTORY}
+    if _INPUT in known:
+        return _INPUT
+    if len(known) == 1:
+        return str(next(iter(known)))
+    found = ", ".join(sorted(known)) or "none"
+    raise UsageError(
+        "a crew is told what the user says through a placeholder in a task's description, such as {input}; "
+        f"found: {found}"
+    )
+
+
+class _Calls:
+    """The tool calls of one trial."""
+
+    def __init__(self) -> None:
+        self._started: dict[tuple[int, str], float] = {}
+        self.hooks = {
+            InterceptionPoint.PRE_TOOL_CALL: [self._before],
+            InterceptionPoint.POST_TOOL_CALL: [self._after],
+        }
+
+    def begin(self, ctx: AgentContext) -> None:
+        """A turn begins."""
+        self.ctx = ctx
+        self._unknown: set[str] = set()
+        self._unmockable: str | None = None
+
+    def _before(self, call: Any) -> bool | None:
+        """False keeps CrewAI from running the tool."""
+        self._started[threading.get_ident(), call.tool_name] = self.ctx.elapsed_ms()
+        if call.tool is not None and not _is_watched(call.tool) and self.ctx.knows_tool(call.tool_name):
+            self._unmockable = call.tool_name
+            return False
+        return None
+
+    def _after(self, call: Any) -> None:
+        started = self._started.pop((threading.get_ident(), call.tool_name), self.ctx.elapsed_ms())
+        if call.tool is None:
+            self._unknown.add(call.tool_name)
+            self.ctx.record(call.tool_name, call.tool_input, ToolAnswer(error=call.tool_result), started)
+        elif not _is_watched(call.tool):
+            self.ctx.record(call.tool_name, call.tool_input, _read_result(call.raw_tool_result), started)
+
+    def end(self, failures: Sequence[Any]) -> None:
+        """Keep the calls that came to no tool, and that no hook was told of. Raises where a mock was passed over."""
+        for failed in failures:
+            unseen = failed.failure.reason in (ToolFailureReason.UNKNOWN_TOOL, ToolFailureReason.INVALID_INPUT)
+            if unseen and failed.tool_name not in self._unknown:
+                answer = ToolAnswer(error=failed.message)
+                self.ctx.record(failed.tool_name, parse_arguments(failed.tool_args), answer, self.ctx.elapsed_ms())
+        if self._unmockable is not None:
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"CrewAI adds the tool {self._unmockable!r} by itself while it runs, where no mock can answer it",
+                hint="mock the tools behind it instead",
+            )
+
+
+class _WatchedTool(BaseTool):
+    """A tool of the user's, each call of which is kept and may be answered by a mock."""
+
+    _tool: BaseTool = PrivateAttr()
+    _calls: _Calls = PrivateAttr()
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """How models call it that know tools: with the arguments as the model gave them."""
+        return self._watch(self._tool.run, args, kwargs)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        """How models call it that write their calls as text: with the arguments checked already."""
+        return self._watch(self._tool._run, args, kwargs)
+
+    def _watch(self, real: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = sanitize_tool_name(self.name)
+        return watch_blocking(self._calls.ctx, name, kwargs, lambda: _awaited(real(*args, **kwargs)), read=_read_result)
+
+
+def _awaited(value: Any) -> Any:
+    return asyncio.run(value) if inspect.iscoroutine(value) else value
+
+
+def _read_result(value: Any) -> ToolAnswer:
+    return ToolAnswer(error=value.message) if isinstance(value, ToolFailure) else ToolAnswer(result=plain(value))
+
+
+def _is_watched(tool: Any) -> bool:
+    return isinstance(tool, _WatchedTool) or isinstance(getattr(tool, "_original_tool", None), _WatchedTool)
+
+
+def _watched_copy(target: Agent | Crew, calls: _Calls) -> Agent | Crew:
+    copy = target.copy()
+    pairs = zip(_agents(target), _agents(copy), strict=True)
+    for original, agent in pairs:
+        agent.tools = _watched(original.tools, calls)
+        # A copy of CrewAI's own forgets these.
+        agent.apps, agent.mcps = original.apps, original.mcps
+    for task in copy.tasks if isinstance(copy, Crew) else ():
+        task.tools = _watched(task.tools, calls)
+    for model in _models(copy):
+        # CrewAI's copies go on counting in the original's counter, all trials together.
+        model._token_usage = dict(model._token_usage)
+    return copy
+
+
+def _watched(tools: Sequence[BaseTool] | None, calls: _Calls) -> list[BaseTool]:
+    watched: list[BaseTool] = []
+    for tool in tools or ():
+        if isinstance(tool, _WatchedTool):
+            watched.append(tool)
+            continue
+        twin = _WatchedTool(**{name: getattr(tool, name) for name in BaseTool.model_fields})
+        twin._tool, twin._calls = tool.model_copy(update={"current_usage_count": 0}), calls
+        twin.current_usage_count = 0
+        watched.append(twin)
+    return watched
+
+
+def _agents(target: Agent | Crew) -> Iterator[Agent]:
+    if isinstance(target, Agent):
+        yield target
+        return
+    yield from target.agents
+    if target.manager_agent is not None:
+        yield target.manager_agent
+
+
+def _models(target: Agent | Crew) -> Iterator[BaseLLM]:
+    """All models that do the agents' thinking, each once."""
+    found: dict[int, Any] = {}
+    for agent in _agents(target):
+        found.update({id(model): model for model in (agent.llm, agent.function_calling_llm)})
+    if isinstance(target, Crew):
+        found[id(target.manager_llm)] = target.manager_llm
+    yield from (model for model in found.values() if isinstance(model, BaseLLM))
+
+
+def _usage(spent: Sequence[UsageMetrics]) -> Usage | None:
+    """What the models counted; None when none of them counts."""
+    if not sum(metrics.successful_requests for metrics in spent):
+        return None
+    return Usage(
+        input_tokens=sum(metrics.prompt_tokens for metrics in spent),
+        output_tokens=sum(metrics.completion_tokens for metrics in spent),
+    )
