@@ -6,6 +6,7 @@ server of an older version would.
 """
 
 import asyncio
+import os
 import socket
 import threading
 from concurrent.futures import Future
@@ -142,4 +143,5 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port), backlog=1024)
     except OSError as error:
-        raise UsageError(f"port {port} of {HOST} cannot be used: {error.strerror}. Choose another: --port N") from None
+        why = os.strerror(error.errno or 0)
+        raise UsageError(f"port {port} of {HOST} cannot be used: {why}. Choose another: --port N") from None
