@@ -5,8 +5,14 @@ import pytest
 from seatrial.testing.agent_contract import AgentContract
 
 CONTRACT = AgentContract(agent={"type": "pydantic_ai", "target": "agent:agent"}, nested="ask_expert")
+ISOLATED = AgentContract(agent=CONTRACT.agent, nested="ask_expert", config={"isolation": "process"})
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)
 def test_the_adapter_holds(clause: str) -> None:
     CONTRACT.check(clause)
+
+
+@pytest.mark.parametrize("clause", ["each turn tells its own calls", "a mock's error is told to the agent"])
+def test_the_adapter_holds_in_processes_of_their_own(clause: str) -> None:
+    ISOLATED.check(clause)

@@ -19,7 +19,7 @@ from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, TrialStar
 
 from .boundary import overran
 from .line_process import LineProcess
-from .resolve import check_agent_spec, resolve_agent, serve_tools
+from .resolve import FRAMEWORK_KINDS, check_agent_spec, resolve_agent, serve_tools
 from .worker_lines import read_call, read_error, read_reply, write_answer, write_error, write_trial
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ START_SECONDS = 60.0
 def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
     """The agent for a spec, with Python agents in processes of their own. Python objects are refused."""
     if isinstance(spec, str):
-        return IsolatedAgent(spec)
+        return IsolatedAgent({"target": spec})
     if not isinstance(spec, Mapping):
         raise _needs_a_path(getattr(spec, "__qualname__", None) or type(spec).__qualname__)
-    if spec.get("type", "python") != "python":
+    kind = spec.get("type", "python")
+    if kind not in ("python", *FRAMEWORK_KINDS):
         return resolve_agent(spec, name=name)
     problems = check_agent_spec(spec)
     if problems:
@@ -45,7 +46,11 @@ def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
     target = spec["target"]
     if not isinstance(target, str):
         raise _needs_a_path(getattr(target, "__qualname__", None) or type(target).__qualname__)
-    agent = IsolatedAgent(target, scope=spec.get("scope", "trial"))
+    if kind != "python":
+        from .frameworks import mind_version
+
+        mind_version(kind)
+    agent = IsolatedAgent({key: value for key, value in spec.items() if key != "mcp"})
     return serve_tools(agent) if spec.get("mcp") else agent
 
 
@@ -57,15 +62,13 @@ def _needs_a_path(what: str) -> UsageError:
 
 
 class IsolatedAgent:
-    """A Python agent by its import path. It is never imported in this process."""
+    """A Python agent, or one of a framework, by its import path. It is never imported in this process."""
 
     answers_own_tools = True
 
-    def __init__(self, target: str, *, scope: str = "trial") -> None:
-        if scope not in ("trial", "run"):
-            raise UsageError(f"agent {target!r}: scope must be 'trial' or 'run', got {scope!r}")
-        self.name = target
-        self._argv = [sys.executable, "-m", "seatrial.agents.worker", target, scope, json.dumps(sys.path)]
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.name: str = spec["target"]
+        self._argv = [sys.executable, "-m", "seatrial.agents.worker", json.dumps(dict(spec)), json.dumps(sys.path)]
         self._idle: list[LineProcess] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.keeps_conversation = self._describe()

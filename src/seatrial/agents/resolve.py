@@ -82,9 +82,9 @@ def _replay(spec: Mapping[str, Any], name: str) -> Agent:
 
 def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
     def make(spec: Mapping[str, Any], name: str) -> Agent:
-        from .frameworks import adapt, find_version
+        from .frameworks import adapt, mind_version
 
-        find_version(kind)  # before the import of the target, which would say it less clearly
+        mind_version(kind)  # before the import of the target, which would say it less clearly
         target = spec["target"]
         loaded = import_attribute(target, what="agent") if isinstance(target, str) else target
         return adapt(loaded, kind=kind, name=target if isinstance(target, str) else name)
@@ -92,7 +92,7 @@ def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
     return make
 
 
-_FRAMEWORKS = (
+FRAMEWORK_KINDS = (
     "langchain",
     "langgraph",
     "openai_agents",
@@ -109,7 +109,7 @@ KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any], str], Agent], tuple[str, 
     "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd", "mcp")),
     "command": (_command, ("argv",), ("env", "cwd", "mcp")),
     "replay": (_replay, ("path",), ("format",)),
-    **{kind: (_framework(kind), ("target",), ()) for kind in _FRAMEWORKS},
+    **{kind: (_framework(kind), ("target",), ()) for kind in FRAMEWORK_KINDS},
 }
 """Type -> (how to make it, required keys, optional keys)."""
 

@@ -1,4 +1,4 @@
-"""A process of its own for a Python agent: `python -m seatrial.agents.worker package.module:attribute`.
+"""A process of its own for a Python agent: `python -m seatrial.agents.worker SPEC PATH`.
 
 It plays one trial after the other, as it is told on stdin, and passes every tool call on to its parent. Whatever the
 agent does to its process, a trial or a verdict of the parent is out of its reach. What the agent prints goes to stderr.
@@ -22,7 +22,7 @@ from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.roles import ToolAnswer, TrialStart
 
 from .callables import CallableAgent, CallableSession
-from .resolve import import_attribute
+from .resolve import resolve_agent
 from .worker_lines import read_answer, write_call, write_error, write_line, write_reply
 
 _NO_LIMIT = 1e7
@@ -137,17 +137,18 @@ class Worker:
 
 
 def main() -> None:
-    target, scope, path, *describe = sys.argv[1:]
+    spec, path, *describe = sys.argv[1:]
     pipes = Pipes(*_take_pipes())
     sys.path[:] = json.loads(path)
     try:
-        agent = CallableAgent(import_attribute(target, what="agent"), name=target, scope=scope)  # type: ignore[arg-type]
+        agent = resolve_agent(json.loads(spec))
     except UsageError as problem:
         pipes.send({"type": "refused", "message": str(problem)})
         return
     if describe:
         pipes.send({"type": "agent", "keeps_conversation": agent.keeps_conversation})
         return
+    assert isinstance(agent, CallableAgent)
     asyncio.run(Worker(agent, pipes).serve())
 
 

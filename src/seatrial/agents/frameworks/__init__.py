@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from .versions import FRAMEWORKS as FRAMEWORKS
     from .versions import Framework as Framework
     from .versions import find_version as find_version
+    from .versions import mind_version as mind_version
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "adapt": ("adapt",),
-        "versions": ("FRAMEWORKS", "Framework", "find_version"),
+        "versions": ("FRAMEWORKS", "Framework", "find_version", "mind_version"),
     },
 )

@@ -1,7 +1,6 @@
 """From a framework's object, or a function that makes one, to an agent."""
 
 import inspect
-import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -13,27 +12,14 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import TrialError
 
-from .versions import FRAMEWORKS, find_version
-
 
 def adapt(target: Any, *, kind: str, name: str) -> CallableAgent:
     """The agent around a framework's object. A function without parameters makes the object anew for each trial."""
-    _mind_version(kind)
     adapter = import_module(f".{kind}", __package__).Adapter
     if not _is_maker(target):
         _adapted(adapter, target, name)  # to refuse now what would be refused in every trial
     make = _maker(adapter, target, name)
     return CallableAgent(make, name=name)
-
-
-def _mind_version(kind: str) -> None:
-    framework, installed = FRAMEWORKS[kind], find_version(kind)
-    if not framework.covers(installed):
-        warnings.warn(
-            f"{framework.package} {installed} is installed, but agents of type {kind!r} were tested with "
-            f"{framework.requirement}; look whether tool calls are recorded as they should",
-            stacklevel=2,
-        )
 
 
 def _is_maker(target: Any) -> bool:

@@ -1,6 +1,7 @@
 """The frameworks that Seatrial has an adapter for, and the versions it was tested with."""
 
 import re
+import warnings
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
@@ -46,6 +47,17 @@ def find_version(kind: str) -> str:
         return version(FRAMEWORKS[kind].package)
     except PackageNotFoundError:
         raise MissingExtra(kind.replace("_", "-"), needed_for=f"an agent of type {kind!r}") from None
+
+
+def mind_version(kind: str) -> None:
+    """Warn where the installed version is not one that was tested. Raises MissingExtra when there is none."""
+    framework, installed = FRAMEWORKS[kind], find_version(kind)
+    if not framework.covers(installed):
+        warnings.warn(
+            f"{framework.package} {installed} is installed, but agents of type {kind!r} were tested with "
+            f"{framework.requirement}; look whether tool calls are recorded as they should",
+            stacklevel=3,
+        )
 
 
 def _numbers(text: str) -> tuple[int, ...]:
