@@ -26,6 +26,8 @@ COMMANDS = {
     "serve": ("serve", "Show runs in a browser, and serve them as a JSON API."),
     "export": ("export", "Write a stored run as lines of JSON."),
     "import": ("import_", "Store exported runs, and merge the shards of one."),
+    "import-trace": ("import_trace", "Store conversations that were recorded elsewhere, and judge them by a suite."),
+    "scenario": ("scenario", "Make scenarios from recordings (`scenario from-trace`)."),
     "prune": ("prune", "Delete stored runs."),
     "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
     "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),

@@ -1,7 +1,7 @@
 """Who plays in a run: the agents, and the models behind users and judges."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from seatrial.agents import resolve_agent
@@ -47,6 +47,11 @@ class Agents:
                 "or give --agent package.module:function"
             )
         return [("", spec)]
+
+    def replay(self, suites: Sequence[LoadedSuite]) -> bool:
+        """Whether some agent is a recording, so that the trials are not independent."""
+        specs = (spec for loaded in suites for _, spec in self._specs(loaded))
+        return any(isinstance(spec, Mapping) and spec.get("type") == "replay" for spec in specs)
 
     def settings(self) -> list[Any]:
         """Everything the agents were set up with, secrets included."""

@@ -164,6 +164,7 @@ def new_run(plan: RunPlan, commit: Commit, redaction: Redaction, *, seed: int, p
         git_dirty=found.dirty,
         versions=versions(),
         parent=parent,
+        replayed=plan.agents.replay(plan.suites),
     )
 
 

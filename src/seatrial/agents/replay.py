@@ -1,0 +1,148 @@
+"""Agents that are recordings: what was said and done then is answered again, turn by turn, and nothing is run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seatrial.errors import UsageError
+from seatrial.traces import Recording, read_trace, same_words, script_of
+from seatrial.vocabulary.conversation import ErrorKind, Message, PlayedTurn
+from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
+
+from .chat_messages import latest_user_text
+
+_SHOWN = 200
+
+
+@dataclass(kw_only=True, eq=False)
+class ReplayAgent:
+    """Recorded conversations of one or several files. Its fields are the keys of its spec."""
+
+    answers_own_tools: bool = field(default=True, init=False)
+    keeps_conversation: bool = field(default=True, init=False)
+
+    path: str | Sequence[str]
+    format: str | None = None
+    """One of the known formats, where it cannot be found out."""
+    name: str = "replay"
+
+    def __post_init__(self) -> None:
+        paths = [self.path] if isinstance(self.path, str) else self.path
+        if not paths or not isinstance(paths, Sequence) or not all(isinstance(each, str) and each for each in paths):
+            raise UsageError(f"agent {self.name!r}.path: expected a file or a list of files, got {self.path!r}")
+        try:
+            self._recordings = [one for path in paths for one in read_trace(path, format=self.format).recordings]
+        except UsageError as wrong:
+            raise UsageError(f"agent {self.name!r}: {wrong}") from None
+
+    def open(self, start: TrialStart) -> AgentSession:
+        return _Replay(start, self)
+
+    async def close(self) -> None:
+        """Nothing is open: the files were read."""
+
+    def find(self, start: TrialStart, said: str) -> Recording:
+        """The recording of a trial: of its scenario's script, and the next one for each further trial."""
+        script = None if start.asked is None else script_of(start.asked)
+        fitting = [each for each in self._recordings if script is not None and same_words(script, each.users)]
+        if not fitting:
+            # Where the user is not scripted, or says something else later, the first message has to do.
+            fitting = [each for each in self._recordings if same_words([said], each.users[:1])]
+        named = [each for each in fitting if each.name == start.scenario] or fitting
+        if not named:
+            raise self._not_recorded(start, said)
+        if start.index >= len(named):
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"{start.scenario!r} has {_counted(len(named))}, and none for trial {start.index + 1}",
+                hint="a recording is played once, since playing it again shows nothing new; lower --trials",
+            )
+        return named[start.index]
+
+    def _not_recorded(self, start: TrialStart, said: str) -> TrialError:
+        named = [each for each in self._recordings if each.name == start.scenario and each.users]
+        if named:
+            return _differs(said, named[0].users[0], named[0])
+        return TrialError(
+            ErrorKind.CONFIG,
+            f"nothing is recorded for {start.scenario!r}: no recording begins with {_short(said)!r}",
+            hint=f"recorded are: {', '.join(repr(each.name) for each in self._recordings[:10])}",
+        )
+
+
+class _Replay:
+    """One trial of a recording."""
+
+    def __init__(self, start: TrialStart, agent: ReplayAgent) -> None:
+        self._start = start
+        self._agent = agent
+        self._recording: Recording | None = None
+
+    async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
+        said = latest_user_text(messages)
+        if self._recording is None:
+            self._recording = self._agent.find(self._start, said)
+            self._require_times(self._recording)
+        turn = self._turn(self._recording, said)
+        if turn.error is not None:
+            raise self._failure(turn)
+        return AgentReply(
+            reply=turn.reply,
+            tool_calls=turn.tool_calls,
+            usage=turn.usage,
+            cost_usd=turn.cost_usd,
+            # What the agent took then is on its clock, as if it had taken it now.
+            waited_ms=-turn.latency_ms,
+        )
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+    def _turn(self, recording: Recording, said: str) -> PlayedTurn:
+        place = self._start.turn()
+        turns = recording.transcript.turns
+        if place >= len(turns):
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the recording {recording.name!r} ends after {_counted(len(turns), 'turn')}, "
+                f"but the user says {_short(said)!r}",
+                hint="record the conversation again, or end the script where the recording ends",
+            )
+        if not same_words([said], [turns[place].user]):
+            raise _differs(said, turns[place].user, recording)
+        return turns[place]
+
+    def _failure(self, turn: PlayedTurn) -> TrialError:
+        for call in turn.tool_calls or ():
+            self._start.record(call)
+        assert turn.error is not None
+        error = turn.error
+        if error.kind is ErrorKind.AGENT:
+            return AgentFailure(error.message, hint=error.hint, traceback=error.traceback, final=True)
+        return TrialError(error.kind, error.message, hint=error.hint, traceback=error.traceback)
+
+    def _require_times(self, recording: Recording) -> None:
+        """A limit on latency would be kept by any recording that has no times."""
+        limits = None if self._start.asked is None else self._start.asked.limits
+        if limits is not None and limits.latency_ms is not None and not recording.timed:
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"limits.latency_ms cannot be checked: the recording {recording.name!r} has no times",
+                hint="leave the limit out for recordings, or record spans (OTLP), which have times",
+            )
+
+
+def _differs(said: str, recorded: str, recording: Recording) -> TrialError:
+    return TrialError(
+        ErrorKind.CONFIG,
+        f"the user says {_short(said)!r}, but in the recording {recording.name!r} the user says {_short(recorded)!r}",
+        hint="a recording answers only what it was asked; use the words that were recorded, or run the agent itself",
+    )
+
+
+def _counted(number: int, noun: str = "recording") -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

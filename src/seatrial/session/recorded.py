@@ -1,0 +1,251 @@
+"""Conversations that were recorded elsewhere, as a run like any other: stored, and judged where a suite says how."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from seatrial.clock import now
+from seatrial.errors import UsageError
+from seatrial.runner import Redaction, judge_transcript
+from seatrial.store import Store, open_store
+from seatrial.traces import Recording, TraceFile, first_difference, same_words, script_of
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
+from seatrial.vocabulary.record import record
+from seatrial.vocabulary.roles import PreparedScenario
+from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
+
+from .casting import Agents
+from .loops import cancel_on_sigterm, run_to_the_end
+from .merging import merge_errors
+from .planning import RunPlan
+from .project import find_commit, versions
+from .recording import Recorder
+from .records import Report
+from .request import RunRequest
+from .running import new_run
+from .secrets_of import find_secrets
+
+_NOTHING_ASSERTED = ErrorInfo(
+    kind=ErrorKind.CONFIG,
+    message="nothing is asserted of this recording",
+    hint="judge it by a suite: seatrial import-trace FILE --suite PATH",
+)
+"""As for a scenario that checks nothing: errored, which is nobody's answer yet."""
+
+
+@record
+class ImportedTraces:
+    """What an import of recordings came to."""
+
+    report: Report
+    unmatched: tuple[str, ...] = ()
+    """Conversations that no scenario of the suite asks for."""
+    without_recording: tuple[ScenarioKey, ...] = ()
+    """Scenarios of the suite that nobody recorded."""
+
+
+@record
+class _Job:
+    """A recording on its way to a trial, judged by a scenario, or by nothing."""
+
+    entry: ScenarioEntry
+    index: int
+    recording: Recording
+    prepared: PreparedScenario | None = None
+
+
+def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTraces:
+    """Store the recordings as a new run. `asked.sources` are the suites to judge them by; there may be none."""
+    assert asked.store is not None
+    if not files:
+        raise UsageError("import-trace: no file is given")
+    plan = None
+    if asked.sources:
+        formats = {file.format for file in files}
+        spec: dict[str, Any] = {"type": "replay", "path": [file.path for file in files]}
+        request = replace(asked, agent={**spec, "format": formats.pop()} if len(formats) == 1 else spec)
+        plan = RunPlan(request, agents=Agents(request))
+    return run_to_the_end(_Importing(files, asked, plan).judge())
+
+
+class _Importing:
+    """An import under way."""
+
+    def __init__(self, files: Sequence[TraceFile], asked: RunRequest, plan: RunPlan | None) -> None:
+        self._files = files
+        self._asked = asked
+        self._plan = plan
+        self._commit = find_commit(Path.cwd())
+        secrets = find_secrets(asked.environ, (asked.models, asked.store)) if plan is None else plan.secrets()
+        self._redaction = Redaction(secrets)
+        self._without: list[ScenarioKey] = []
+        self._unmatched: list[str] = []
+
+    async def judge(self) -> ImportedTraces:
+        let_go = cancel_on_sigterm()
+        assert self._asked.store is not None
+        try:
+            return await self._judge(open_store(self._asked.store))
+        finally:
+            let_go()
+            if self._plan is not None:
+                await self._plan.models.close()
+
+    async def _judge(self, store: Store) -> ImportedTraces:
+        entries, jobs = self._match()
+        recorder = Recorder(self._new_run(), store, self._asked.listeners)
+        recorder.start(scenarios=len(entries), trials=len(jobs))
+        state = RunState.INTERRUPTED
+        try:
+            recorder.add(entries)
+            await self._judge_all(iter(jobs), recorder)
+            if self._plan is not None:
+                await merge_errors(self._plan, recorder)
+            state = RunState.FINISHED
+        except asyncio.CancelledError:
+            pass  # what was judged is kept, and the run says that it was interrupted
+        finally:
+            recorder.finish(state)
+        return ImportedTraces(
+            report=recorder.report(), unmatched=tuple(self._unmatched), without_recording=tuple(self._without)
+        )
+
+    def _new_run(self) -> Run:
+        if self._plan is not None:
+            return replace(new_run(self._plan, self._commit, self._redaction, seed=0), replayed=True)
+        found, started = self._commit.wait(), now()
+        config = {"traces": [file.path for file in self._files], "command": self._asked.command}
+        return Run(
+            id=self._asked.id or f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}",
+            name=self._asked.name or ", ".join(dict.fromkeys(Path(file.path).stem for file in self._files)),
+            started_at=started,
+            config=self._redaction.value(config),
+            git_commit=found.sha,
+            git_dirty=found.dirty,
+            versions=versions(),
+            replayed=True,
+        )
+
+    def _match(self) -> tuple[list[ScenarioEntry], list[_Job]]:
+        """Scenarios with their recordings, then recordings without a scenario."""
+        recorded = [(file, one) for file in self._files for one in file.recordings]
+        prepared = [] if self._plan is None else list(self._plan.scenarios())
+        entries, jobs = [], []
+        used: set[int] = set()
+        for each, found in _pair(prepared, [one for _, one in recorded]):
+            used |= {id(one) for one in found}
+            self._without += [] if found or each.entry.skip is not None else [each.entry.key]
+            # How often to play is no expectation: as many trials are judged as were recorded.
+            entry = replace(each.entry, trials=len(found) or 1, sequential=None)
+            entries.append(entry)
+            if entry.skip is None:
+                each = replace(each, entry=entry)
+                jobs += [_Job(entry=entry, index=i, recording=one, prepared=each) for i, one in enumerate(found)]
+        left = [(file, one) for file, one in recorded if id(one) not in used]
+        self._unmatched = [one.name for _, one in left] if prepared else []
+        for entry, found in _as_scenarios(left, first=1 + max((entry.position for entry in entries), default=-1)):
+            entries.append(entry)
+            jobs += [_Job(entry=entry, index=i, recording=one) for i, one in enumerate(found)]
+        return entries, jobs
+
+    async def _judge_all(self, jobs: Iterator[_Job], recorder: Recorder) -> None:
+        async def work() -> None:
+            for job in jobs:
+                await recorder.save(await self._judge_one(job))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(1 if self._plan is None else self._plan.config.concurrency):
+                    group.create_task(work())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        finally:
+            await recorder.close()
+
+    async def _judge_one(self, job: _Job) -> Trial:
+        transcript = self._redaction.transcript(_checked(job))
+        if job.prepared is None:
+            return _not_judged(job, transcript)
+        judged = await judge_transcript(job.prepared, transcript, index=job.index, redact=self._redaction.transcript)
+        began = job.recording.started_at or judged.started_at
+        return replace(judged, started_at=began, duration_ms=transcript.duration_ms)
+
+
+def _pair(
+    scenarios: Sequence[PreparedScenario], recordings: Sequence[Recording]
+) -> Iterator[tuple[PreparedScenario, list[Recording]]]:
+    """Each scenario with the recordings of its name, or else with those in which the user says what it says."""
+    names = {each.entry.key.name for each in scenarios}
+    free = [one for one in recordings if one.name not in names]
+    for each in scenarios:
+        found = [one for one in recordings if one.name == each.entry.key.name]
+        script = script_of(each.scenario)
+        if not found and script is not None:
+            found = [one for one in free if same_words(script, one.users)]
+        yield each, found
+
+
+def _as_scenarios(
+    left: Sequence[tuple[TraceFile, Recording]], *, first: int
+) -> Iterator[tuple[ScenarioEntry, list[Recording]]]:
+    """Recordings without a scenario, each as one that asserts nothing; those of one name are its trials."""
+    groups: dict[ScenarioKey, list[tuple[TraceFile, Recording]]] = {}
+    for file, one in left:
+        groups.setdefault(ScenarioKey(Path(file.path).stem, one.name), []).append((file, one))
+    for position, (key, found) in enumerate(groups.items(), start=first):
+        words = "\0".join(user for _, one in found for user in one.users)
+        fingerprint = blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        yield (
+            ScenarioEntry(
+                key=key, position=position, fingerprint=fingerprint, trials=len(found), source=found[0][0].path
+            ),
+            [one for _, one in found],
+        )
+
+
+def _checked(job: _Job) -> Transcript:
+    """The transcript; with an error where the scenario asks for what this recording cannot answer."""
+    transcript = job.recording.transcript
+    problem = None if job.prepared is None or transcript.error is not None else _problem(job.prepared, job.recording)
+    if problem is None:
+        return transcript
+    return replace(transcript, error=problem, stop_reason=StopReason.ERROR)
+
+
+def _problem(prepared: PreparedScenario, recording: Recording) -> ErrorInfo | None:
+    limits = prepared.scenario.limits
+    if limits is not None and limits.latency_ms is not None and not recording.timed:
+        message = f"limits.latency_ms cannot be checked: the recording {recording.name!r} has no times"
+        return ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint="leave the limit out for recordings")
+    script = script_of(prepared.scenario)
+    difference = None if script is None else first_difference(script, recording.users)
+    if difference is None:
+        return None
+    turn, scripted, recorded = difference
+    says = "nothing more" if scripted is None else repr(scripted[:200])
+    said = "nothing more" if recorded is None else repr(recorded[:200])
+    return ErrorInfo(
+        kind=ErrorKind.CONFIG,
+        message=f"in turn {turn + 1} the scenario's user says {says}, but in the recording {recording.name!r} {said}",
+        hint="expectations hold for the words they were written for; use those of the recording",
+        turn=turn,
+    )
+
+
+def _not_judged(job: _Job, transcript: Transcript) -> Trial:
+    """A trial of which nothing can be said, except that it broke down where it did."""
+    error = transcript.error or _NOTHING_ASSERTED
+    return Trial(
+        key=job.entry.key,
+        index=job.index,
+        status=Status.ERRORED,
+        failure_reasons=(f"{error.kind}: {error.message}",),
+        error=error,
+        transcript=transcript,
+        started_at=job.recording.started_at or now(),
+        duration_ms=transcript.duration_ms,
+    )

@@ -1,0 +1,108 @@
+"""Which format a file of recordings has, and its conversations."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .documents import MAX_BYTES, Conversation, conversations, parse
+from .recording import Recording, TraceError, TraceFile
+from .scribe import Notes, Scribe
+
+FORMATS = {
+    "openai-chat": "messages of chat completions",
+    "openai-responses": "items of the Responses API and the OpenAI Agents SDK",
+    "anthropic": "messages of the Anthropic API",
+    "langchain": "LangChain messages: messages_to_dict, dumpd, model_dump",
+    "pydantic-ai": "pydantic-ai messages: all_messages_json",
+    "otlp": "OpenTelemetry spans as OTLP-JSON: OTel GenAI, OpenInference",
+    "seatrial": "an export of Seatrial's own",
+}
+_OF_MESSAGES = ("openai-chat", "openai-responses", "anthropic", "langchain", "pydantic-ai")
+_HOW = "Say which it is: --format"
+
+Write = Callable[[Mapping[str, Any], Scribe], None]
+
+
+def read_trace(path: str | Path, *, format: str | None = None) -> TraceFile:
+    """The conversations of a file, in a format that is found out where it is not named. Raises TraceError."""
+    where = str(path)
+    if format is not None and format not in FORMATS:
+        raise TraceError(f"{where}: unknown format {format!r}. Known: {', '.join(FORMATS)}.")
+    documents = parse(_read_text(Path(path), where), where=where)
+    notes = Notes()
+    chosen = format or _detect(documents, where)
+    stem = Path(path).stem
+    recordings = tuple(_named(list(_read(documents, chosen, notes)), stem))
+    if not recordings:
+        raise TraceError(
+            f"{where}: no conversation was found, read as {chosen} ({FORMATS[chosen]})."
+            + "".join(f" {sentence[:1].upper()}{sentence[1:]}." for sentence in notes.sentences())
+        )
+    return TraceFile(path=where, format=chosen, recordings=recordings, notes=notes.sentences())
+
+
+def _read_text(path: Path, where: str) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise TraceError(f"{where}: is larger than {MAX_BYTES // 1_000_000} MB; split it into several files")
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise TraceError(f"{where}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise TraceError(f"{where}: is no text in UTF-8; recordings are JSON or lines of JSON") from None
+
+
+def _detect(documents: list[Any], where: str) -> str:
+    from .otlp_spans import is_otlp
+    from .seatrial_export import is_export
+
+    if is_export(documents):
+        return "seatrial"
+    flat = [each for document in documents for each in (document if isinstance(document, list) else [document])]
+    if flat and any(is_otlp(each) for each in flat):
+        return "otlp"
+    messages = [each for one in conversations(documents) for each in one.messages if isinstance(each, Mapping)]
+    fitting = [name for name in _OF_MESSAGES if any(_module(name).recognises(message) for message in messages)]
+    if len(fitting) > 1:
+        raise TraceError(f"{where}: has messages of several formats: {' and '.join(fitting)}. {_HOW} {fitting[0]}")
+    if fitting:
+        return fitting[0]
+    if any(message.get("role") in ("user", "assistant", "system") for message in messages):
+        return "openai-chat"  # Plain words are the same in all that have roles.
+    raise TraceError(f"{where}: is of no format that is known. {_HOW} {'|'.join(FORMATS)}")
+
+
+def _module(format: str) -> Any:
+    return import_module(f".{format.replace('-', '_')}", __package__)
+
+
+def _read(documents: list[Any], format: str, notes: Notes) -> Iterator[Recording]:
+    if format in ("otlp", "seatrial"):
+        module = _module("seatrial_export" if format == "seatrial" else format)
+        yield from module.read(documents, notes)
+        return
+    write: Write = _module(format).write
+    for conversation in conversations(documents):
+        found = _take_down(conversation, write, notes)
+        if found is not None:
+            yield found
+
+
+def _take_down(conversation: Conversation, write: Write, notes: Notes) -> Recording | None:
+    scribe = Scribe(notes)
+    for message in conversation.messages:
+        if isinstance(message, Mapping):
+            write(message, scribe)
+        else:
+            notes.leave_out("message", "that is no JSON object")
+    return scribe.finish(conversation.name or "")
+
+
+def _named(recordings: Sequence[Recording], stem: str) -> Iterator[Recording]:
+    """Recordings without a name are called by their file, and their place where there are several."""
+    from dataclasses import replace
+
+    for place, recording in enumerate(recordings, start=1):
+        made_up = stem if len(recordings) == 1 else f"{stem}-{place}"
+        yield recording if recording.name.strip() else replace(recording, name=made_up)

@@ -1,0 +1,90 @@
+"""LangChain's messages, in its three forms: `messages_to_dict`, `dumpd` and `model_dump`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .openai_chat import read_words
+from .pieces import as_text, kind_of, listed, mapping, read_arguments, read_result, read_usage, text
+from .scribe import Scribe
+
+_KINDS = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "developer": "system"}
+_BLOCKS = frozenset(
+    {"tool_use", "tool_call", "tool_call_chunk", "function_call", "server_tool_call", "invalid_tool_call"}
+)
+"""Parts of the content that stand under tool_calls as well."""
+
+
+def recognises(message: Mapping[str, Any]) -> bool:
+    """Whether only LangChain writes messages like this one."""
+    if "lc" in message and isinstance(message.get("kwargs"), Mapping):
+        return True
+    return "role" not in message and _kind(message) in _KINDS and ("content" in message or "data" in message)
+
+
+def _kind(message: Mapping[str, Any]) -> str:
+    """`human`, `ai` and so on: chunks of a stream are messages as well."""
+    kind = message.get("type")
+    names = {"HumanMessageChunk": "human", "AIMessageChunk": "ai", "ToolMessageChunk": "tool"}
+    return names.get(kind, kind) if isinstance(kind, str) else ""
+
+
+def write(message: Mapping[str, Any], scribe: Scribe) -> None:
+    """Dictate one message."""
+    if isinstance(message.get("kwargs"), Mapping) and "lc" in message:
+        inner = message["kwargs"]
+        class_name = str((listed(message.get("id")) or [""])[-1])
+        kind = _kind(inner) or class_name.removesuffix("Chunk").removesuffix("Message").lower()
+    elif isinstance(message.get("data"), Mapping):
+        inner, kind = message["data"], _kind(message)
+    else:
+        inner, kind = message, _kind(message)
+    role = _KINDS.get(kind)
+    if role is None:
+        scribe.notes.leave_out("message", f"of unknown kind {kind or kind_of(message)!r}")
+        return
+    _WRITERS[role](inner, scribe)
+
+
+def _write_human(message: Mapping[str, Any], scribe: Scribe) -> None:
+    scribe.user(_words(message, scribe) or "")
+
+
+def _write_system(message: Mapping[str, Any], scribe: Scribe) -> None:
+    if words := _words(message, scribe):
+        scribe.system(words)
+
+
+def _write_ai(message: Mapping[str, Any], scribe: Scribe) -> None:
+    if words := _words(message, scribe):
+        scribe.say(words)
+    for call in listed(message.get("tool_calls")):
+        given = mapping(call)
+        scribe.call(given.get("name"), read_arguments(given.get("args")), call_id=given.get("id"))
+    for call in listed(message.get("invalid_tool_calls")):
+        given = mapping(call)
+        scribe.call(given.get("name"), read_arguments(given.get("args")), call_id=given.get("id"))
+        if text(given.get("error")):
+            scribe.answer(given.get("id"), error=given["error"], name=given.get("name"))
+    scribe.use(read_usage(message.get("usage_metadata")))
+
+
+def _write_tool(message: Mapping[str, Any], scribe: Scribe) -> None:
+    content = message.get("content")
+    said = _words(message, scribe) if isinstance(content, list) else content
+    failed = message.get("status") == "error"
+    scribe.answer(
+        message.get("tool_call_id"),
+        None if failed else read_result(said if said is not None else content),
+        error=as_text(said or "the tool failed") if failed else None,
+        name=message.get("name"),
+    )
+
+
+def _words(message: Mapping[str, Any], scribe: Scribe) -> str | None:
+    content = message.get("content")
+    if isinstance(content, list):
+        content = [part for part in content if mapping(part).get("type") not in _BLOCKS]
+    return read_words({"content": content}, scribe)
+
+
+_WRITERS = {"human": _write_human, "system": _write_system, "ai": _write_ai, "tool": _write_tool}

@@ -1,0 +1,173 @@
+"""Spans of OTLP-JSON: what they are, whose child, when, and what stands on them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seatrial.vocabulary.record import record
+
+from .pieces import listed, mapping, read_count, read_json, text
+
+_MODEL = {"chat", "generate_content", "text_completion"}
+_AGENT = {"invoke_agent", "invoke_workflow"}
+_DEEPEST = 50
+
+
+@record
+class Event:
+    """Something that a span noted while it lasted."""
+
+    name: str
+    attributes: Mapping[str, Any]
+
+
+@record
+class Span:
+    """One span, its attributes as plain values."""
+
+    trace: str
+    id: str
+    parent: str | None
+    start: float
+    """Milliseconds since 1970, like the end."""
+    end: float
+    attributes: Mapping[str, Any]
+    events: tuple[Event, ...]
+    failure: str | None
+    """What went wrong, where the span says that something did."""
+
+    @property
+    def is_model(self) -> bool:
+        """A model was asked."""
+        operation = self.attributes.get("gen_ai.operation.name")
+        return operation in _MODEL if operation else self.attributes.get("openinference.span.kind") == "LLM"
+
+    @property
+    def is_mcp(self) -> bool:
+        return self.attributes.get("mcp.method.name") == "tools/call"
+
+    @property
+    def is_tool(self) -> bool:
+        """A tool was called, whoever noted it."""
+        operation = self.attributes.get("gen_ai.operation.name")
+        if self.is_mcp or operation == "execute_tool":
+            return True
+        return not operation and self.attributes.get("openinference.span.kind") == "TOOL"
+
+    @property
+    def is_agent(self) -> bool:
+        operation = self.attributes.get("gen_ai.operation.name")
+        return operation in _AGENT if operation else self.attributes.get("openinference.span.kind") == "AGENT"
+
+    @property
+    def conversation(self) -> str | None:
+        """The id of the conversation that it says it belongs to."""
+        for key in ("gen_ai.conversation.id", "session.id"):
+            if found := text(self.attributes.get(key)):
+                return found
+        return None
+
+
+def is_otlp(document: Any) -> bool:
+    """Whether it is an export of spans, or a span."""
+    held = mapping(document)
+    if any(key in held for key in ("resourceSpans", "resource_spans", "scopeSpans")):
+        return True
+    return ("spanId" in held or "span_id" in held) and ("traceId" in held or "trace_id" in held)
+
+
+def read_spans(documents: list[Any]) -> list[Span]:
+    """All spans, by the time they began; one that was exported twice counts once."""
+    found: dict[tuple[str, str], Span] = {}
+    for document in documents:
+        for each in document if isinstance(document, list) else [document]:
+            for raw in _inside(mapping(each)):
+                span = _read_span(raw, number=len(found))
+                found.setdefault((span.trace, span.id), span)
+    return sorted(found.values(), key=lambda span: span.start)
+
+
+def _inside(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if "spanId" in document or "span_id" in document:
+        yield document
+    for keys in (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans",)):
+        for key in keys:
+            for inner in listed(document.get(key)):
+                yield from _inside(mapping(inner))
+
+
+def _read_span(raw: Mapping[str, Any], *, number: int) -> Span:
+    start = _nanoseconds(_either(raw, "startTimeUnixNano", "start_time_unix_nano"))
+    end = _nanoseconds(_either(raw, "endTimeUnixNano", "end_time_unix_nano"))
+    attributes = read_attributes(raw.get("attributes"))
+    events = tuple(
+        Event(name=str(mapping(event).get("name")), attributes=read_attributes(mapping(event).get("attributes")))
+        for event in listed(raw.get("events"))
+    )
+    return Span(
+        trace=str(_either(raw, "traceId", "trace_id")),
+        id=str(_either(raw, "spanId", "span_id") or f"span-{number}"),
+        parent=text(_either(raw, "parentSpanId", "parent_span_id")),
+        start=start,
+        end=max(start, end),
+        attributes=attributes,
+        events=events,
+        failure=_read_failure(mapping(raw.get("status")), attributes, events),
+    )
+
+
+def _either(raw: Mapping[str, Any], *keys: str) -> Any:
+    return next((raw[key] for key in keys if key in raw), None)
+
+
+def _nanoseconds(value: Any) -> float:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 25:
+        return int(value) / 1e6
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e25
+    return value / 1e6 if fits else 0.0
+
+
+def _read_failure(status: Mapping[str, Any], attributes: Mapping[str, Any], events: tuple[Event, ...]) -> str | None:
+    if status.get("code") not in (2, "2", "STATUS_CODE_ERROR") and not text(attributes.get("error.type")):
+        return None
+    for event in events:
+        if event.name == "exception" and text(event.attributes.get("exception.message")):
+            return str(event.attributes["exception.message"])
+    return text(status.get("message")) or text(attributes.get("error.type")) or "the span says that it failed"
+
+
+def read_attributes(attributes: Any) -> dict[str, Any]:
+    """Keys and values; the kinds of values that OTLP wraps, unwrapped."""
+    if isinstance(attributes, Mapping):  # as some tools flatten them
+        return dict(attributes)
+    found: dict[str, Any] = {}
+    for each in listed(attributes):
+        pair = mapping(each)
+        if isinstance(pair.get("key"), str):
+            found[pair["key"]] = _read_value(pair.get("value"))
+    return found
+
+
+def _read_value(value: Any, depth: int = 0) -> Any:
+    held = mapping(value)
+    if depth > _DEEPEST:
+        return "[nested too deeply]"
+    for key, inner in held.items():
+        match key:
+            case "stringValue" | "boolValue" | "doubleValue" | "bytesValue":
+                return inner
+            case "intValue":
+                return read_count(inner) if read_count(inner) is not None else inner
+            case "arrayValue":
+                return [_read_value(item, depth + 1) for item in listed(mapping(inner).get("values"))]
+            case "kvlistValue":
+                pairs = [mapping(pair) for pair in listed(mapping(inner).get("values"))]
+                return {str(pair.get("key")): _read_value(pair.get("value"), depth + 1) for pair in pairs}
+    return None if not held else dict(held)
+
+
+def attribute(span: Span, *names: str) -> Any:
+    """The first of these attributes that is there, with JSON in a text read."""
+    for name in names:
+        if name in span.attributes:
+            return read_json(span.attributes[name])
+    return None

@@ -1,0 +1,145 @@
+"""From recordings to a scenario file: what the user said, mocks of what the tools gave, and first expectations."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from seatrial.vocabulary.conversation import PlayedTurn, ToolCall, Transcript
+from seatrial.vocabulary.copies import copied
+
+from .pieces import as_text
+from .recording import Recording, TraceError
+
+_LONGEST = 80
+"""Longer arguments are prose, which no agent writes twice in the same words."""
+_FACT = re.compile(r"\b[A-Za-z]+[-_#]?\d[\w-]*\b")
+"""Order numbers, references and the like: a letter, then a digit."""
+_FACTS = 3
+_DEFAULT_MAX_TURNS = 8
+_DEEPEST = 60
+"""Files are not read much further down."""
+
+Document = dict[str, Any]
+
+
+def write_scenarios(recordings: Sequence[Recording], *, suite: str, agent: Any) -> Document:
+    """A suite with one scenario for each recording. Raises TraceError for one that no script can say."""
+    names: dict[str, int] = {}
+    scenarios = []
+    for recording in recordings:
+        names[recording.name] = seen = names.get(recording.name, 0) + 1
+        scenarios.append(_scenario(recording, recording.name if seen == 1 else f"{recording.name} ({seen})"))
+    return {"suite": {"name": suite, "agent": agent}, "scenarios": scenarios}
+
+
+def _scenario(recording: Recording, name: str) -> Document:
+    transcript = recording.transcript
+    silent = [turn.index + 1 for turn in transcript.turns if not turn.user.strip()]
+    if silent:
+        raise TraceError(
+            f"conversation {recording.name!r}: the user says nothing in turn {silent[0]}, so no script can say it. "
+            "Record the user's messages as well, or choose another: --conversation"
+        )
+    found: Document = {"name": name}
+    found |= _before(transcript)
+    found["turns"] = [_turn(turn) for turn in transcript.turns]
+    if len(transcript.turns) > _DEFAULT_MAX_TURNS:
+        found["max_turns"] = len(transcript.turns)
+    calls = transcript.tool_calls or ()
+    if calls:
+        found["mocks"] = _mocks(calls)
+        found["trajectory"] = {"mode": "in_order", "expected": [_expected(call) for call in calls]}
+    return found
+
+
+def _before(transcript: Transcript) -> Document:
+    messages = [plain(message) for message in transcript.history]
+    found: Document = {}
+    if messages and messages[0].get("role") == "system" and str(messages[0].get("content") or "").strip():
+        found["system"] = as_text(messages.pop(0)["content"])
+    if messages:
+        found["history"] = messages
+    return found
+
+
+def _turn(turn: PlayedTurn) -> Document:
+    found: Document = {"user": plain(turn.user)}
+    if not (turn.reply or "").strip():
+        return {**found, "reply": "optional"}
+    facts = _facts(turn)
+    return {**found, "expect": {"reply_contains_all": facts}} if facts else found
+
+
+def _facts(turn: PlayedTurn) -> list[str]:
+    """References in the reply that also stand in what the user or a tool said: an agent that works repeats them."""
+    known = turn.user + "".join(as_text([call.arguments, call.result]) for call in turn.tool_calls or ())
+    said = dict.fromkeys(_FACT.findall(plain(turn.reply or "")))
+    return [fact for fact in said if fact in known][:_FACTS]
+
+
+def _mocks(calls: Sequence[ToolCall]) -> Document:
+    """By tool what it gave: one answer, or a sequence where it gave several."""
+    given: dict[str, list[Document]] = {}
+    for call in calls:
+        given.setdefault(call.name, []).append(_answer(call))
+    return {
+        plain(name): answers[0] if all(answer == answers[0] for answer in answers) else {"sequence": answers}
+        for name, answers in given.items()
+    }
+
+
+def _answer(call: ToolCall) -> Document:
+    if call.error is not None:
+        return {"raises": plain(call.error).strip() or "the tool failed"}
+    return {"returns": plain(copied(call.result, depth=_DEEPEST))}
+
+
+def _expected(call: ToolCall) -> Document:
+    arguments = {plain(key): _argument(value) for key, value in (call.args or {}).items()}
+    return {"name": plain(call.name), **({"args": arguments} if arguments else {})}
+
+
+def _argument(value: Any) -> Any:
+    """The value where it is short and means itself; else what kind of thing it is."""
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return {"$type": "string"}
+    if len(as_text(value)) > 4 * _LONGEST or _is_matcher(value) or not _is_exact(value):
+        return {"$any": True}
+    return plain(value)
+
+
+def _is_matcher(value: Any) -> bool:
+    """Whether a recorded value would be taken for a matcher: a search such as {"$gt": 5}, say."""
+    if isinstance(value, Mapping):
+        own = len(value) == 1 and str(next(iter(value))).startswith("$")
+        return own or any(map(_is_matcher, value.values()))
+    return isinstance(value, list) and any(map(_is_matcher, value))
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether it comes back from a file as it was."""
+    return bool(value == plain(value))
+
+
+def plain(value: Any) -> Any:
+    """The value without what no file can hold: halves of characters, and numbers that are none."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {plain(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def notes_on(recordings: Sequence[Recording]) -> Iterator[str]:
+    """What a reader of the file should know of the recordings behind it."""
+    for recording in recordings:
+        error = recording.transcript.error
+        if error is not None:
+            yield f"{recording.name}: the recording ended in an error: {plain(error.message)}"
+        if recording.transcript.tool_calls is None:
+            yield f"{recording.name}: which tools were called was not recorded, so nothing is expected of them"
