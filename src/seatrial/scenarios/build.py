@@ -84,8 +84,18 @@ def _entry(scenario: Scenario, cast: Cast, position: int) -> ScenarioEntry:
     )
 
 
+_PLAIN_GATES = Gates()
+
+
 def _gates(scenario: Scenario) -> Gates:
     gate = scenario.gate
+    if (
+        (scenario.threshold, scenario.pass_threshold) == (_PLAIN_GATES.threshold, _PLAIN_GATES.pass_threshold)
+        and gate is None
+        and scenario.thresholds is None
+        and not (scenario.failures or scenario.must_pass)
+    ):
+        return _PLAIN_GATES
     severity = Severity(scenario.fail_on_error_severity or "critical") if scenario.failures else None
     return Gates(
         threshold=1.0 if scenario.threshold is None else scenario.threshold,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 from seatrial.vocabulary.scenario import Scenario
@@ -13,13 +13,16 @@ from .kinds import given
 
 _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
-_OVER_TRIALS = frozenset(
-    ("trials", "threshold", "gate", "sequential", "thresholds", "fail_on_error_severity", "must_pass")
-)
+_OVER_TRIALS = ("trials", "threshold", "gate", "sequential", "thresholds", "fail_on_error_severity", "must_pass")
 """What decides over all trials of a scenario, but not one of them."""
-_DECIDING = tuple(field.name for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
-_DEFAULTS = tuple(field.default for field in fields(Scenario) if field.name not in _FOR_PEOPLE)
-_values = attrgetter(*_DECIDING)
+_PLAIN = (
+    *("unmocked_tools", "max_turns", "timeout_seconds", "trial_timeout_seconds", "retries", "pass_threshold"),
+    *("failures", "judge_votes"),
+)
+"""Texts and numbers that the scenarios of a suite mostly share, and that decide a trial."""
+_OWN = tuple(field.name for field in fields(Scenario) if field.name not in (*_FOR_PEOPLE, *_OVER_TRIALS, *_PLAIN))
+_DEFAULTS = tuple(field.default for field in fields(Scenario) if field.name in _OWN)
+_own, _plain_ones, _over_trials = attrgetter(*_OWN), attrgetter(*_PLAIN), attrgetter(*_OVER_TRIALS)
 _MAX_DEPTH = 20
 
 
@@ -35,7 +38,7 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
     """
     deciding: dict[str, Any] = {
         name: value
-        for name, value, default in zip(_DECIDING, _values(scenario), _DEFAULTS, strict=True)
+        for name, value, default in zip(_OWN, _own(scenario), _DEFAULTS, strict=True)
         if value is not default
     }
     if scenario.metadata:
@@ -45,13 +48,9 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
         from .scorers import scorer_names
 
         deciding["custom"] = {name: evaluators[name] for name in scorer_names(scenario.scorers) if name in evaluators}
-    over_trials = {name: deciding.pop(name) for name in _OVER_TRIALS if name in deciding}
-    over_trials |= {"skip": scenario.skip is not None, "xfail": scenario.xfail is not None, "agent": agent_key}
-    of_trial = _hash(_canonical(deciding))
-    return _hash(of_trial + repr(sorted(over_trials.items(), key=_first))), of_trial
-
-
-_first = itemgetter(0)
+    of_trial = _hash(f"{_canonical(deciding)}{_plain_ones(scenario)!r}")
+    over_trials = (*_over_trials(scenario), scenario.skip is not None, scenario.xfail is not None, agent_key)
+    return _hash(f"{of_trial}{over_trials!r}"), of_trial
 
 
 def _hash(text: str) -> str:

@@ -1,6 +1,6 @@
 """JSONL for large generated suites: one scenario a line, gone through line by line and never held as a whole."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ KEEP = 10_000
 def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
     """Check every line of a file; the reader keeps the scenarios of a small one."""
     started = False
+    reader.forget_written()
     for number, line in _lines(path):
         complaints = Complaints()
         source = f"{path}:{number}"
@@ -49,8 +50,8 @@ def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
         problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
 
 
-def stream_jsonl(path: Path, reader: SuiteReader) -> Iterator[Scenario]:
-    """The scenarios of a file that was found to be right, read again."""
+def stream_jsonl(path: Path, read: Callable[..., Iterator[Scenario]]) -> Iterator[Scenario]:
+    """The scenarios of a file that was found to be right, read again by one of the reader's ways to do so."""
     first = True
     for number, line in _lines(path):
         source = f"{path}:{number}"
@@ -59,7 +60,7 @@ def stream_jsonl(path: Path, reader: SuiteReader) -> Iterator[Scenario]:
         except UnreadableFile:
             raise UsageError(f"{source}: the file was changed after it was checked; run again") from None
         if not (first and _is_suite_line(raw)):
-            yield from reader.read_again(raw, source=source)
+            yield from read(raw, source=source)
         first = False
 
 

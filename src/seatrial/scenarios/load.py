@@ -63,8 +63,7 @@ class _Loader:
         reader = self._reader()
         read = read_jsonl if file.suffix.lower() == ".jsonl" else read_document
         read(file, reader, self.problems)
-        again = Streamed(lambda: stream_jsonl(file, reader))
-        self._add(reader, str(file), again)
+        self._add(reader, file)
 
     def _load_module(self, file: Path | str) -> None:
         try:
@@ -87,22 +86,28 @@ class _Loader:
     def _load_suite(self, suite: Suite, file: str) -> None:
         reader = self._reader()
         read_objects(suite, file, reader, self.problems)
-        self._add(reader, file, ())
+        self._add(reader, Path(file))
 
     def _reader(self) -> SuiteReader:
         return SuiteReader(flags=self._flags, names=self._names, environ=self._environ)
 
-    def _add(self, reader: SuiteReader, file: str, again: Iterable[Scenario]) -> None:
+    def _add(self, reader: SuiteReader, file: Path) -> None:
+        written: Iterable[Scenario] = reader.scenarios or ()
+        resolved: Iterable[Scenario] = reader.resolved or ()
+        if reader.scenarios is None:
+            written = Streamed(lambda: stream_jsonl(file, reader.read_again))
+        if reader.resolved is None:
+            resolved = Streamed(lambda: stream_jsonl(file, reader.resolve_again))
         if reader.suite is not None:
             self.suites.append(
                 LoadedSuite(
                     suite=reader.suite,
-                    scenarios=again if reader.scenarios is None else tuple(reader.scenarios),
-                    path=file,
+                    scenarios=written,
+                    path=str(file),
                     count=reader.count,
                     overrides=self._flags,
                     evaluators=reader.evaluators,
                     definitions=reader.definitions,
-                    kept=reader.resolved,
+                    kept=resolved,
                 )
             )

@@ -1,8 +1,6 @@
 """What holds for a scenario in the end: flags over its own keys over the suite's config over the defaults."""
 
 from collections.abc import Mapping
-from dataclasses import fields
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from seatrial.errors import UsageError
@@ -25,8 +23,6 @@ DEFAULTS: Mapping[str, Any] = {
 TRIALS_OF_SIMULATED_USER = 3
 CONFIDENCE = 0.95
 SEQUENTIAL = SequentialSpec(good=0.9, bad=0.7, alpha=0.05, beta=0.05, max_trials=60)
-_FIELDS = tuple(field.name for field in fields(Scenario))
-_values = attrgetter(*_FIELDS)
 _MAPS = ("mocks", "thresholds", "severities")
 _RECORDS = ("models", "limits", "gate", "sequential")
 _S = TypeVar("_S", bound=Settings)
@@ -80,58 +76,70 @@ class Resolver:
 
     def resolve(self, scenario: Scenario) -> Scenario:
         """The scenario with everything that holds for it filled in."""
-        made = dict(zip(_FIELDS, _values(scenario), strict=True))
+        return self.resolve_keys(given(scenario))
+
+    def resolve_keys(self, keys: Mapping[str, Any]) -> Scenario:
+        """The same, from the keys that were given for it."""
+        made = dict(keys)
         for key, value in self._base.items():
-            made[key] = value if made[key] is None else _combine(key, value, made[key])
+            own = made.get(key)
+            made[key] = value if own is None else _combine(key, value, own)
         if "thresholds" in self._base:
-            _drop_inherited(made, scenario)
+            _drop_inherited(made, keys)
         for key, value in self._flags.items():
-            made[key] = value if made[key] is None else _combine(key, made[key], value)
+            own = made.get(key)
+            made[key] = value if own is None else _combine(key, own, value)
         for key, value in DEFAULTS.items():
-            if made[key] is None:
+            if made.get(key) is None:
                 made[key] = value
-        self._settle(made, scenario)
+        self._settle(made, keys)
         return Scenario(**made)
 
-    def _settle(self, made: dict[str, Any], scenario: Scenario) -> None:
+    def _settle(self, made: dict[str, Any], keys: Mapping[str, Any]) -> None:
         """Fill in what depends on other keys."""
-        if made["trials"] is None:
-            made["trials"] = TRIALS_OF_SIMULATED_USER if isinstance(made["user"], User) else 1
+        if made.get("trials") is None:
+            made["trials"] = TRIALS_OF_SIMULATED_USER if isinstance(made.get("user"), User) else 1
         if made["trials"] == "auto":
-            made["sequential"] = _combine("sequential", SEQUENTIAL, made["sequential"] or SEQUENTIAL)
-        elif scenario.sequential is None or self.overrides.trials is not None:
+            made["sequential"] = _combine("sequential", SEQUENTIAL, made.get("sequential") or SEQUENTIAL)
+        elif keys.get("sequential") is None or self.overrides.trials is not None:
             made["sequential"] = None  # the suite's is for those scenarios that are `auto`
-        if len(made["turns"]) > made["max_turns"] and self.max_turns_by(scenario) is None:
-            made["max_turns"] = len(made["turns"])
-        if made["metrics"] is not None:
+        turns = made.get("turns")
+        if turns and len(turns) > made["max_turns"] and self.max_turns_by(keys) is None:
+            made["max_turns"] = len(turns)
+        if made.get("metrics") is not None:
             made["metrics"] = select_metrics(made["metrics"])
             if self._definitions:
                 made["metrics"] = define(made["metrics"], self._definitions)
-        if made["gate"] is not None and made["gate"].confidence is None:
-            made["gate"] = GateSpec(pass_rate=made["gate"].pass_rate, confidence=CONFIDENCE)
-        if made["failures"] is None:
-            made["failures"] = made["fail_on_error_severity"] is not None
-        if made["failures"] and made["fail_on_error_severity"] is None:
+        gate = made.get("gate")
+        if gate is not None and gate.confidence is None:
+            made["gate"] = GateSpec(pass_rate=gate.pass_rate, confidence=CONFIDENCE)
+        if made.get("failures") is None:
+            made["failures"] = made.get("fail_on_error_severity") is not None
+        if made["failures"] and made.get("fail_on_error_severity") is None:
             made["fail_on_error_severity"] = "critical"
-        if made["scorers"] is None:
-            made["scorers"] = self._scorers or (("passfail",) if _has_passfail(made) else None)
+        if made.get("scorers") is None:
+            made["scorers"] = self._scorers or (_PASSFAIL if _has_passfail(made) else None)
 
-    def max_turns_by(self, scenario: Scenario) -> int | None:
+    def max_turns_by(self, keys: Mapping[str, Any]) -> int | None:
         """What somebody set as max_turns; None when it is the default."""
-        for source in (self.overrides, scenario, self.config):
-            if source.max_turns is not None:
-                return source.max_turns
+        for limit in (self.overrides.max_turns, keys.get("max_turns"), self.config.max_turns):
+            if limit is not None:
+                return int(limit)
         return None
 
 
+_PASSFAIL = ("passfail",)
+
+
 def _has_passfail(made: Mapping[str, Any]) -> bool:
-    keys = ("input", "expected_output", "expected_tools", "expected_tool_args")
-    return any(made[key] is not None for key in keys)
+    if made.get("input") is not None:
+        return True
+    return any(made.get(key) is not None for key in ("expected_output", "expected_tools", "expected_tool_args"))
 
 
-def _drop_inherited(made: dict[str, Any], scenario: Scenario) -> None:
+def _drop_inherited(made: dict[str, Any], keys: Mapping[str, Any]) -> None:
     """Forget the suite's thresholds for metrics that the scenario does not select."""
-    selected = {choice.name for choice in select_metrics(made["metrics"] or ())} | set(scenario.thresholds or ())
+    selected = {choice.name for choice in select_metrics(made.get("metrics") or ())} | set(keys.get("thresholds") or ())
     made["thresholds"] = {name: value for name, value in made["thresholds"].items() if name in selected} or None
 
 

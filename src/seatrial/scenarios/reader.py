@@ -10,6 +10,7 @@ from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
 from .custom import collect_evaluators, installed_evaluators
 from .environment import fill_by_path
 from .examples import expand_rows
+from .kinds import given
 from .merge import Resolver
 from .metrics import find_definitions
 from .problems import Complaints, Where, closest, did_you_mean
@@ -93,47 +94,69 @@ class SuiteReader:
 
     def take(self, made: dict[str, Any], where: Where, complaints: Complaints, *, source: str) -> None:
         """The same, from keys that were read."""
-        for scenario in expand_rows(self._make(made, source), where, complaints):
+        self._complete(made, source)
+        if self.scenarios is None and not made.get("examples"):
+            self.count += 1
+            self._check(made, where, complaints)
+            return
+        for scenario in expand_rows(Scenario(**made), where, complaints):
             self.count += 1
             if self.scenarios is not None:
                 self.scenarios.append(scenario)
-            if self.suite is not None and self._resolver is not None:
-                self._check(scenario, self.suite.name, self._resolver, (where, complaints))
+            self._check(given(scenario), where, complaints)
+
+    def forget_written(self) -> None:
+        """Hold no scenario as it was written: they will be read again."""
+        self.scenarios = None
 
     def forget(self) -> None:
-        """Hold no scenario any more: they will be read again."""
+        """Hold no scenario any more."""
         self.scenarios = self.resolved = None
 
     def read_again(self, raw: Any, *, source: str) -> Iterator[Scenario]:
         """The scenarios of a line that was found to be right before."""
+        yield from expand_rows(Scenario(**self._keys_again(raw, source)), (), Complaints())
+
+    def resolve_again(self, raw: Any, *, source: str) -> Iterator[Scenario]:
+        """The same, with everything that holds for them filled in."""
+        assert self._resolver is not None
+        made = self._keys_again(raw, source)
+        if made.get("examples"):
+            yield from map(self._resolver.resolve, expand_rows(Scenario(**made), (), Complaints()))
+        else:
+            yield self._resolver.resolve_keys(made)
+
+    def _keys_again(self, raw: Any, source: str) -> dict[str, Any]:
         complaints = Complaints()
         complaints.metrics = self.definitions
         made = SCENARIO.read_keys(raw, (), complaints)
         if made is None:
             raise UsageError(f"{source}: the file was changed after it was checked; run again")
-        yield from expand_rows(self._make(made, source), (), complaints)
+        self._complete(made, source)
+        return made
 
-    def _make(self, made: dict[str, Any], source: str) -> Scenario:
+    def _complete(self, made: dict[str, Any], source: str) -> None:
         made["source"] = source
         if self.suite is not None and self.suite.tags:
             made["tags"] = tuple(dict.fromkeys((*self.suite.tags, *made.get("tags", ()))))
-        return Scenario(**made)
 
-    def _check(self, scenario: Scenario, suite: str, resolver: Resolver, at: tuple[Where, Complaints]) -> None:
-        where, complaints = at
-        before = self._names.take(suite, scenario.name, scenario.source or "")
+    def _check(self, made: dict[str, Any], where: Where, complaints: Complaints) -> None:
+        if self.suite is None or self._resolver is None:
+            return
+        resolved = self._resolver.resolve_keys(made)
+        before = self._names.take(self.suite.name, resolved.name, resolved.source or "")
         if before is not None:
-            message = f"the name {scenario.name!r} is taken in the suite {suite!r} by {before}"
+            message = f"the name {resolved.name!r} is taken in the suite {self.suite.name!r} by {before}"
             complaints.add((*where, "name"), message, "A name is what results are kept under: make it unique")
-        self._tags.update(scenario.tags)
-        resolved = resolver.resolve(scenario)
+        self._tags.update(resolved.tags)
         if resolved.thresholds:
             self._thresholds.update(resolved.thresholds)
         if self.resolved is not None:
             self.resolved.append(resolved)
         if resolved.scorers != ("passfail",):
             self._look_for_installed(resolved)
-        check_resolved(resolved, self.evaluators, where, complaints, max_turns=resolver.max_turns_by(scenario))
+        max_turns = self._resolver.max_turns_by(made)
+        check_resolved(resolved, self.evaluators, where, complaints, max_turns=max_turns)
 
     def _look_for_installed(self, scenario: Scenario) -> None:
         """Ask installed packages only when a name is known to nobody here."""

@@ -1,13 +1,11 @@
 """A suite as it was loaded: its settings, and its scenarios as often as somebody asks for them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial.vocabulary.record import record
 from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
-
-from .merge import Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,8 @@ class LoadedSuite:
     """Custom evaluators that `scorers:` may name: objects, or classes to be built."""
     definitions: Mapping[str, Any] = field(default_factory=dict)
     """Metrics of the suite's metrics_file."""
-    kept: Sequence[Scenario] | None = None
-    """The resolved scenarios, unless they were too many to keep."""
+    kept: Iterable[Scenario]
+    """The scenarios with everything that holds for them filled in."""
 
     @property
     def name(self) -> str:
@@ -49,7 +47,4 @@ class LoadedSuite:
 
     def resolved(self) -> Iterator[Scenario]:
         """The scenarios with everything that holds for them filled in."""
-        if self.kept is not None:
-            return iter(self.kept)
-        resolver = Resolver(self.suite.config, self.overrides, definitions=self.definitions)
-        return map(resolver.resolve, self.scenarios)
+        return iter(self.kept)

@@ -44,12 +44,14 @@ class TrialWriter:
 
         `replace`: a stored trial of the same scenario and index makes way; without, it is an error.
         """
-        with self._changed:
-            self._wait_for_room()
+        if self.full or self._closing or self._error is not None:
+            self.wait_for_room()
             if self._closing:
                 raise StoreError(f"run {self._run_id}: a trial was handed to the store after its writer was closed")
-            self._waiting.append((trial, replace))
-            if len(self._waiting) in (1, _GROUP):
+        # A deque needs no lock. The thread looks at it again before it sleeps, so only one that sleeps must be told.
+        self._waiting.append((trial, replace))
+        if len(self._waiting) in (1, _GROUP):
+            with self._changed:
                 self._changed.notify_all()
 
     @property
