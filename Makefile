@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo real-model contracts test lint types floors tests browser clean
+.PHONY: demo real-model contracts test lint types floors tests browser release-check dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -52,6 +52,19 @@ contracts: $(FRAMEWORKS:%=.venvs/%/.installed)
 .venvs/%/.installed: pyproject.toml | $(VENV)/.installed-test
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
 	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable ".[$*]" pytest
+	touch $@
+
+# What would be released: built, installed into an empty environment, and used there without any extra.
+release-check: .venvs/release/.installed
+	.venvs/release/bin/python scripts/release_check.py
+
+dist: .venvs/release/.installed
+	rm -rf dist
+	.venvs/release/bin/python -m hatchling build -d dist
+
+.venvs/release/.installed:
+	$(PYTHON) -m venv .venvs/release
+	.venvs/release/bin/pip install --quiet "hatchling>=1.27"
 	touch $@
 
 $(VENV)/bin/python:
