@@ -28,9 +28,9 @@ class Progress:
         self._began = self._last = clock()
         self._drawn = False
         self._scenarios = self._trials = 0
-        self._missing: dict[ScenarioKey, int] = {}
-        self._passed: dict[ScenarioKey, int] = {}
-        self._played: dict[ScenarioKey, int] = {}
+        self._played = self._passed = self._done = 0
+        self._open: dict[ScenarioKey, _Open] = {}
+        """The scenarios under way; those that are done are forgotten, since a run may have millions."""
         self._cost: float | None = None
         self._cost_is_whole = True
 
@@ -42,7 +42,7 @@ class Progress:
                 self._scenarios, self._trials = event.scenarios, event.trials
                 self._show(force=self._live)
             case ScenarioPlanned() if event.entry.skip is None:
-                self._missing.setdefault(event.entry.key, event.entry.trials - event.stored)
+                self._open.setdefault(event.entry.key, _Open(event.entry.trials - event.stored))
             case TrialFinished():
                 self._count(event.trial)
             case RunFinished():
@@ -56,18 +56,21 @@ class Progress:
             self._drawn = False
 
     def _count(self, trial: Trial) -> None:
-        key = trial.key
-        self._played[key] = self._played.get(key, 0) + 1
-        self._passed[key] = self._passed.get(key, 0) + (trial.status is Status.PASSED)
+        passed = trial.status is Status.PASSED
+        self._played += 1
+        self._passed += passed
         self._spend(trial.transcript.cost_usd)
         if trial.instruments is not None and trial.instruments.calls:
             self._spend(trial.instruments.cost_usd)
-        done = self._missing.get(key) == self._played[key]
-        if done and not self._live and self._scenarios <= SCENARIO_LINES:
-            share = f"{self._passed[key]}/{self._played[key]}"
-            self._say(f"{one_line(key.label)}: {share} trials passed  [{self._done()}/{self._scenarios}]")
-        else:
-            self._show()
+        scenario = self._open.get(trial.key)
+        if scenario is not None and scenario.ends_with(passed):
+            del self._open[trial.key]
+            self._done += 1
+            if not self._live and self._scenarios <= SCENARIO_LINES:
+                share = f"{scenario.passed}/{scenario.played}"
+                self._say(f"{one_line(trial.key.label)}: {share} trials passed  [{self._done}/{self._scenarios}]")
+                return
+        self._show()
 
     def _spend(self, cost_usd: float | None) -> None:
         if cost_usd is None:
@@ -93,12 +96,9 @@ class Progress:
         self._paper.line(cut(text, 500))
         self._stream.flush()
 
-    def _done(self) -> int:
-        return sum(self._played.get(key, 0) == missing for key, missing in self._missing.items())
-
     def _text(self) -> str:
-        played, passed = sum(self._played.values()), sum(self._passed.values())
-        parts = [f"{self._done():,}/{self._scenarios:,} scenarios", f"{played:,}/{self._trials:,} trials"]
+        played, passed = self._played, self._passed
+        parts = [f"{self._done:,}/{self._scenarios:,} scenarios", f"{played:,}/{self._trials:,} trials"]
         if played:
             parts.append(f"{100 * passed // played} % passed")
         if self._cost is not None:
@@ -107,6 +107,22 @@ class Progress:
             left = (self._clock() - self._began) / played * (self._trials - played)
             parts.append(f"{_minutes(left)} left")
         return "  ".join(parts)
+
+
+class _Open:
+    """A scenario under way."""
+
+    __slots__ = ("_missing", "passed", "played")
+
+    def __init__(self, missing: int) -> None:
+        self._missing = missing
+        self.passed = self.played = 0
+
+    def ends_with(self, passed: bool) -> bool:
+        """Count a trial; whether it was the last."""
+        self.played += 1
+        self.passed += passed
+        return self.played == self._missing
 
 
 def _width(stream: TextIO) -> int:
