@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo real-model contracts test lint types floors tests browser release-check dist clean
+.PHONY: demo docs readme-picture real-model contracts test lint types floors tests browser release-check dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -33,6 +33,20 @@ browser:
 	      || { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends chromium >/dev/null 2>&1; } \
 	      || echo "browser: Chromium could not be installed; the browser tests will be skipped"; \
 	  fi
+
+# The site, in site/: strict about links, built without a network once its packages are there.
+docs: .venvs/docs/.installed
+	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --strict
+
+# The picture in the README is a real run; a test says when it is out of date.
+readme-picture: $(VENV)/.installed-test
+	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.picture docs/images/run.svg
+
+.venvs/docs/.installed: pyproject.toml
+	$(PYTHON) -m venv .venvs/docs
+	.venvs/docs/bin/pip install --quiet --upgrade "pip>=25.1"
+	.venvs/docs/bin/pip install --quiet --editable . --group docs
+	touch $@
 
 real-model: $(VENV)/.installed-test .venvs/real-model/.installed
 	mkdir -p test-artifacts/real-model

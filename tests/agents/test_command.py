@@ -320,7 +320,7 @@ def from_the_documents(fence: str) -> str:
 
 def test_the_schema_of_the_documents_fits_their_conversation():
     validator = Draft202012Validator(json.loads(from_the_documents("```json\n")))
-    lines = [line.partition("{") for line in from_the_documents("```\n").splitlines() if "{" in line]
+    lines = [line.partition("{") for line in from_the_documents("```text\n").splitlines() if "{" in line]
     assert len(lines) == 4
     for _, brace, rest in lines:
         validator.validate(json.loads(brace + rest))
@@ -330,7 +330,7 @@ def test_the_schema_of_the_documents_fits_their_conversation():
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_node_agent_of_the_documents_works(tmp_path: Path):
     program = tmp_path / "agent.js"
-    program.write_text(from_the_documents("```js\n"), encoding="utf-8")
+    program.write_text(from_the_documents('```js title="agent.js"\n'), encoding="utf-8")
 
     async def talk(session: AgentSession) -> tuple[AgentReply, AgentReply]:
         asked = await session.respond([{"role": "user", "content": "Where is ORD-789?"}], timeout=30)

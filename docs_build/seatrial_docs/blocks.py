@@ -1,0 +1,95 @@
+"""The code blocks of a page, as markdown-it sees them: what GitHub and the site show is what is executed."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[2]
+_TITLE = re.compile(r'\btitle="([^"]+)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block."""
+
+    page: str
+    line: int
+    """Of its first line of content, from 1."""
+    language: str
+    title: str | None
+    """The file that it is, where it is one."""
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    @property
+    def first_line(self) -> str:
+        return self.text.strip().partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A command of a console block, and the output that stands under it."""
+
+    command: str
+    shown: str
+    start: int
+    """The lines of the page that hold the output, from 0: [start, end)."""
+    end: int
+
+
+def pages() -> list[Path]:
+    """Everything people read, in a fixed order."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks_of(page: Path, text: str | None = None, *, name: str | None = None) -> list[Block]:
+    """The blocks in order. An indented block is a mistake: nobody sees what language it is in."""
+    source = page.read_text(encoding="utf-8") if text is None else text
+    shown = name or name_of(page)
+    found = []
+    for token in MarkdownIt().parse(source):
+        if token.type == "code_block" and token.map:
+            raise ValueError(f"{shown}:{token.map[0] + 1}: an indented code block; use a fence")
+        if token.type == "fence" and token.map:
+            title = _TITLE.search(token.info)
+            language = token.info.split()[0] if token.info.split() else ""
+            found.append(
+                Block(
+                    page=shown,
+                    line=token.map[0] + 2,
+                    language=language,
+                    title=title[1] if title else None,
+                    text=token.content,
+                )
+            )
+    return found
+
+
+def steps_of(block: Block) -> Iterator[Step]:
+    """`$ command`, with `> ` for its further lines, and everything up to the next one as its output."""
+    lines = block.text.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
+    if not starts or starts[0] != 0:
+        raise ValueError(f"{block.where}: a console block begins with `$ command`")
+    for start, after in zip(starts, [*starts[1:], len(lines)], strict=True):
+        first = start + 1
+        command = lines[start][2:]
+        while first < after and lines[first].startswith("> "):
+            command += "\n" + lines[first][2:]
+            first += 1
+        yield Step(
+            command=command,
+            shown="\n".join(lines[first:after]),
+            start=block.line - 1 + first,
+            end=block.line - 1 + after,
+        )

@@ -1,0 +1,177 @@
+"""A shell as a reader has it: an empty folder, `seatrial` on the path, and whatever the page wrote so far.
+
+`seatrial` runs in this process, because starting Python for each of some two hundred commands would take a minute;
+everything else is given to bash.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from seatrial.cli import main
+
+from .blocks import ROOT
+
+_METACHARACTERS = re.compile(r"[|<>;&$`*()]")
+_SECONDS = 60
+
+
+class Shell:
+    """Runs the commands of one page, one after another. Leaves the process as it was when it is closed."""
+
+    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+        self.folder = folder
+        self.environ = {**environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"}
+        self.code = 0
+        self.not_run: list[str] = []
+        """Commands that were checked, and not run."""
+        self._servers: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Self:
+        self._before = (os.getcwd(), dict(os.environ), list(sys.path), set(sys.modules), sys.dont_write_bytecode)
+        self._argv = sys.argv
+        # Pages write one file several times within a second, which the time in a .pyc would not tell apart.
+        sys.dont_write_bytecode = True
+        os.chdir(self.folder)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in self._servers:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+            server.communicate()
+        self._forget_modules()
+        folder, environ, path, _, written = self._before
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environ)
+        sys.path[:], sys.dont_write_bytecode, sys.argv = path, written, self._argv
+
+    def run(self, command: str, *, shown: str = "") -> str:
+        """What the command printed; `code` is how it ended."""
+        words = shlex.split(command, comments=True)
+        if command == "echo $?":
+            return str(self.code)
+        if words[0] == "cd":
+            self.folder = self.folder / words[1]
+            os.chdir(self.folder)
+            return ""
+        if words[0] == "export":
+            self.environ |= {name: value for name, _, value in (word.partition("=") for word in words[1:])}
+            return ""
+        if words[0] in _CHECKED:
+            _CHECKED[words[0]](words)
+            self.not_run.append(command)
+            return ""
+        if words[-1] == "&":
+            return self._serve(command.rpartition("&")[0], len(shown.splitlines()))
+        if words[0] == "seatrial" and not _METACHARACTERS.search(re.sub(r"'[^']*'|\"[^\"$]*\"|#.*", "", command)):
+            return self._seatrial(words[1:])
+        parts = command.partition(" #")[0].split(" && ")
+        if len(parts) > 1 and all(part.startswith("seatrial ") for part in parts):
+            return "".join(self.run(part) for part in parts)
+        return self._bash(command)
+
+    def execute(self, code: str, name: str, namespace: dict[str, object]) -> None:
+        """Run Python in this process, with what earlier blocks defined."""
+        with self._inside():
+            exec(compile(code, name, "exec"), namespace)
+
+    def _seatrial(self, args: list[str]) -> str:
+        """What stays on the terminal: the report, or the error. Progress is wiped away there, so it is left out."""
+        with self._inside() as (out, err):
+            sys.argv = ["seatrial", *args]
+            try:
+                main(args)
+            except SystemExit as end:
+                self.code = end.code if isinstance(end.code, int) else 1
+        return out.getvalue() + (err.getvalue() if self.code == 2 or not out.getvalue() else "")
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[tuple[io.StringIO, io.StringIO]]:
+        self._forget_modules()
+        importlib.invalidate_caches()
+        os.environ.clear()
+        os.environ.update(self.environ)
+        sys.path[:] = [str(self.folder), *self._before[2]]
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            yield out, err
+
+    def _forget_modules(self) -> None:
+        for name in set(sys.modules) - self._before[3]:
+            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(self.folder)):
+                del sys.modules[name]
+
+    def _bash(self, command: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self._plain_environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        self.code = done.returncode
+        return done.stdout
+
+    def _serve(self, command: str, lines: int) -> str:
+        """Start a server, and wait for as many lines as the page shows: by then it listens."""
+        server = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"],
+            cwd=self.folder,
+            env=self._plain_environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._servers.append(server)
+        out: IO[str] | None = server.stdout
+        assert out is not None
+        self.code = 0
+        return "".join(out.readline() for _ in range(lines))
+
+    def _plain_environ(self) -> dict[str, str]:
+        """Without the plugins that happen to be installed here: they cost seconds, and a reader has others."""
+        ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p seatrial_pytest"}
+        return {**self.environ, **ours, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"}
+
+
+def _check_pip(words: list[str]) -> None:
+    """Every extra that a page installs is one that we have."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for word in words:
+        for named in re.findall(r"seatrial\[([^\]]*)\]", word):
+            unknown = set(named.split(",")) - set(extras)
+            assert not unknown, f"{' '.join(words)}: there is no extra {', '.join(sorted(unknown))}"
+
+
+def _check_make(words: list[str]) -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    missing = [word for word in words[1:] if word not in targets]
+    assert not missing, f"{' '.join(words)}: the Makefile has no target {', '.join(missing)}"
+
+
+def _check_nothing(words: list[str]) -> None:
+    """There is nothing of ours to look up."""
+
+
+_CHECKED: Mapping[str, Callable[[list[str]], None]] = {"pip": _check_pip, "make": _check_make, "git": _check_nothing}
+"""What would install packages, run every test or need a network: looked up instead of run."""

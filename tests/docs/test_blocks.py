@@ -1,0 +1,64 @@
+"""Blocks as a reader sees them, and pages that are wrong are found out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seatrial_docs.blocks import ROOT, blocks_of, steps_of
+from seatrial_docs.play import Played, play
+
+PAGE = ROOT / "docs" / "made-up.md"
+AGENT = '```python title="agent.py"\ndef answer(input): return "Hello!"\n```\n'
+SUITE = '```yaml title="a.yaml"\nsuite: {agent: "agent:answer"}\nscenarios: [{name: a, input: b}]\n```\n'
+
+
+def test_a_command_has_the_lines_below_it_as_its_output() -> None:
+    text = "```console\n$ one \\\n> two\nout 1\nout 2\n$ three\n```\n"
+    [block] = blocks_of(PAGE, text)
+
+    first, second = steps_of(block)
+
+    assert (first.command, first.shown) == ("one \\\ntwo", "out 1\nout 2")
+    assert text.splitlines()[first.start : first.end] == ["out 1", "out 2"]
+    assert (second.command, second.shown) == ("three", "")
+
+
+def test_an_indented_block_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match=r"made-up.md:3: an indented code block"):
+        blocks_of(PAGE, "text\n\n    $ command\n")
+
+
+def played(stage: Any, tmp_path: Path, text: str) -> Played:
+    page = ROOT / "docs" / "index.md"
+    made_up = tmp_path / "page.md"
+    made_up.write_text(text, encoding="utf-8")
+    place = stage(page, frozenset())
+    return play(made_up, place, name="page.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"{AGENT}{SUITE}```console\n$ seatrial run a.yaml\n✗ a  (1 turn)\n...\n```\n", "the page shows"),
+        (f"{AGENT}{SUITE}```console\n$ seatrial run a.yaml --tag no\n```\n", "ended with 1"),
+        ("```console\n$ seatrial run --no-such-flag\n```\n", "ended with 2"),
+        ("```console\n$ pip install 'seatrial[nonsense]'\n```\n", "there is no extra nonsense"),
+        ("```console\n$ make nonsense\n```\n", "no target nonsense"),
+        ("```python\nassert 1 == 2\n```\n", "page.md:2"),
+        ("```yaml\nscenarios: [{name: a, input: b, nonsense: c}]\n```\n", "unknown key 'nonsense'"),
+        ("```yaml\nexpected_outputs: x\n```\n", "neither a suite nor keys of a scenario"),
+        ('```yaml title="b.yaml"\nscenarios: [{name: a}]\n```\n', "what does the user say?"),
+        ("```\nsomething\n```\n", "not_executed.toml"),
+        ("```text\n$ seatrial run\n```\n", "not_executed.toml"),
+    ],
+)
+def test_a_page_that_is_wrong_is_found_out(stage: Any, tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in "\n".join(played(stage, tmp_path, text).problems)
+
+
+def test_a_page_that_is_right_has_no_problems(stage: Any, tmp_path: Path) -> None:
+    shown = "✓ a  (1 turn)\n1/1 scenario passed\nPASS\n1 trial, 1 ms, run 20261116-002709-63b5fc"
+    text = f"{AGENT}{SUITE}```console\n$ seatrial run a.yaml\n{shown}\n$ echo $?\n0\n```\n"
+
+    assert played(stage, tmp_path, text).problems == []

@@ -1,0 +1,58 @@
+"""Every block of README and docs is executed, and prints what the page shows; the few that are not stand on a list."""
+
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seatrial_docs.blocks import blocks_of, name_of, pages
+from seatrial_docs.play import Stage, correct, play
+
+REASONS: dict[str, dict[str, str]] = tomllib.loads(
+    (Path(__file__).parent / "not_executed.toml").read_text(encoding="utf-8")
+)
+LISTED = frozenset((page, line) for page, lines in REASONS.items() for line in lines)
+
+
+def programs_of(page: Path) -> set[str]:
+    """What a page runs that does not come with Python."""
+    text = page.read_text(encoding="utf-8")
+    return {name for name, sign in {"curl": "\n$ curl ", "node": "[node, "}.items() if sign in text}
+
+
+@pytest.mark.parametrize("page", pages())
+def test_what_a_page_shows_is_what_happens(
+    page: Path, stage: Callable[[Path, frozenset[tuple[str, str]]], Stage]
+) -> None:
+    absent = [program for program in sorted(programs_of(page)) if shutil.which(program) is None]
+    if absent:
+        pytest.skip(f"{name_of(page)} needs {', '.join(absent)}")
+    played = play(page, stage(page, LISTED))
+
+    if played.corrections and os.environ.get("SEATRIAL_WRITE_DOCS"):
+        correct(page, played)
+    assert not played.problems, "\n\n".join(played.problems)
+
+
+def test_the_list_names_blocks_that_are_there(capfd: pytest.CaptureFixture[str]) -> None:
+    blocks = [block for page in pages() for block in blocks_of(page)]
+    there = {(block.page, block.first_line) for block in blocks}
+
+    assert there >= LISTED, f"no such blocks: {sorted(LISTED - there)}"
+    with capfd.disabled():
+        print(
+            f"\ndocs: {len(LISTED)} of {len(blocks)} blocks are not executed (tests/docs/not_executed.toml)",
+            file=sys.stderr,
+        )
+
+
+def test_every_reason_says_something() -> None:
+    assert all(len(reason.split()) > 3 for lines in REASONS.values() for reason in lines.values())
+
+
+def test_every_page_is_read() -> None:
+    assert {"README.md", "docs/agents.md"} <= {name_of(page) for page in pages()}

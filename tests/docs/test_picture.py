@@ -1,0 +1,25 @@
+"""The picture in the README shows what a run prints."""
+
+from pathlib import Path
+
+from seatrial_docs.blocks import ROOT
+from seatrial_docs.outputs import fits
+from seatrial_docs.picture import drawn, run_of_the_picture, text_of
+
+PICTURE = ROOT / "docs" / "images" / "run.svg"
+
+
+def test_the_picture_is_a_real_run(tmp_path: Path) -> None:
+    shown = text_of(PICTURE.read_text(encoding="utf-8"))
+
+    assert fits(run_of_the_picture(tmp_path), shown), "out of date: make readme-picture"
+
+
+def test_the_text_of_a_picture_is_the_text_it_was_drawn_from() -> None:
+    text = "$ seatrial run\n✓ <a> & 'b'  (1 turn)\n  ✗ trial-2\nFAIL: 1 scenario failed"
+
+    assert text_of(drawn(text)) == text
+
+
+def test_the_picture_loads_nothing_from_elsewhere() -> None:
+    assert PICTURE.read_text(encoding="utf-8").count("http") == 1  # the namespace of SVG
