@@ -46,7 +46,7 @@ def _say_what_next(place: Path, starter: Starter, *, with_pytest: bool, suite: s
     steps = []
     if place.resolve() != Path.cwd():
         steps.append((f"cd {place}", ""))
-    missing = [name for name in starter.modules if find_spec(name) is None]
+    missing = [name for name in starter.modules if not _is_installed(name)]
     missing_pytest = with_pytest and find_spec("pytest") is None
     if missing or missing_pytest:
         wanted = [requirement(starter)] if missing else []
@@ -63,6 +63,13 @@ def _say_what_next(place: Path, starter: Starter, *, with_pytest: bool, suite: s
         click.echo(f"Then write the address of your own endpoint, and what it must do, into {suite}.")
     else:
         click.echo(f"Then put your own agent into {starter.files[0]}, and what it must do into {suite}.")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent of a dotted name is absent
+        return False
 
 
 def _write(file: Path, text: str) -> None:

@@ -27,6 +27,8 @@ class Starter:
     """The extra of Seatrial that it needs."""
     modules: tuple[str, ...] = ()
     """What the extra brings; where one is missing, `init` says what to install."""
+    suite: str | None = None
+    """Whose suite it shares; its own without."""
     served: bool = False
     """It has a server that must be started first."""
 
@@ -41,11 +43,25 @@ _JSON = """{
     }"""
 _HTTP = ("httpx2", "jmespath")
 
+
+def _made_with(framework: str, module: str) -> Starter:
+    spec = f'{{"type": "{framework}", "target": "agent:agent"}}'
+    return Starter(agent=spec, extra=framework.replace("_", "-"), modules=(module,), suite="framework")
+
+
 STARTERS: Final[Mapping[str, Starter]] = {
     "function": Starter(agent='"agent:answer"'),
     "openai": Starter(agent=_CHAT, files=("server.py",), extra="http", modules=_HTTP, served=True),
     "http": Starter(agent=_JSON, files=("server.py",), extra="http", modules=_HTTP, served=True),
     "command": Starter(agent='{"type": "command", "argv": ["@python@", "agent.py"]}'),
+    "langchain": _made_with("langchain", "langchain"),
+    "langgraph": _made_with("langgraph", "langgraph"),
+    "openai_agents": _made_with("openai_agents", "agents"),
+    "pydantic_ai": _made_with("pydantic_ai", "pydantic_ai"),
+    "smolagents": _made_with("smolagents", "smolagents"),
+    "crewai": _made_with("crewai", "crewai"),
+    "google_adk": _made_with("google_adk", "google.adk"),
+    "llama_index": _made_with("llama_index", "llama_index.core"),
 }
 
 
@@ -53,7 +69,7 @@ def compose(kind: str, *, pytest: bool, ci: str | None) -> dict[str, str]:
     """Path -> text of every file of the project."""
     starter = STARTERS[kind]
     sources = {file: f"{kind}/{file}" for file in starter.files}
-    sources[SUITE_FOR_PYTEST if pytest else SUITE] = f"{kind}/{SUITE}"
+    sources[SUITE_FOR_PYTEST if pytest else SUITE] = f"{starter.suite or kind}/{SUITE}"
     if pytest:
         sources["conftest.py"] = f"pytest/conftest{'_server' if starter.served else ''}.py"
         sources["tests/test_agent.py"] = "pytest/tests/test_agent.py"
@@ -61,6 +77,7 @@ def compose(kind: str, *, pytest: bool, ci: str | None) -> dict[str, str]:
         sources[_CI[ci]] = f"ci/{ci}.yml"
     words = {
         "@agent@": starter.agent,
+        "@type@": kind,
         "@install@": " ".join([requirement(starter), *(["pytest"] if pytest else [])]),
         "@run@": indent("\n".join(_ci_commands(starter, pytest, ci)), " " * (10 if ci == "github" else 6)),
         "@python@": "python" if sys.platform == "win32" else "python3",

@@ -1,0 +1,21 @@
+"""What `seatrial init --agent pydantic_ai` writes passes at once, without any key."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def seatrial(folder: Path, *args: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "seatrial", *args], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_what_init_writes_passes_at_once(tmp_path: Path) -> None:
+    begun = seatrial(tmp_path, "init", "--agent", "pydantic_ai")
+    ended = seatrial(tmp_path, "run")
+
+    assert "pip install" not in begun, "everything it needs is installed here"
+    assert "3/3 scenarios passed\nPASS\n" in ended
