@@ -43,3 +43,4 @@ def test_a_mock_for_a_tool_of_crewais_own_is_refused() -> None:
     assert trial.error is not None
     assert trial.error.kind is ErrorKind.CONFIG
     assert "'delegate_work_to_coworker'" in trial.error.message
+    assert [call.name for call in trial.transcript.tool_calls or ()] == ["delegate_work_to_coworker"]

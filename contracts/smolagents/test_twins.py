@@ -6,7 +6,7 @@ import pytest
 from smolagents import CodeAgent, ToolCallingAgent
 from smolagents.models import ChatMessage
 
-from seatrial import Scenario, UsageError
+from seatrial import Scenario, Turn, UsageError
 from seatrial.testing.agent_contract import AgentContract
 from seatrial.vocabulary.conversation import ErrorKind
 
@@ -62,15 +62,16 @@ def test_a_retry_begins_without_the_steps_of_the_try_before() -> None:
 
     class Faltering(agent.Scripted):
         def generate(self, messages: list[ChatMessage], **options: Any) -> ChatMessage:
-            seen.append(len(messages))
-            if len(seen) == 1:
+            seen.append(sum("Good morning" in str(message.content) for message in messages))
+            if len(seen) == 2:
                 raise ConnectionError("the model is away")
             return super().generate(messages, **options)
 
-    trial = play(ToolCallingAgent(tools=[], model=Faltering()), input="Hello!", retries=1)
+    turns = (Turn(user="My name is Ada."), Turn(user="Good morning, what is my name?"))
+    trial = play(ToolCallingAgent(tools=[], model=Faltering()), turns=turns, retries=1)
 
-    assert trial.error is None
-    assert seen == [2, 2]
+    assert trial.transcript.reply == "You are Ada."
+    assert seen == [0, 1, 1]
 
 
 def test_an_agent_that_runs_its_code_elsewhere_is_refused() -> None:
