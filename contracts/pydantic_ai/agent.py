@@ -18,6 +18,8 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         for part in message.parts:
             if part.part_kind == "tool-return":
                 conversation.append({"role": "tool", "content": part.model_response_str()})
+            elif part.part_kind == "retry-prompt":  # as older versions tell it
+                conversation.append({"role": "tool", "content": part.model_response()})
             elif part.part_kind in ROLES:
                 conversation.append({"role": ROLES[part.part_kind], "content": part.content})
     step = shop.next_step(conversation)

@@ -30,9 +30,9 @@ class Framework:
 
 FRAMEWORKS: Mapping[str, Framework] = {
     "langchain": Framework(package="langchain", since="1.0", below="2"),
-    "langgraph": Framework(package="langgraph", since="1.0", below="2"),
-    "openai_agents": Framework(package="openai-agents", since="0.24", below="0.25"),
-    "pydantic_ai": Framework(package="pydantic-ai-slim", since="2.60", below="3"),
+    "langgraph": Framework(package="langgraph", since="1.1.10", below="2"),
+    "openai_agents": Framework(package="openai-agents", since="0.22", below="0.25"),
+    "pydantic_ai": Framework(package="pydantic-ai-slim", since="2.20", below="3"),
     "smolagents": Framework(package="smolagents", since="1.26", below="2"),
     "crewai": Framework(package="crewai", since="1.15", below="2"),
     "google_adk": Framework(package="google-adk", since="2.13", below="3"),
