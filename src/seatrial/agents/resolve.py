@@ -135,7 +135,7 @@ def serve_tools(agent: Agent) -> Agent:
 def check_agent_spec(spec: Any) -> list[str]:
     """What is wrong with an agent's settings, found without importing or calling anything."""
     if isinstance(spec, str):
-        return [] if _looks_importable(spec) else [f"{spec!r} is not of the form 'package.module:attribute'"]
+        return [] if _looks_importable(spec) else [f"{spec!r} {_explain_form(spec)}"]
     if not isinstance(spec, Mapping):
         return []
     kind = spec.get("type", "python" if "target" in spec else None)
@@ -170,6 +170,12 @@ def _mcp_problems(kind: str, spec: Mapping[str, Any]) -> list[str]:
     return []
 
 
+def _explain_form(path: str) -> str:
+    from .misspelt import explain_form
+
+    return explain_form(path)
+
+
 def _looks_importable(path: str) -> bool:
     module, colon, attribute = path.partition(":")
     return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
@@ -178,7 +184,7 @@ def _looks_importable(path: str) -> bool:
 def import_attribute(path: str, *, what: str) -> Any:
     """The object at `package.module:attribute`. Raises UsageError that names the module and the real cause."""
     if not _looks_importable(path):
-        raise UsageError(f"{what} {path!r} is not of the form 'package.module:attribute'")
+        raise UsageError(f"{what} {path!r} {_explain_form(path)}")
     module_name, _, attribute = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
@@ -208,8 +214,10 @@ def _place(cause: BaseException) -> str:
 
 def _not_found(what: str, path: str, module_name: str, missing: ModuleNotFoundError) -> str:
     if missing.name and (module_name == missing.name or module_name.startswith(missing.name + ".")):
+        from .misspelt import explain_missing
+
         return (
             f"{what} {path!r}: there is no module {missing.name!r}; it is looked for in the current folder and on "
-            "the Python path"
+            f"the Python path{explain_missing(missing.name)}"
         )
     return f"{what} {path!r}: importing {module_name!r} failed, because it needs the module {missing.name!r}"

@@ -20,7 +20,7 @@ def find_files(paths: Sequence[str | Path], problems: list[Problem]) -> list[Pat
             files = sorted(_walk(path))
             if not files:
                 message = f"no scenario file in this folder: {_LOOKED_FOR}"
-                problems.append(Problem(file=str(path), message=message, suggestion="Make a first one: seatrial init"))
+                problems.append(Problem(file=str(path), message=message, suggestion=_where_to_go(path)))
             found |= {file.resolve(): file for file in files if file.resolve() not in found}
         elif path.exists():
             if path.suffix.lower() not in READABLE:
@@ -31,8 +31,26 @@ def find_files(paths: Sequence[str | Path], problems: list[Problem]) -> list[Pat
         elif _is_module(str(path)):
             found.setdefault(str(path), str(path))
         else:
-            problems.append(Problem(file=str(path), message="there is no such file, folder or module"))
+            message = "there is no such file, folder or module"
+            problems.append(Problem(file=str(path), message=message, suggestion=_what_is_like(path)))
     return list(found.values())
+
+
+def _where_to_go(folder: Path) -> str:
+    """Who stands below their project has it above them; anybody else has none yet."""
+    above = next((place for place in list(folder.resolve().parents)[:3] if (place / "scenarios").is_dir()), None)
+    if above is None:
+        return "Make a first one: seatrial init"
+    there = os.path.relpath(above, folder)
+    return f"There is a folder of scenarios in {there}; go there first: cd {there}"
+
+
+def _what_is_like(path: Path) -> str | None:
+    from difflib import get_close_matches
+
+    names = os.listdir(path.parent) if path.parent.is_dir() else []
+    close = get_close_matches(path.name, names, n=1)
+    return f"Did you mean {str(path.with_name(close[0]))!r}?" if close else None
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -84,6 +84,8 @@ def parse(text: str) -> Document:
         mark = error.problem_mark or error.context_mark
         message = f"not YAML: {error.problem or error.context}"
         hint = "Indent with spaces, not tabs" if mark is not None and _has_tab(text, mark.line) else None
+        if hint is None and "mapping values are not allowed" in message:
+            hint = 'A text that has ": " in it needs quotes around it'
         raise UnreadableFile(message, _place(mark), hint) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         raise UnreadableFile(f"not YAML: {' '.join(str(error).split())}") from None

@@ -128,10 +128,14 @@ def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
         asked.append("--failed")
     if request.shard is not None:
         asked.append(f"--shard {request.shard[0]}/{request.shard[1]}")
+    nothing = f"no scenario fits {' and '.join(asked)}; nothing was run."
+    if request.tags and not request.scenario_text:
+        tags = sorted({tag for suite in suites for scenario in suite.resolved() for tag in scenario.tags})
+        return f"{nothing} The tags are: {', '.join(tags)}" if tags else f"{nothing} No scenario has a tag"
     total = sum(suite.count for suite in suites)
     names = [scenario.name for suite in suites for scenario in islice(suite.scenarios, 10)][:10]
     more = f" and {total - len(names):,} more" if total > len(names) else ""
-    return f"no scenario fits {' and '.join(asked)}; nothing was run. There are: {', '.join(names)}{more}"
+    return f"{nothing} There are: {', '.join(names)}{more}"
 
 
 def merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
