@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo docs readme-picture real-model contracts test lint types floors tests browser release-check dist clean
+.PHONY: trace-fixtures demo docs readme-picture real-model contracts test lint types floors tests browser release-check dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -66,6 +66,15 @@ contracts: $(FRAMEWORKS:%=.venvs/%/.installed)
 .venvs/%/.installed: pyproject.toml | $(VENV)/.installed-test
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
 	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable ".[$*]" pytest
+	touch $@
+
+# The recordings that tests read, made anew by the libraries that people record with.
+trace-fixtures: .venvs/trace-fixtures/.installed
+	.venvs/trace-fixtures/bin/python tests/traces/fixtures/make.py
+
+.venvs/trace-fixtures/.installed: tests/traces/fixtures/requirements.txt
+	$(PYTHON) -m venv .venvs/trace-fixtures
+	.venvs/trace-fixtures/bin/pip install --quiet --requirement $<
 	touch $@
 
 # What would be released: built, installed into an empty environment, and used there without any extra.

@@ -16,7 +16,7 @@ from seatrial.traces import Recording, TraceFile, first_difference, same_words, 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.vocabulary.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 
 from .casting import Agents
 from .loops import cancel_on_sigterm, run_to_the_end
@@ -29,12 +29,17 @@ from .request import RunRequest
 from .running import new_run
 from .secrets_of import find_secrets
 
+_MUST_PASS = Gates(must_pass=True)
+"""What has no counterpart fails the run, whatever share of its trials the run needs."""
 _NOTHING_ASSERTED = ErrorInfo(
     kind=ErrorKind.CONFIG,
     message="nothing is asserted of this recording",
     hint="judge it by a suite: seatrial import-trace FILE --suite PATH",
 )
 """As for a scenario that checks nothing: errored, which is nobody's answer yet."""
+
+_NOBODY = "openai:nobody@http://127.0.0.1:9/v1"
+"""The model of simulated users where none is named: all has been said already, and nobody will ask it."""
 
 
 @record
@@ -67,7 +72,11 @@ def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTrac
     if asked.sources:
         formats = {file.format for file in files}
         spec: dict[str, Any] = {"type": "replay", "path": [file.path for file in files]}
-        request = replace(asked, agent={**spec, "format": formats.pop()} if len(formats) == 1 else spec)
+        request = replace(
+            asked,
+            agent={**spec, "format": formats.pop()} if len(formats) == 1 else spec,
+            models={"user": _NOBODY, **asked.models},
+        )
         plan = RunPlan(request, agents=Agents(request))
     return run_to_the_end(_Importing(files, asked, plan).judge())
 
@@ -140,7 +149,8 @@ class _Importing:
             used |= {id(one) for one in found}
             self._without += [] if found or each.entry.skip is not None else [each.entry.key]
             # How often to play is no expectation: as many trials are judged as were recorded.
-            entry = replace(each.entry, trials=len(found) or 1, sequential=None)
+            gates = each.entry.gates if found else replace(each.entry.gates, must_pass=True)
+            entry = replace(each.entry, trials=len(found) or 1, sequential=None, gates=gates)
             entries.append(entry)
             if entry.skip is None:
                 each = replace(each, entry=entry)
@@ -201,7 +211,12 @@ def _as_scenarios(
         fingerprint = blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         yield (
             ScenarioEntry(
-                key=key, position=position, fingerprint=fingerprint, trials=len(found), source=found[0][0].path
+                key=key,
+                position=position,
+                fingerprint=fingerprint,
+                trials=len(found),
+                gates=_MUST_PASS,
+                source=found[0][0].path,
             ),
             [one for _, one in found],
         )

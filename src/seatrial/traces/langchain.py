@@ -8,9 +8,7 @@ from .pieces import as_text, kind_of, listed, mapping, read_arguments, read_resu
 from .scribe import Scribe
 
 _KINDS = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "developer": "system"}
-_BLOCKS = frozenset(
-    {"tool_use", "tool_call", "tool_call_chunk", "function_call", "server_tool_call", "invalid_tool_call"}
-)
+_BLOCKS = ("tool_use", "tool_call", "tool_call_chunk", "function_call", "server_tool_call", "invalid_tool_call")
 """Parts of the content that stand under tool_calls as well."""
 
 

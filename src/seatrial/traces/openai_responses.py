@@ -7,22 +7,22 @@ from .openai_chat import read_words
 from .pieces import as_text, kind_of, parts_of, read_arguments, read_result, read_usage, words_in
 from .scribe import Scribe
 
-_OUTPUTS = {
+_OUTPUTS = (
     "function_call_output",
     "custom_tool_call_output",
     "local_shell_call_output",
     "shell_call_output",
     "apply_patch_call_output",
     "computer_call_output",
-}
-_QUIET = {
+)
+_QUIET = (
     "reasoning",
     "compaction",
     "item_reference",
     "mcp_list_tools",
     "mcp_approval_request",
     "mcp_approval_response",
-}
+)
 
 
 def recognises(item: Mapping[str, Any]) -> bool:

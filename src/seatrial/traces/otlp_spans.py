@@ -7,8 +7,8 @@ from seatrial.vocabulary.record import record
 
 from .pieces import listed, mapping, read_count, read_json, text
 
-_MODEL = {"chat", "generate_content", "text_completion"}
-_AGENT = {"invoke_agent", "invoke_workflow"}
+_MODEL = ("chat", "generate_content", "text_completion")
+_AGENT = ("invoke_agent", "invoke_workflow")
 _DEEPEST = 50
 
 

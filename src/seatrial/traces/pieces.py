@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from seatrial.vocabulary.conversation import Usage
 from seatrial.vocabulary.copies import copied
 
-SILENT = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
-"""Kinds of parts that a model says to itself."""
+SILENT = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
+"""Kinds of parts that a model says to itself. A tuple, here and elsewhere: a kind may be anything, even a list."""
 
 
 def read_arguments(arguments: Any) -> Any:
