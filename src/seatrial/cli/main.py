@@ -32,6 +32,7 @@ COMMANDS = {
     "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
     "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),
     "completion": ("completion", "Print the script that lets a shell complete what is typed."),
+    "convert": ("convert", "Turn files of other tools into scenario files."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
 }
 

@@ -1,0 +1,65 @@
+"""`seatrial convert`."""
+
+from pathlib import Path
+
+import click
+
+from seatrial.converters import TOOLS, Converted, convert
+from seatrial.errors import UsageError
+from seatrial.scenarios import FileProblems, load
+
+
+@click.command("convert")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--output", "-o", "folder", default="scenarios", show_default=True, help="The folder to write to.")
+@click.option("--from", "tool", type=click.Choice(list(TOOLS)), help="Which tool's files they are; else found out.")
+@click.option("--force", is_flag=True, help="Write over files that are there.")
+def command(files: tuple[str, ...], folder: str, tool: str | None, force: bool) -> int:
+    """Turn FILES of Agentest, promptfoo, pydantic-evals or DeepEval into scenario files.
+
+    What could not be carried over is listed, and stands as a comment in the file. Exit code 0: everything was; 1: not
+    everything was; 2: a file cannot be read.
+    """
+    done = [(file, _target(file, folder), convert(Path(file), tool=tool)) for file in files]
+    _require_free([target for _, target, _ in done], force=force)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for file, target, converted in done:
+        target.write_text(converted.text, encoding="utf-8")
+        _check(target)
+        _tell(file, target, converted)
+    return 1 if any(note.lost for _, _, converted in done for note in converted.notes) else 0
+
+
+def _target(file: str, folder: str) -> Path:
+    return Path(folder) / f"{Path(file).stem}.yaml"
+
+
+def _require_free(targets: list[Path], *, force: bool) -> None:
+    twice = next((target for target in targets if targets.count(target) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice}: two files would become this one; convert them into folders of their own: -o DIR")
+    taken = [str(target) for target in targets if target.exists()]
+    if taken and not force:
+        raise UsageError(f"{', '.join(taken)}: is there already. Choose another folder (-o DIR), or --force")
+
+
+def _check(target: Path) -> None:
+    """What was written must be a suite that can be run."""
+    try:
+        load(str(target), check_agents=False)
+    except FileProblems as problems:
+        raise UsageError(f"{target}: was written, but something of it is not allowed here:\n{problems}") from None
+
+
+def _tell(file: str, target: Path, converted: Converted) -> None:
+    from seatrial.reports.phrases import counted
+    from seatrial.reports.visible import defused, visible
+
+    lines = [f"{file} ({converted.tool}) -> {target}: {counted(converted.scenarios, 'scenario')}"]
+    if converted.skipped:
+        lines[0] += f", {converted.skipped} of them skipped, because no check was left"
+    for title, lost in (("not carried over", True), ("means something else here", False)):
+        notes = [note for note in converted.notes if note.lost is lost]
+        if notes:
+            lines += [f"{title}:", *(f"  {note}" for note in notes)]
+    click.echo(defused(visible("\n".join(lines))))

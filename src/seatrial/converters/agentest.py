@@ -1,0 +1,201 @@
+"""Configurations of Agentest, and scenarios with its keys. Its scenario files proper are TypeScript."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .draft import Draft, DraftScenario
+from .source import Where
+
+_JUDGED = ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity", "goal_completion")
+_FAILURES = ("agent_behavior_failure", "tool_call_behavior_failure")
+_CONFIG = {"conversationsPerScenario": "trials", "maxTurns": "max_turns", "concurrency": "concurrency"}
+_WITHOUT_PLACE = {
+    "include": "give files or folders to `seatrial run`",
+    "exclude": "give files or folders to `seatrial run`",
+    "reporters": "use --report",
+    "debounceMs": "use `rpm` for agents that allow only so many requests a minute",
+    "customMetrics": "define them under `metrics`",
+}
+
+
+def read(draft: Draft) -> None:
+    data = draft.source.data
+    entries, place = _scenarios(data)
+    config = data if isinstance(data, Mapping) and not (entries and place == ()) else {}
+    _agents(config, draft)
+    _config(config, draft)
+    for index, entry in enumerate(entries):
+        where: Where = place if place == () and isinstance(data, Mapping) else (*place, index)
+        _scenario(entry, where, draft, config)
+    if not entries:
+        draft.config |= _judged(config)
+        made = draft.scenario("to be written", ())
+        made.keys["input"] = "Hello"
+        made.lose_check((), "scenarios: Agentest's are TypeScript (*.sim.ts) and have to be written anew")
+
+
+def _scenarios(data: Any) -> tuple[Sequence[Mapping[str, Any]], Where]:
+    """The scenarios, and where they stand: under a key, as a list, or the file itself is one."""
+    if isinstance(data, list):
+        return data, ()
+    if isinstance(data.get("scenarios"), list):
+        return data["scenarios"], ("scenarios",)
+    return ([data], ()) if "turns" in data or "profile" in data else ([], ())
+
+
+def _agents(config: Mapping[str, Any], draft: Draft) -> None:
+    found = {}
+    for name, where in (("agent", ("agent",)), *((name, ("agents", name)) for name in config.get("agents") or {})):
+        spec = config.get("agent") if where == ("agent",) else config["agents"][name]
+        if spec:
+            agent = _agent(spec, where, draft)
+            if agent is not None:
+                found[spec.get("name", name)] = agent
+    for index, entry in enumerate(config.get("compare") or ()):
+        agent = _agent({**config.get("agent", {}), **entry}, ("compare", index), draft)
+        if agent is not None:
+            found[entry["name"]] = agent
+    if len(found) == 1:
+        draft.suite["agent"] = next(iter(found.values()))
+    elif found:
+        draft.suite["agents"] = found
+        if config.get("agents"):
+            draft.change(("agents",), "agents: every scenario is run with each of them")
+
+
+def _agent(spec: Mapping[str, Any], where: Where, draft: Draft) -> dict[str, Any] | None:
+    if spec.get("type", "chat_completions") != "chat_completions" or "endpoint" not in spec:
+        draft.lose(where, "an agent that is a function: give yours with --agent package.module:function")
+        return None
+    endpoint = str(spec["endpoint"])
+    if not endpoint.rstrip("/").endswith("/chat/completions"):
+        draft.change((*where, "endpoint"), "endpoint: /chat/completions is added to an address that does not end so")
+    agent: dict[str, Any] = {"type": "openai", "base_url": endpoint}
+    if spec.get("headers"):
+        agent["headers"] = dict(spec["headers"])
+    if spec.get("body"):
+        agent["body"] = dict(spec["body"])
+    if spec.get("streaming"):
+        agent["stream"] = True
+    return agent
+
+
+def _config(config: Mapping[str, Any], draft: Draft) -> None:
+    for theirs, ours in _CONFIG.items():
+        if theirs in config:
+            draft.config[ours] = config[theirs]
+    if "requestTimeoutMs" in config:
+        draft.config["timeout_seconds"] = config["requestTimeoutMs"] / 1000
+        draft.change(("requestTimeoutMs",), "requestTimeoutMs: here for a whole turn, with its tool rounds")
+    if config.get("unmockedTools"):
+        draft.config["unmocked_tools"] = config["unmockedTools"]
+    if "provider" in config or "model" in config:
+        draft.config["models"] = dict.fromkeys(("judge", "user", "dedup"), _model(config))
+    for name in config.get("thresholds") or {}:
+        if name not in _JUDGED:
+            draft.lose(("thresholds", name), f"a threshold for {name!r}, which is no number there either")
+    for key, instead in _WITHOUT_PLACE.items():
+        if config.get(key):
+            draft.lose((key,), f"{key}: {instead}")
+
+
+def _model(config: Mapping[str, Any]) -> Any:
+    provider, model = config.get("provider", "anthropic"), config.get("model", "claude-sonnet-4-20250514")
+    options = config.get("providerOptions") or {}
+    if provider in ("ollama", "openai-compatible"):
+        default = "http://localhost:11434/v1"
+        return {"model": f"openai:{model}", "base_url": options.get("baseURL", default)}
+    named = f"{provider}:{model}"
+    return {"model": named, "base_url": options["baseURL"]} if options.get("baseURL") else named
+
+
+def _scenario(entry: Mapping[str, Any], where: Where, draft: Draft, config: Mapping[str, Any]) -> None:
+    made = draft.scenario(str(entry.get("name") or draft.source.path.stem), where)
+    turns = entry.get("turns") or []
+    if turns:
+        made.keys["turns"] = [_turn(turn, (*where, "turns", index), made) for index, turn in enumerate(turns)]
+    else:
+        knowledge = [fact["content"] if isinstance(fact, Mapping) else fact for fact in entry.get("knowledge") or ()]
+        user = {"profile": entry.get("profile"), "goal": entry["goal"], "knowledge": knowledge}
+        made.keys["user"] = {key: value for key, value in user.items() if value}
+    if "conversationsPerScenario" in entry or turns:
+        made.keys["trials"] = entry.get("conversationsPerScenario", 1)
+    if "maxTurns" in entry and not turns:
+        made.keys["max_turns"] = entry["maxTurns"]
+    _mocks((entry.get("mocks") or {}).get("tools") or {}, (*where, "mocks", "tools"), made)
+    calls = (entry.get("assertions") or {}).get("toolCalls")
+    if calls:
+        trajectory = _trajectory(calls, (*where, "assertions", "toolCalls"), made)
+        if trajectory:
+            made.keys["trajectory"] = trajectory
+    if entry.get("goal"):
+        _judge(config, made)
+    for key, instead in (("userPromptTemplate", "ours is used"), ("agent", "every agent of the suite is run")):
+        if key in entry:
+            made.lose((*where, key), f"{key}: {instead}")
+
+
+def _turn(turn: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any]:
+    played: dict[str, Any] = {"user": turn["userMessage"]}
+    calls = (turn.get("assertions") or {}).get("toolCalls")
+    trajectory = _trajectory(calls, (*where, "assertions", "toolCalls"), made) if calls else None
+    return {**played, "trajectory": trajectory} if trajectory else played
+
+
+def _trajectory(calls: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any] | None:
+    mode, expected = calls.get("matchMode", "contains"), calls.get("expected") or []
+    forbidden = calls.get("forbidden") or []
+    if not expected and not forbidden and mode == "contains":
+        made.lose_check(where, "assertions.toolCalls that expect nothing and forbid nothing")
+        return None
+    made.count_check()
+    found: dict[str, Any] = {"mode": mode, "expected": _calls(expected, (*where, "expected"), made)}
+    if forbidden:
+        found["forbidden"] = _calls(forbidden, (*where, "forbidden"), made)
+    return found
+
+
+def _calls(entries: Sequence[Mapping[str, Any]], where: Where, made: DraftScenario) -> list[dict[str, Any]]:
+    found = []
+    for index, entry in enumerate(entries):
+        call: dict[str, Any] = {"name": entry["name"]}
+        checks_args = entry.get("argMatchMode", "ignore") != "ignore"
+        if "args" in entry and checks_args:
+            call |= {"args": entry["args"], "arg_match": entry["argMatchMode"]}
+        elif "args" in entry:
+            made.lose((*where, index, "args"), f"args of {entry['name']!r}: without argMatchMode nothing looks at them")
+        found.append(call)
+    return found
+
+
+def _mocks(tools: Mapping[str, Any], where: Where, made: DraftScenario) -> None:
+    mocks = {}
+    for name, answer in tools.items():
+        if isinstance(answer, Mapping) and isinstance(answer.get("sequence"), list):
+            mocks[name] = {"sequence": [{"returns": value} for value in answer["sequence"]]}
+        elif isinstance(answer, str) and ("=>" in answer or answer.lstrip().startswith("function")):
+            made.lose((*where, name), f"the mock of {name!r}, which is code: write it as returns, when or python")
+        else:
+            mocks[name] = {"returns": answer}
+    if mocks:
+        made.keys["mocks"] = mocks
+
+
+def _judge(config: Mapping[str, Any], made: DraftScenario) -> None:
+    keys = _judged(config)
+    made.keys |= keys
+    if "thresholds" in keys or "fail_on_error_severity" in keys:
+        made.count_check()
+
+
+def _judged(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides there besides the calls: averages against thresholds, and the severity of failures."""
+    thresholds = {name: value for name, value in (config.get("thresholds") or {}).items() if name in _JUDGED}
+    chosen = config.get("metrics") or [*_JUDGED[:-1], *_FAILURES]
+    metrics = [name for name in _JUDGED if name in chosen or name in thresholds]
+    keys: dict[str, Any] = {"metrics": metrics} if metrics else {}
+    if thresholds:
+        keys["thresholds"] = thresholds
+    if any(name in chosen for name in _FAILURES):
+        keys["fail_on_error_severity"] = config.get("failOnErrorSeverity", "critical")
+    return keys

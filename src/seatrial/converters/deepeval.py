@@ -1,0 +1,101 @@
+"""Goldens of DeepEval as JSON: what is asked and what is wanted. Its metrics stand in Python, not in these files."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .draft import Draft, DraftScenario
+from .source import Where
+
+_LISTS = ("goldens", "conversational_goldens", "conversationalGoldens")
+_RECORDED = ("actual_output", "tools_called", "token_cost", "input_token_count", "output_token_count")
+"""What an agent once did: evidence, not expectation."""
+
+
+def read(draft: Draft) -> None:
+    draft.change((), "DeepEval's metrics stand in Python, not in its files: give `metrics` or `scorers` for more")
+    for where, golden in _goldens(draft.source.data):
+        golden = {_snake(key): value for key, value in golden.items() if value not in (None, [], {}, "")}
+        name = golden.get("name") or golden.get("input") or golden.get("scenario") or "golden"
+        scenario = draft.scenario(_short(str(name)), where)
+        if "scenario" in golden:
+            _conversation(golden, where, scenario)
+        else:
+            _question(golden, where, scenario)
+        _expectations(golden, where, scenario)
+        _rest(golden, where, scenario)
+
+
+def _goldens(data: Any) -> Iterator[tuple[Where, Mapping[str, Any]]]:
+    lists = [((), data)] if isinstance(data, list) else [((name,), data[name]) for name in _LISTS if data.get(name)]
+    for place, goldens in lists:
+        for index, golden in enumerate(goldens):
+            yield (*place, index), golden
+
+
+def _snake(key: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in key)
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= 80 else f"{plain[:77]}..."
+
+
+def _question(golden: Mapping[str, Any], where: Where, scenario: DraftScenario) -> None:
+    scenario.keys["input"] = golden["input"]
+    if "expected_output" in golden:
+        rubric = f"The reply says the same as this, in whatever words: {golden['expected_output']}"
+        scenario.score({"judge": rubric})
+        scenario.change((*where, "expected_output"), "expected_output: a judge compares the reply with it")
+    tools = golden.get("expected_tools") or []
+    if tools:
+        scenario.score({"trajectory": {"mode": "contains", "expected": [_call(tool) for tool in tools]}})
+
+
+def _call(tool: Mapping[str, Any]) -> dict[str, Any]:
+    given = {_snake(key): value for key, value in tool.items()}
+    arguments = given.get("input_parameters")
+    return {"name": given["name"], **({"args": arguments} if arguments else {})}
+
+
+def _conversation(golden: Mapping[str, Any], where: Where, scenario: DraftScenario) -> None:
+    persona = golden.get("persona")
+    profile = persona.get("characteristics") if isinstance(persona, Mapping) else golden.get("user_description")
+    user: dict[str, Any] = {"profile": profile} if profile else {}
+    scenario.keys["user"] = {**user, "goal": golden["scenario"]}
+    turns = golden.get("turns") or []
+    if turns:
+        scenario.keys["history"] = [{"role": turn["role"], "content": turn["content"]} for turn in turns]
+        if turns[-1]["role"] == "user":
+            scenario.change((*where, "turns"), "turns: they end with the user, who speaks again here")
+    if "expected_outcome" in golden:
+        scenario.outcome(golden["expected_outcome"])
+    elif not golden.get("expectations"):
+        scenario.keys |= {"metrics": ["goal_completion"], "thresholds": {"goal_completion": 1.0}}
+        scenario.count_check()
+        scenario.change(where, "no expected outcome: here a judge must find the user's goal met in every trial")
+
+
+def _expectations(golden: Mapping[str, Any], where: Where, scenario: DraftScenario) -> None:
+    expectations = golden.get("expectations") or {}
+    for statement in expectations.get("must") or ():
+        scenario.outcome(str(statement))
+    for statement in expectations.get("must_not") or ():
+        scenario.outcome(f"The following is not the case: {statement}")
+    for key, value in expectations.items():
+        if key not in ("must", "must_not") and value:
+            scenario.lose_check((*where, "expectations", key), f"expectations.{key}")
+
+
+def _rest(golden: Mapping[str, Any], where: Where, scenario: DraftScenario) -> None:
+    metadata = dict(golden.get("additional_metadata") or {})
+    for key in ("context", "retrieval_context", "comments", "source_file", "custom_column_key_values"):
+        if key in golden:
+            metadata[key] = golden[key]
+    if metadata:
+        scenario.keys["metadata"] = metadata
+    if "retrieval_context" in golden:
+        scenario.change((*where, "retrieval_context"), "retrieval_context: kept as metadata, for people")
+    for key in _RECORDED:
+        if key in golden:
+            scenario.lose((*where, key), f"{key}: a recording; the agent is asked anew")

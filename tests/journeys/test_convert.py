@@ -1,0 +1,85 @@
+"""`seatrial convert`, as a user who comes from another tool types it."""
+
+from typing import Any
+
+PROMPTFOO = """
+    prompts: ["{{question}}"]
+    tests:
+      - description: refunds
+        vars: {question: How long do refunds take?}
+        assert:
+          - {type: contains, value: 30 days}
+          - type: javascript
+            value: output.length < 500
+      - vars: {question: Is it open?}
+        assert: [{type: icontains, value: open}]
+"""
+DATASET = """
+    cases:
+      - {name: capital, inputs: What is the capital of France?, evaluators: [{Contains: Paris}]}
+"""
+
+
+def test_files_of_several_tools_become_suites_that_run(folder: Any) -> None:
+    folder.write("promptfooconfig.yaml", PROMPTFOO)
+    folder.write("dataset.yaml", DATASET)
+    folder.write("agent.py", "def answer(input): return 'In Paris it is OPEN, and takes 30 days.'\n")
+    done = folder.seatrial("convert", "promptfooconfig.yaml", "dataset.yaml")
+
+    assert done.code == 1
+    assert "promptfooconfig.yaml (promptfoo) -> scenarios/promptfooconfig.yaml: 2 scenarios" in done.out
+    assert "promptfooconfig.yaml:7: refunds: assertion 'javascript': it is code: 'output.length < 500'" in done.out
+    assert folder.seatrial("validate").code == 0
+    assert folder.seatrial("run", "--agent", "agent:answer").code == 0
+
+
+def test_everything_carried_over_is_exit_code_0(folder: Any) -> None:
+    folder.write("dataset.yaml", DATASET)
+    done = folder.seatrial("convert", "dataset.yaml", "--output", "made")
+
+    assert (done.code, done.out) == (0, "dataset.yaml (pydantic-evals) -> made/dataset.yaml: 1 scenario\n")
+
+
+def test_a_file_that_is_there_is_not_written_over_unless_asked(folder: Any) -> None:
+    folder.write("dataset.yaml", DATASET)
+    folder.write("scenarios/dataset.yaml", "mine")
+    refused = folder.seatrial("convert", "dataset.yaml")
+
+    assert refused.code == 2
+    assert "scenarios/dataset.yaml: is there already" in refused.err
+    assert (folder.path / "scenarios/dataset.yaml").read_text() == "mine"
+    assert folder.seatrial("convert", "dataset.yaml", "--force").code == 0
+
+
+def test_nothing_is_written_when_one_file_cannot_be_read(folder: Any) -> None:
+    folder.write("dataset.yaml", DATASET)
+    folder.write("other.yaml", "x: 1\n")
+    done = folder.seatrial("convert", "dataset.yaml", "other.yaml")
+
+    assert done.code == 2
+    assert "other.yaml: it is of no tool that is known" in done.err
+    assert not folder.exists("scenarios")
+
+
+def test_the_tool_can_be_named(folder: Any) -> None:
+    folder.write("rows.yaml", "- {vars: {q: Hello}, assert: [{type: equals, value: Hi}]}\n")
+
+    assert folder.seatrial("convert", "rows.yaml", "--from", "promptfoo").code == 0
+    assert folder.seatrial("convert", "rows.yaml", "--from", "deepeval", "--force").code == 2
+
+
+def test_two_files_of_one_name_are_refused(folder: Any) -> None:
+    folder.write("a/dataset.yaml", DATASET)
+    folder.write("b/dataset.yaml", DATASET)
+    done = folder.seatrial("convert", "a/dataset.yaml", "b/dataset.yaml")
+
+    assert done.code == 2
+    assert "two files would become this one" in done.err
+
+
+def test_agent_text_in_notes_does_not_act_on_the_terminal(folder: Any) -> None:
+    folder.write("dataset.yaml", 'cases: [{name: "a\\e[31m", inputs: x, evaluators: ["\\e[2J"]}]\n')
+    done = folder.seatrial("convert", "dataset.yaml")
+
+    assert done.code == 1
+    assert "\x1b" not in done.out
