@@ -241,10 +241,10 @@ def test_a_number_that_no_column_can_hold_is_not_lost_in_the_summary(store: Stor
     assert (repr(summary.overall_score), summary.tokens, summary.latency_ms) == ("nan", 2**80, float("inf"))
 
 
-def test_summaries_come_in_the_order_of_scenarios_and_trials(store: Store) -> None:
+def test_summaries_come_in_the_order_in_which_scenarios_were_added_and_of_trials(store: Store) -> None:
     begin(store, an_entry(KEY, position=1), an_entry(OTHER, position=0))
     save(store, a_trial(1), a_trial(0), a_trial(2, key=OTHER))
-    assert [(summary.key, summary.index) for summary in store.summaries("r1")] == [(OTHER, 2), (KEY, 0), (KEY, 1)]
+    assert [(summary.key, summary.index) for summary in store.summaries("r1")] == [(KEY, 0), (KEY, 1), (OTHER, 2)]
     assert [summary.index for summary in store.summaries("r1", KEY)] == [0, 1]
 
 

@@ -7,10 +7,10 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 
 from . import schema
-from .codec import decode, encode
 from .connection import Connection, Connections
-from .marks import read, write
-from .trials import name_scenario, remember_key
+from .entries import entry_columns, read_entry
+from .marks import read
+from .trials import Keys, name_scenario
 
 _BATCH = 2_000
 
@@ -27,37 +27,31 @@ def insert_scenarios(connection: Connection, run_id: str, entries: list[Scenario
     """Write the entries inside the transaction under way."""
     if connection.execute(schema.LOCK_RUN, (run_id,)).rowcount != 1:
         raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
-    rows = [
-        (run_id, run_id, name_scenario(entry.key), entry.position, write(list(entry.key)), encode(ScenarioEntry, entry))
-        for entry in entries
-    ]
+    rows = [(run_id, run_id, name_scenario(entry.key), entry.position, *entry_columns(entry)) for entry in entries]
     if connection.execute_many(schema.ADD_SCENARIO, rows) == len(rows):
         return
-    for entry, (_, _, scenario, _, _, body) in zip(entries, rows, strict=True):
-        stored = connection.row(schema.SCENARIO, (run_id, scenario))
-        if stored is None or stored[0] != body:
+    for entry in entries:
+        stored = connection.row(schema.SCENARIO, (run_id, name_scenario(entry.key)))
+        if stored is None or read_entry(entry.key, stored[0], stored[2:]) != entry:
             raise UsageError(
                 f"run {run_id}: scenario {entry.key.label!r} of suite {entry.key.suite!r} is stored already, and "
                 "differs. Start a new run for an edited scenario, or give the two different names."
             )
 
 
-def read_entries(
-    connections: Connections, run_id: str, *, known: dict[str, ScenarioKey] | None = None
-) -> Iterator[ScenarioEntry]:
-    """The entries in the order of reports, page by page. `known` is told which key has which name in rows."""
+def read_entries(connections: Connections, run_id: str, *, known: Keys | None = None) -> Iterator[ScenarioEntry]:
+    """The entries in the order of reports, page by page. `known` is told which key has which number."""
     position, number = -1, -1
     while True:
         with connections.one() as connection:
             page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, number, _BATCH))
-        for _, _, hashed, body in page:
-            entry = decode(ScenarioEntry, body)
+        for position, number, written_key, *columns in page:
+            key = ScenarioKey(*read(written_key))
             if known is not None:
-                remember_key(known, hashed, entry.key)
-            yield entry
+                known.put(run_id, number, key)
+            yield read_entry(key, position, columns)
         if len(page) < _BATCH:
             return
-        position, number, *_ = page[-1]
 
 
 def read_finished(connections: Connections, run_id: str) -> set[tuple[ScenarioKey, int]]:

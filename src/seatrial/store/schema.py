@@ -89,11 +89,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             scenario TEXT NOT NULL,
             position BIGINT NOT NULL,
             scenario_key TEXT NOT NULL,
-            entry BYTEA NOT NULL,
+            fingerprint TEXT,
+            trial_fingerprint TEXT,
+            source TEXT,
+            terms BYTEA NOT NULL,
             PRIMARY KEY (run_id, number),
             UNIQUE (run_id, scenario)
         )""",
-        """INSERT INTO numbered_scenarios (run_id, number, scenario, position, scenario_key, entry)
+        """INSERT INTO numbered_scenarios (run_id, number, scenario, position, scenario_key, terms)
             SELECT run_id, ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY position, scenario) - 1,
                 scenario, position, scenario_key, entry FROM scenarios""",
         """CREATE TABLE numbered_trials (
@@ -116,8 +119,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (run_id, number, trial),
             FOREIGN KEY (run_id, number) REFERENCES numbered_scenarios (run_id, number)
         )""",
-        """INSERT INTO numbered_trials (run_id, number, trial, status, error_kind, stop_reason, trajectory_matched, started_at, turns,
-            overall_score, latency_ms, median_latency_ms, tokens, cost_usd, duration_ms, details)
+        """INSERT INTO numbered_trials (run_id, number, trial, status, error_kind, stop_reason, trajectory_matched,
+            started_at, turns, overall_score, latency_ms, median_latency_ms, tokens, cost_usd, duration_ms, details)
             SELECT t.run_id, s.number, trial, status, error_kind, stop_reason, trajectory_matched, started_at, turns,
             overall_score, latency_ms, median_latency_ms, tokens, cost_usd, duration_ms, details
             FROM trials t JOIN numbered_scenarios s ON s.run_id = t.run_id AND s.scenario = t.scenario
@@ -178,12 +181,13 @@ COUNT_TRIALS_OF_SCENARIO = """SELECT t.run_id, t.status, COUNT(*) FROM scenarios
     WHERE s.run_id IN ({runs}) AND s.scenario = ? GROUP BY t.run_id, t.status"""
 COUNT_SCENARIOS = "SELECT run_id, COUNT(*) FROM scenarios WHERE run_id IN ({runs}) GROUP BY run_id"
 
-ADD_SCENARIO = """INSERT INTO scenarios (run_id, number, scenario, position, scenario_key, entry)
-    VALUES (?, (SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = ?), ?, ?, ?, ?)
+_ENTRY = "scenario_key, fingerprint, trial_fingerprint, source, terms"
+ADD_SCENARIO = f"""INSERT INTO scenarios (run_id, number, scenario, position, {_ENTRY})
+    VALUES (?, (SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = ?), ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (run_id, scenario) DO NOTHING"""
 """Only with the run locked: two that add at once would take the same number."""
-SCENARIO = "SELECT entry FROM scenarios WHERE run_id = ? AND scenario = ?"
-SCENARIO_PAGE = """SELECT position, number, scenario, entry FROM scenarios
+SCENARIO = f"SELECT position, {_ENTRY} FROM scenarios WHERE run_id = ? AND scenario = ?"
+SCENARIO_PAGE = f"""SELECT position, number, {_ENTRY} FROM scenarios
     WHERE run_id = ? AND (position, number) > (?, ?) ORDER BY position, number LIMIT ?"""
 
 TRIAL_COLUMNS = (
@@ -216,13 +220,11 @@ BODY_PAGE = f"""SELECT trial, body FROM bodies
 FINISHED = """SELECT s.scenario_key, t.trial FROM trials t
     JOIN scenarios s ON s.run_id = t.run_id AND s.number = t.number WHERE t.run_id = ?"""
 
-_SUMMARIES = f"""SELECT s.position, s.number, s.scenario_key, s.scenario, t.trial,
-    {", ".join(f"t.{name}" for name in TRIAL_COLUMNS)}
-    FROM scenarios s JOIN trials t ON t.run_id = s.run_id AND t.number = s.number"""
-SUMMARY_PAGE = f"""{_SUMMARIES} WHERE s.run_id = ? AND s.position >= ?
-    AND (s.position, s.number, t.trial) > (?, ?, ?) ORDER BY s.position, s.number, t.trial LIMIT ?"""
-SUMMARY_PAGE_OF_SCENARIO = f"""{_SUMMARIES} WHERE s.run_id = ? AND s.scenario = ? AND t.trial > ?
-    ORDER BY t.trial LIMIT ?"""
+SUMMARY_PAGE = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
+    WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
+SUMMARY_PAGE_OF_SCENARIO = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
+    WHERE run_id = ? AND number = {_NUMBER} AND trial > ? ORDER BY trial LIMIT ?"""
+NUMBERS = "SELECT number, scenario_key FROM scenarios WHERE run_id = ? AND number BETWEEN ? AND ?"
 
 SET_BASELINE = """INSERT INTO baselines (suite, run_id) VALUES (?, ?)
     ON CONFLICT (suite) DO UPDATE SET run_id = excluded.run_id"""

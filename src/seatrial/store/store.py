@@ -15,7 +15,7 @@ from .merged import put_merged, read_merged
 from .migrate import migrate
 from .runs import RunRow
 from .scenarios import add_scenarios, insert_scenarios, read_entries, read_finished
-from .trials import insert_trials, make_rows, read_summaries, read_trial, read_trials
+from .trials import Keys, insert_trials, make_rows, read_summaries, read_trial, read_trials
 from .writer import TrialWriter
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connections = Connections(database)
-        self._keys: dict[str, ScenarioKey] = {}
-        """Keys by their names in rows, so that summaries need not read them again."""
+        self._keys = Keys()
         with self._connections.one() as connection:
             migrate(database, connection)
 

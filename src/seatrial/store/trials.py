@@ -9,7 +9,7 @@ from typing import Any
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.record import altered, record
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial, TrialSummary
 from seatrial.vocabulary.summary import summarise
 
@@ -36,12 +36,23 @@ def name_scenario(key: ScenarioKey) -> str:
     return blake2b(write(list(key)).encode("ascii"), digest_size=16).hexdigest()
 
 
-def remember_key(known: dict[str, ScenarioKey], hashed: str, key: ScenarioKey) -> ScenarioKey:
-    """Keep a key by its name in rows; only so many, since a server reads many runs."""
-    if len(known) >= _KEPT_KEYS:
-        known.clear()
-    known[hashed] = key
-    return key
+class Keys:
+    """Which scenario has which number in a run, as far as somebody asked. Only of one run, the last that was read."""
+
+    def __init__(self) -> None:
+        self._of: tuple[str, dict[int, ScenarioKey]] = ("", {})
+
+    def put(self, run_id: str, number: int, key: ScenarioKey) -> None:
+        of, keys = self._of
+        if of != run_id or len(keys) >= _KEPT_KEYS:
+            self._of = (run_id, {number: key})
+        else:
+            keys[number] = key
+
+    def of(self, run_id: str) -> dict[int, ScenarioKey]:
+        """By number."""
+        of, keys = self._of
+        return keys if of == run_id else {}
 
 
 @record
@@ -103,25 +114,29 @@ def explain_conflict(
 
 
 def read_summaries(
-    connections: Connections, run_id: str, key: ScenarioKey | None, *, known: dict[str, ScenarioKey]
+    connections: Connections, run_id: str, key: ScenarioKey | None, *, known: Keys
 ) -> Iterator[TrialSummary]:
-    """The summaries in the order of scenarios and trials, page by page. `known`: keys by their names in rows."""
-    position, number, trial = -1, -1, -1
+    """The summaries by scenario, in the order in which the scenarios were added, and trial; page by page."""
+    number, trial = -1, -1
     while True:
         with connections.one() as connection:
             page = (
-                connection.rows(schema.SUMMARY_PAGE, (run_id, position, position, number, trial, _PAGE))
+                connection.rows(schema.SUMMARY_PAGE, (run_id, number, number, trial, _PAGE))
                 if key is None
-                else connection.rows(schema.SUMMARY_PAGE_OF_SCENARIO, (run_id, name_scenario(key), trial, _PAGE))
+                else connection.rows(schema.SUMMARY_PAGE_OF_SCENARIO, (*place_of(run_id, key, trial), _PAGE))
             )
-        for _, _, written_key, hashed, index, *columns in page:
-            found = known.get(hashed)
-            if found is None:
-                found = remember_key(known, hashed, ScenarioKey(*read(written_key)))
-            yield _summary(found, index, columns)
+            keys = known.of(run_id) if key is None else {}
+            if key is None and not all(row[0] in keys for row in page):
+                keys = _read_keys(connection, run_id, page[0][0], page[-1][0])
+        for number, trial, *columns in page:
+            yield _summary(key or keys[number], trial, columns)
         if len(page) < _PAGE:
             return
-        position, number, _, _, trial, *_ = page[-1]
+
+
+def _read_keys(connection: Connection, run_id: str, first: int, last: int) -> dict[int, ScenarioKey]:
+    rows = connection.rows(schema.NUMBERS, (run_id, first, last))
+    return {number: ScenarioKey(*read(written)) for number, written in rows}
 
 
 def read_trials(connections: Connections, run_id: str, key: ScenarioKey) -> Iterator[Trial]:
@@ -220,11 +235,10 @@ def _columns(summary: TrialSummary) -> Row:
 
 
 def _summary(key: ScenarioKey, index: int, columns: Row) -> TrialSummary:
-    status, error_kind, stop_reason, matched, started, *numbers, details = columns
-    known = dict(zip(_NUMBERS, numbers, strict=True))
-    if details is not None:
-        known.update(read_fields(TrialSummary, details))
-    return TrialSummary(
+    status, error_kind, stop_reason, matched, started, turns, score, slowest, median, tokens, cost, took, details = (
+        columns
+    )
+    summary = TrialSummary(
         key=key,
         index=index,
         status=_STATUS[status],
@@ -232,8 +246,15 @@ def _summary(key: ScenarioKey, index: int, columns: Row) -> TrialSummary:
         stop_reason=stop_reason,
         trajectory_matched=None if matched is None else bool(matched),
         started_at=datetime.fromisoformat(started),
-        **known,
+        turns=turns,
+        overall_score=score,
+        latency_ms=slowest,
+        median_latency_ms=median,
+        tokens=tokens,
+        cost_usd=cost,
+        duration_ms=took,
     )
+    return summary if details is None else altered(summary, **read_fields(TrialSummary, details))
 
 
 _STATUS = {status.value: status for status in Status}

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import fsum
+from operator import attrgetter
 
 from seatrial.statistics import wilson_interval
 from seatrial.vocabulary.conversation import ErrorKind
@@ -29,7 +30,7 @@ def decide_scenario(
     entry: ScenarioEntry, trials: Iterable[TrialSummary], *, merged: MergedErrors | None = None
 ) -> ScenarioOutcome:
     """The verdict of one scenario, and the numbers it follows from."""
-    ordered = sorted(trials, key=lambda trial: trial.index)
+    ordered = sorted(trials, key=_index)
     if _is_plain_pass(entry, ordered):
         return ScenarioOutcome(
             entry=entry, verdict=_PASSED, passed=len(ordered), interval=_interval_of(len(ordered), len(ordered))
@@ -64,6 +65,7 @@ def decide_scenario(
 
 
 _PASSED = Verdict(status=Status.PASSED)
+_index = attrgetter("index")
 
 
 def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool:
@@ -73,10 +75,12 @@ def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool
         return False
     if gates.pass_rate is not None or gates.metric_thresholds or gates.fail_on_error_severity is not None:
         return False
-    return len(trials) == entry.trials > 0 and all(
-        trial.status is Status.PASSED and not trial.scores and not trial.failures and trial.overall_score is None
-        for trial in trials
-    )
+    if not len(trials) == entry.trials > 0:
+        return False
+    for trial in trials:
+        if trial.status is not Status.PASSED or trial.scores or trial.failures or trial.overall_score is not None:
+            return False
+    return True
 
 
 def _count(trials: Sequence[TrialSummary]) -> tuple[int, int, int]:

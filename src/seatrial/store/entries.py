@@ -1,0 +1,69 @@
+"""Scenario entries as columns: what is a scenario's own, and the terms that it mostly shares with others.
+
+A run of ten thousand scenarios has ten thousand fingerprints and very few sets of gates, so each set is read once.
+"""
+
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
+
+from .codec import read_fields, take_apart
+from .connection import Row
+from .marks import read, write
+
+_OWN = ("key", "position", "fingerprint", "trial_fingerprint", "source")
+
+
+def entry_columns(entry: ScenarioEntry) -> Row:
+    """The columns from scenario_key on."""
+    return (
+        write(list(entry.key)),
+        entry.fingerprint,
+        entry.trial_fingerprint,
+        None if entry.source is None else write(entry.source),
+        _write_terms(entry),
+    )
+
+
+def read_entry(key: ScenarioKey, position: int, columns: Row) -> ScenarioEntry:
+    """The entry of columns from fingerprint on."""
+    fingerprint, trial_fingerprint, source, terms = columns
+    shared = _read_terms(bytes(terms))
+    if fingerprint is None:  # written by an earlier version: everything is among the terms
+        return ScenarioEntry(**shared)
+    return ScenarioEntry(
+        key=key,
+        position=position,
+        fingerprint=fingerprint,
+        trial_fingerprint=trial_fingerprint,
+        source=None if source is None else read(source),
+        **shared,
+    )
+
+
+def _write_terms(entry: ScenarioEntry) -> bytes:
+    if entry.sequential is not None or entry.gates.metric_thresholds is not None:
+        return _encode_terms(entry)
+    terms = (entry.trials, entry.gates, entry.tags, entry.skip, entry.xfail)
+    written = _WRITTEN.get(terms)
+    if written is None:
+        if len(_WRITTEN) >= _KEPT:
+            _WRITTEN.clear()
+        written = _WRITTEN[terms] = _encode_terms(entry)
+    return written
+
+
+_KEPT = 1_000
+_WRITTEN: dict[Any, bytes] = {}
+
+
+def _encode_terms(entry: ScenarioEntry) -> bytes:
+    raw = take_apart(ScenarioEntry, entry)
+    return write({name: value for name, value in raw.items() if name not in _OWN}).encode("ascii")
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_terms(terms: bytes) -> "MappingProxyType[str, Any]":
+    return MappingProxyType(read_fields(ScenarioEntry, terms))
