@@ -85,6 +85,8 @@ class _Reader:
         self.namespace: dict[str, object] = {"__name__": "page"}
         self.waiting: list[Block] = []
         """Suites that no command has come after yet."""
+        self.written: list[tuple[Block, Path, int]] = []
+        """Python files, and how many programs had been run before each."""
 
     def read(self, block: Block) -> str:
         """How the block was checked. Raises where it is wrong."""
@@ -101,8 +103,12 @@ class _Reader:
         return self._fragment(block)
 
     def end(self) -> list[str]:
-        """What is wrong with suites that no command used."""
-        problems = []
+        """What is wrong with files that no command used: suites must be valid, Python must be run."""
+        problems = [
+            f"{block.where}: {block.title} is never run; use it in a command, or add it to tests/docs/not_executed.toml"
+            for block, file, before in self.written
+            if file not in self.shell.imported and self.shell.programs == before
+        ]
         for block in self.waiting:
             try:
                 self._validate(str(block.title), block.where)
@@ -127,6 +133,8 @@ class _Reader:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(block.text, encoding="utf-8")
         parsed = _parse(block)
+        if block.language == "python":
+            self.written.append((block, file, self.shell.programs))
         if file.name == "pyproject.toml":
             read_settings(file.parent, {})
         elif block.language == "yaml":

@@ -31,11 +31,15 @@ class Shell:
     """Runs the commands of one page, one after another. Leaves the process as it was when it is closed."""
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
-        self.folder = folder
+        self.folder = self._root = folder
         self.environ = {**environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"}
         self.code = 0
         self.not_run: list[str] = []
         """Commands that were checked, and not run."""
+        self.imported: set[Path] = set()
+        """Files of the page that were imported in this process."""
+        self.programs = 0
+        """How many other programs were run; what those import is not seen."""
         self._servers: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
@@ -98,6 +102,7 @@ class Shell:
                 main(args)
             except SystemExit as end:
                 self.code = end.code if isinstance(end.code, int) else 1
+        self._forget_modules()
         return out.getvalue() + (err.getvalue() if self.code == 2 or not out.getvalue() else "")
 
     @contextlib.contextmanager
@@ -112,10 +117,13 @@ class Shell:
 
     def _forget_modules(self) -> None:
         for name in set(sys.modules) - self._before[3]:
-            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(self.folder)):
+            file = Path(str(getattr(sys.modules[name], "__file__", None)))
+            if file.is_relative_to(self._root):
+                self.imported.add(file)
                 del sys.modules[name]
 
     def _bash(self, command: str) -> str:
+        self.programs += 1
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -132,6 +140,7 @@ class Shell:
 
     def _serve(self, command: str, lines: int) -> str:
         """Start a server, and wait for as many lines as the page shows: by then it listens."""
+        self.programs += 1
         server = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
             cwd=self.folder,

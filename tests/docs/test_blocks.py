@@ -49,6 +49,7 @@ def played(stage: Any, tmp_path: Path, text: str) -> Played:
         ("```yaml\nscenarios: [{name: a, input: b, nonsense: c}]\n```\n", "unknown key 'nonsense'"),
         ("```yaml\nexpected_outputs: x\n```\n", "neither a suite nor keys of a scenario"),
         ('```yaml title="b.yaml"\nscenarios: [{name: a}]\n```\n', "what does the user say?"),
+        (AGENT, "agent.py is never run"),
         ("```\nsomething\n```\n", "not_executed.toml"),
         ("```text\n$ seatrial run\n```\n", "not_executed.toml"),
     ],
