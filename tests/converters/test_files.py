@@ -1,14 +1,18 @@
 """Files of every tool become suites that can be loaded, and what is not in them is listed with its line."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies
 
 import seatrial
 from seatrial import AgentResult, ToolCall, UsageError, load
-from seatrial.converters import Converted, convert
+from seatrial.converters import TOOLS, Converted, convert
+from seatrial.converters.source import Source
 from seatrial.vocabulary.scenario import Scenario
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -178,3 +182,43 @@ def test_any_text_is_read_as_it_was_written(tmp_path: Path, text: str) -> None:
     assert scenario.input == f"?{text}"
     assert scenario.scorers is not None
     assert scenario.scorers[1] == {"exact": {"expected": text, "normalize": False}}
+
+
+PARTS = (None, True, -1, 2.5, "", " ", "x", "{{a}}", "file://x", "a: b\n# c", [], {}, [1], {"a": 1}, [[]])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def put(value: Any, path: tuple[Any, ...], part: Any) -> Any:
+    if not path:
+        return part
+    made = value.copy()
+    made[path[0]] = put(value[path[0]], path[1:], part)
+    return made
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=strategies.data())
+def test_a_file_in_which_anything_is_wrong_is_refused_and_never_crashes(
+    tmp_path: Path, data: strategies.DataObject
+) -> None:
+    file = data.draw(strategies.sampled_from(sorted(FILES)))
+    whole = Source(FIXTURES / file).data
+    broken = put(
+        whole, data.draw(strategies.sampled_from(list(places(whole)))), data.draw(strategies.sampled_from(PARTS))
+    )
+    source = write(tmp_path, "broken.json", json.dumps(broken))
+    tool = next(key for key, name in TOOLS.items() if name == FILES[file])
+    try:
+        found = convert(source, tool=tool)
+    except UsageError:
+        return
+
+    assert found.scenarios > 0
+    with suppress(UsageError):  # what was nonsense there is nonsense here, and is told with its place
+        load(str(write(tmp_path, "made.yaml", found.text)))

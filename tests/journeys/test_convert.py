@@ -6,17 +6,17 @@ PROMPTFOO = """
     prompts: ["{{question}}"]
     tests:
       - description: refunds
-        vars: {question: How long do refunds take?}
+        vars: {question: "How long do refunds take?"}
         assert:
           - {type: contains, value: 30 days}
           - type: javascript
             value: output.length < 500
-      - vars: {question: Is it open?}
+      - vars: {question: "Is it open?"}
         assert: [{type: icontains, value: open}]
 """
 DATASET = """
     cases:
-      - {name: capital, inputs: What is the capital of France?, evaluators: [{Contains: Paris}]}
+      - {name: capital, inputs: "What is the capital of France?", evaluators: [{Contains: Paris}]}
 """
 
 

@@ -50,11 +50,11 @@ def _agents(config: Mapping[str, Any], draft: Draft) -> None:
         if spec:
             agent = _agent(spec, where, draft)
             if agent is not None:
-                found[spec.get("name", name)] = agent
+                found[str(spec.get("name", name))] = agent
     for index, entry in enumerate(config.get("compare") or ()):
         agent = _agent({**config.get("agent", {}), **entry}, ("compare", index), draft)
         if agent is not None:
-            found[entry["name"]] = agent
+            found[str(entry["name"])] = agent
     if len(found) == 1:
         draft.suite["agent"] = next(iter(found.values()))
     elif found:

@@ -40,7 +40,7 @@ def convert(path: Path, *, tool: str | None = None) -> Converted:
     read: Callable[[Draft], None] = import_module(f".{known.replace('-', '_')}", __package__).read
     try:
         read(draft)
-    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+    except (LookupError, TypeError, AttributeError, ValueError, StopIteration) as problem:
         # Nobody has checked the file: any part of it may be of another kind than the tool allows.
         said = f"{type(problem).__name__}: {problem}"
         raise UsageError(f"{path}: cannot be read as a file of {draft.tool}: {said}") from problem

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from seatrial.errors import UsageError
 from seatrial.scenarios import yaml_files
 
 from .draft import Draft, Note
@@ -19,7 +20,8 @@ def write(draft: Draft) -> str:
     blocks = ["".join([*_block(scenario.keys, scenario.notes)]) for scenario in draft.scenarios]
     text += "\n".join(blocks)
     data = {"suite": suite, "scenarios": [scenario.keys for scenario in draft.scenarios]}
-    assert yaml_files.parse(text).data == data, "what was written is not what is read"
+    if yaml_files.parse(text).data != data:
+        raise UsageError(f"{draft.source.path}: holds something that a scenario file cannot hold, such as .nan")
     return text
 
 
