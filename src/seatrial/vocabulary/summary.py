@@ -9,6 +9,7 @@ def summarise(trial: Trial) -> TrialSummary:
     """The trial's summary; nothing in it but what the trial says."""
     transcript = trial.transcript
     judgement = trial.judgement
+    error = trial.error
     matches = [result.trajectory.matched for result in trial.results if result.trajectory is not None]
     usage = transcript.usage
     latencies = sorted([turn.latency_ms for turn in transcript.turns])
@@ -17,8 +18,8 @@ def summarise(trial: Trial) -> TrialSummary:
         index=trial.index,
         status=trial.status,
         failure_reasons=trial.failure_reasons,
-        error_kind=trial.error.kind if trial.error else None,
-        error_message=trial.error.message if trial.error else None,
+        error_kind=error.kind if error else None,
+        error_message=error.message if error else None,
         stop_reason=transcript.stop_reason.value,
         turns=len(transcript.turns),
         trajectory_matched=all(matches) if matches else None,
