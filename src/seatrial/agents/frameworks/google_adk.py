@@ -140,17 +140,16 @@ class _Watcher(BasePlugin):
     async def after_tool_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
     ) -> None:
-        self._keep(tool, tool_args, tool_context, _read_answer(result))
+        started = self._started.pop(id(tool_context), None)
+        if started is not None:
+            self._ctx.record(tool.name, tool_args, _read_answer(result), started)
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: BaseException
     ) -> None:
-        self._keep(tool, tool_args, tool_context, ToolAnswer(error=f"{type(error).__name__}: {error}"))
-
-    def _keep(self, tool: Any, arguments: dict[str, Any], tool_context: Any, answer: ToolAnswer) -> None:
-        started = self._started.pop(id(tool_context), None)
-        if started is not None:
-            self._ctx.record(tool.name, arguments, answer, started)
+        """A tool that is not there is an error, too; older versions of the kit tell of it without asking first."""
+        started = self._started.pop(id(tool_context), self._ctx.elapsed_ms())
+        self._ctx.record(tool.name, tool_args, ToolAnswer(error=f"{type(error).__name__}: {error}"), started)
 
 
 def _read_answer(result: Any) -> ToolAnswer:

@@ -33,10 +33,10 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "langgraph": Framework(package="langgraph", since="1.1.10", below="2"),
     "openai_agents": Framework(package="openai-agents", since="0.22", below="0.25"),
     "pydantic_ai": Framework(package="pydantic-ai-slim", since="2.20", below="3"),
-    "smolagents": Framework(package="smolagents", since="1.26", below="2"),
-    "crewai": Framework(package="crewai", since="1.15", below="2"),
-    "google_adk": Framework(package="google-adk", since="2.13", below="3"),
-    "llama_index": Framework(package="llama-index-core", since="0.14", below="0.15"),
+    "smolagents": Framework(package="smolagents", since="1.23", below="2"),
+    "crewai": Framework(package="crewai", since="1.15.22", below="1.16"),
+    "google_adk": Framework(package="google-adk", since="2.0", below="3"),
+    "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15"),
 }
 """Type of an agent -> its framework. The extras of the package say the same, which a test holds them to."""
 
