@@ -121,6 +121,17 @@ def test_a_conversation_without_a_user_cannot_become_a_scenario(folder: Any) -> 
     assert "conversation 'chat': the user says nothing in turn 1" in ended.err
 
 
+def test_a_turn_without_a_reply_is_told_and_asserts_nothing(folder: Any) -> None:
+    folder.write("chat.json", '[{"role": "user", "content": "hi"}]')
+
+    ended = folder.seatrial("scenario", "from-trace", "chat.json", "-o", "made.yaml")
+
+    text = (folder.path / "made.yaml").read_text()
+    assert ended.code == 0
+    assert text.startswith("# chat: no reply was recorded in turn 1, so none is expected there\n")
+    assert folder.seatrial("run", "made.yaml").code == 1
+
+
 def test_searches_that_look_like_matchers_are_not_taken_for_them(folder: Any) -> None:
     call = {"id": "1", "function": {"name": "find", "arguments": '{"where": {"$gt": 5}, "text": "' + "x" * 99 + '"}'}}
     messages = [
@@ -291,6 +302,20 @@ def test_an_export_of_our_own_is_a_recording(folder: Any) -> None:
 
     assert (replayed.code, imported.code, made.code) == (0, 0, 0)
     assert folder.seatrial("run", "made.yaml").code == 0
+
+
+def test_a_run_of_recordings_is_compared_and_shown_as_a_page(folder: Any) -> None:
+    file = copied(folder, "openinference")
+    suite = write_suite(folder, a_scenario())
+    for name in ("before", "after"):
+        ended = folder.seatrial("import-trace", file, "--suite", suite, "--name", name, "--report", "html=page.html")
+        assert ended.code == 0
+
+    compared = folder.seatrial("compare", "before", "after")
+
+    assert compared.code == 0, compared.err
+    assert "replayed recordings" in compared.out
+    assert "lookup_order" in (folder.path / "page.html").read_text("utf-8")
 
 
 def test_the_format_can_be_said(folder: Any) -> None:

@@ -221,6 +221,15 @@ def test_a_call_before_the_user_spoke_is_not_lost(tmp_path: Path) -> None:
     assert [call.name for call in recording.transcript.tool_calls or ()] == ["delete_all"]
 
 
+def test_a_result_belongs_to_the_last_call_of_its_id(tmp_path: Path) -> None:
+    call = {"id": "call_0", "function": {"name": "f", "arguments": "{}"}}
+    turn = [{"role": "user", "content": "go"}, {"role": "assistant", "tool_calls": [call]}]
+
+    (recording,) = read(tmp_path, [*turn, *turn, {"role": "tool", "tool_call_id": "call_0", "content": "x"}])
+
+    assert [call.result for call in recording.transcript.tool_calls or ()] == [None, "x"]
+
+
 def test_the_same_id_in_two_turns_means_two_calls(tmp_path: Path) -> None:
     def turn(number: int) -> list[Any]:
         call = {"id": "call_0", "function": {"name": "f", "arguments": json.dumps({"n": number})}}

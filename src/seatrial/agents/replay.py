@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from seatrial.errors import UsageError
-from seatrial.traces import Recording, read_trace, same_words, script_of
+from seatrial.traces import Recording, read_trace, script_of, words_of
 from seatrial.vocabulary.conversation import ErrorKind, Message, PlayedTurn
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
@@ -34,6 +34,11 @@ class ReplayAgent:
             self._recordings = [one for path in paths for one in read_trace(path, format=self.format).recordings]
         except UsageError as wrong:
             raise UsageError(f"agent {self.name!r}: {wrong}") from None
+        self._by_script: dict[tuple[str, ...], list[Recording]] = {}
+        self._by_beginning: dict[tuple[str, ...], list[Recording]] = {}
+        for one in self._recordings:
+            self._by_script.setdefault(words_of(one.users), []).append(one)
+            self._by_beginning.setdefault(words_of(one.users[:1]), []).append(one)
 
     def open(self, start: TrialStart) -> AgentSession:
         return _Replay(start, self)
@@ -44,10 +49,9 @@ class ReplayAgent:
     def find(self, start: TrialStart, said: str) -> Recording:
         """The recording of a trial: of its scenario's script, and the next one for each further trial."""
         script = None if start.asked is None else script_of(start.asked)
-        fitting = [each for each in self._recordings if script is not None and same_words(script, each.users)]
-        if not fitting:
-            # Where the user is not scripted, or says something else later, the first message has to do.
-            fitting = [each for each in self._recordings if same_words([said], each.users[:1])]
+        fitting = [] if script is None else self._by_script.get(words_of(script), [])
+        # Where the user is not scripted, or says something else later, the first message has to do.
+        fitting = fitting or self._by_beginning.get(words_of([said]), [])
         named = [each for each in fitting if each.name == start.scenario] or fitting
         if not named:
             raise self._not_recorded(start, said)
@@ -108,7 +112,7 @@ class _Replay:
                 f"but the user says {_short(said)!r}",
                 hint="record the conversation again, or end the script where the recording ends",
             )
-        if not same_words([said], [turns[place].user]):
+        if words_of([said]) != words_of([turns[place].user]):
             raise _differs(said, turns[place].user, recording)
         return turns[place]
 

@@ -12,7 +12,7 @@ from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.runner import Redaction, judge_transcript
 from seatrial.store import Store, open_store
-from seatrial.traces import Recording, TraceFile, first_difference, same_words, script_of
+from seatrial.traces import Recording, TraceFile, first_difference, script_of, words_of
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
@@ -190,12 +190,16 @@ def _pair(
 ) -> Iterator[tuple[PreparedScenario, list[Recording]]]:
     """Each scenario with the recordings of its name, or else with those in which the user says what it says."""
     names = {each.entry.key.name for each in scenarios}
-    free = [one for one in recordings if one.name not in names]
+    named: dict[str, list[Recording]] = {}
+    worded: dict[tuple[str, ...], list[Recording]] = {}
+    for one in recordings:
+        if one.name in names:
+            named.setdefault(one.name, []).append(one)
+        else:
+            worded.setdefault(words_of(one.users), []).append(one)
     for each in scenarios:
-        found = [one for one in recordings if one.name == each.entry.key.name]
         script = script_of(each.scenario)
-        if not found and script is not None:
-            found = [one for one in free if same_words(script, one.users)]
+        found = named.get(each.entry.key.name) or ([] if script is None else worded.get(words_of(script), []))
         yield each, found
 
 

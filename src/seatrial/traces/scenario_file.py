@@ -141,5 +141,8 @@ def notes_on(recordings: Sequence[Recording]) -> Iterator[str]:
         error = recording.transcript.error
         if error is not None:
             yield f"{recording.name}: the recording ended in an error: {plain(error.message)}"
+        silent = [str(turn.index + 1) for turn in recording.transcript.turns if not (turn.reply or "").strip()]
+        if silent and error is None:
+            yield f"{recording.name}: no reply was recorded in turn {', '.join(silent)}, so none is expected there"
         if recording.transcript.tool_calls is None:
             yield f"{recording.name}: which tools were called was not recorded, so nothing is expected of them"
