@@ -54,9 +54,7 @@ class Shell:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for server in self._servers:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-            server.communicate()
+            _end(server)
         self._forget_modules()
         folder, environ, path, _, written = self._before
         os.chdir(folder)
@@ -161,6 +159,16 @@ class Shell:
         """Without the plugins that happen to be installed here: they cost seconds, and a reader has others."""
         ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p seatrial_pytest"}
         return {**self.environ, **ours, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"}
+
+
+def _end(server: subprocess.Popen[str]) -> None:
+    """Ask it to end, with everything it started; after five seconds, no longer ask."""
+    for sign, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, sign)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.communicate(timeout=patience)
+            return
 
 
 def _check_pip(words: list[str]) -> None:

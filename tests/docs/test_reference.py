@@ -81,3 +81,11 @@ def test_the_readme_and_the_comparison_show_the_same_table() -> None:
         return lines[start : lines.index("", start)]
 
     assert table("README.md") == table("docs/comparison.md")
+
+
+@pytest.mark.parametrize("page", ["docs/how-it-works.md", "CONTRIBUTING.md"])
+def test_the_drawing_of_the_house_has_every_room(page: str) -> None:
+    drawing = (ROOT / page).read_text(encoding="utf-8").partition("```text\ndoors")[2].partition("```")[0]
+    rooms = [file.parent.name for file in (ROOT / "src" / "seatrial").glob("*/__init__.py")]
+
+    assert [room for room in rooms if f"{room}/" not in f"doors{drawing}"] == []
