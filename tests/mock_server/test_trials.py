@@ -1,6 +1,7 @@
 """Agents that speak MCP are tested unchanged: each trial has an address, and calls there are the trial's."""
 
 import json
+import subprocess
 import sys
 import textwrap
 import threading
@@ -255,3 +256,52 @@ def test_a_service_behind_http_is_told_the_address_in_the_body(service: str) -> 
 def test_a_setting_without_effect_is_refused(spec: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem.replace("{", r"\{")):
         seatrial.run(counting(), agent=spec, store=None)
+
+
+async def starts_its_server(messages: list[dict[str, Any]], ctx: Any) -> str:
+    """An agent that knows servers as programs only."""
+    from mcp import Client, MCPError, StdioServerParameters
+
+    args = ["-m", "seatrial", "mock-server", "--connect", ctx.mcp_url]
+    async with Client(StdioServerParameters(command=sys.executable, args=args)) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        answers = [await client.call_tool("count", {"by": number}) for number in (1, 2)]
+        with pytest.raises(MCPError):
+            await client.call_tool("send_email", {})
+    return f"{names} {answers[0].structured_content} {answers[1].is_error} {answers[1].content[0].text}"
+
+
+def test_an_agent_that_starts_its_servers_reaches_the_trial_through_a_relay() -> None:
+    trial = play(counting(), in_python(starts_its_server))
+    calls = trial.transcript.tool_calls or ()
+
+    assert [(call.name, call.arguments, call.error) for call in calls] == [
+        ("count", {"by": 1}, None),
+        ("count", {"by": 2}, "busy"),
+        ("send_email", {}, "Tool 'send_email' was called but no mock is defined"),
+    ]
+    assert trial.error is not None
+    assert trial.error.message == "Tool 'send_email' was called but no mock is defined"
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--connect", "http://127.0.0.1:1/mcp"], "--connect http://127.0.0.1:1/mcp: no MCP server answers there"),
+        (["--connect", "http://127.0.0.1:1/mcp", "--check"], "leave out everything else"),
+        ([], "which tools? Give a file and a scenario of it"),
+    ],
+)
+def test_a_relay_to_nowhere_says_so(flags: list[str], problem: str) -> None:
+    argv = [sys.executable, "-m", "seatrial", "mock-server", *flags]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+
+    assert done.returncode == 2
+    assert problem in done.stderr
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    with pytest.raises(UsageError, match=r"pip install 'seatrial\[mcp\]'"):
+        seatrial.run(counting(), agent=in_python(counts_thrice), store=None)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import quote
 
 from seatrial.errors import UsageError
 
@@ -52,6 +51,8 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 def fill_url(template: str, values: Mapping[str, Any]) -> str:
     """The address with its placeholders filled, each kept to its own place by percent-encoding."""
+    from urllib.parse import quote
+
     return _PLACEHOLDER.sub(lambda found: quote(_as_text(values[found[1]]), safe=""), template)
 
 

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 
 @click.command("mock-server")
-@click.argument("suite")
-@click.option("--scenario", "name", required=True, metavar="NAME", help="Whose mocked tools are served.")
+@click.argument("suite", required=False)
+@click.option("--scenario", "name", metavar="NAME", help="Whose mocked tools are served.")
 @click.option("--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="How.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="With http: which; a free one by default.")
 @click.option("--record", metavar="FILE", help="Append every call to FILE, as a line of JSON.")
 @click.option("--check", is_flag=True, help="At the end, hold each session against what the scenario expects of tools.")
-def command(suite: str, name: str, transport: str, port: int, record: str | None, check: bool) -> int:
+@click.option("--connect", metavar="URL", help="Over stdin and stdout, the tools of a trial: its {{mcp_url}}.")
+def command(
+    suite: str | None, name: str | None, transport: str, port: int, record: str | None, check: bool, connect: str | None
+) -> int:
     """Serve the mocked tools of a scenario of SUITE as an MCP server, until Ctrl-C or until stdin closes.
 
     Each client has a session of its own: sequences, faults and state begin anew. To record calls into trials, run the
@@ -34,6 +37,10 @@ def command(suite: str, name: str, transport: str, port: int, record: str | None
     """
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", needed_for="seatrial mock-server")
+    if connect is not None:
+        return _relay(connect, suite or name or record or check or port)
+    if suite is None or name is None:
+        raise UsageError("which tools? Give a file and a scenario of it: seatrial mock-server SUITE --scenario NAME")
     scenario = _find(suite, name)
     evaluators = _evaluators(scenario) if check else []
     from seatrial.mock_server import CallLog, Sessions
@@ -49,6 +56,16 @@ def command(suite: str, name: str, transport: str, port: int, record: str | None
     finally:
         log.close()
     return _report(sessions.desks.values(), scenario, evaluators) if check else 0
+
+
+def _relay(url: str, more: object) -> int:
+    """Pass on what is said; the trial itself answers and records, so nothing else can be asked for here."""
+    if more:
+        raise UsageError("--connect serves the tools of a trial that is under way; leave out everything else")
+    from seatrial.mock_server.relay import relay
+
+    asyncio.run(relay(url))
+    return 0
 
 
 def _find(suite: str, name: str) -> Scenario:
