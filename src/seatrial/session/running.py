@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,6 @@ from seatrial.errors import UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
 from seatrial.runner.pace import Pace
 from seatrial.store import Store, open_store
-from seatrial.telemetry.switch import span_listeners
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Run, RunState
 
@@ -23,7 +23,7 @@ from .planning import RunPlan
 from .project import Commit, find_commit, versions
 from .recording import Recorder
 from .records import Report, StoredRecord
-from .request import RunRequest
+from .request import Listener, RunRequest
 from .snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ class _Running:
         resumed = self._resume(store) if self._request.resume else None
         if resumed is not None and store is not None and resumed.is_complete(self._plan):
             return Report(StoredRecord(store, resumed.run))
-        listeners = (*self._request.listeners, *span_listeners(self._request.environ))
-        recorder = Recorder(resumed.run if resumed else self._new_run(), store, listeners)
+        recorder = Recorder(resumed.run if resumed else self._new_run(), store, self._listeners())
         scenarios, trials = self._plan.count()
         recorder.start(
             scenarios=scenarios,
@@ -93,6 +92,15 @@ class _Running:
         finally:
             recorder.finish(state)
         return recorder.report()
+
+    def _listeners(self) -> tuple[Listener, ...]:
+        """Those of the request, and one that writes spans where OpenTelemetry is in use at all."""
+        environ = self._request.environ
+        if "opentelemetry.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in environ):
+            return self._request.listeners
+        from seatrial.telemetry import span_listeners
+
+        return (*self._request.listeners, *span_listeners(environ))
 
     async def _play_trials(self, recorder: Recorder, resumed: "Resumed | None") -> None:
         planned = self._planned(recorder, resumed)
