@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seatrial.scenarios import parse_value
@@ -96,6 +96,11 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
+@example(value="0\n\x1b")
+@example(value=" a\n b")
+@example(value="a\n  \n b\n")
+@example(value="1e3")
+@example(value={"no": "NO", "10:30": "0o17", "": ""})
 @given(value=ANYTHING.filter(lambda value: value == value and "NaN" not in json.dumps(value)))
 @settings(max_examples=150, deadline=None)
 def test_a_value_comes_back_from_the_yaml_it_is_written_as(value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _.,'?!()/-]*[A-Za-z0-9_.?!)])?")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_BLOCK = re.compile(r"[^\s\x00-\x1f][^\x00-\x08\x0b-\x1f]*[^\s]")
+_BLOCK = re.compile(r"[^\s\x00-\x1f][^\x00-\x08\x0b-\x1f]*[^\s\x00-\x1f]")
 
 
 def write_yaml(value: Any) -> str:
