@@ -3,11 +3,13 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import pytest
 from google.adk.agents import LlmAgent
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.agent_tool import AgentTool
 
-from seatrial import Scenario
+from seatrial import Scenario, UsageError
 from seatrial.testing.agent_contract import AgentContract
 from seatrial.vocabulary.conversation import ErrorKind
 
@@ -94,3 +96,13 @@ def test_a_model_that_answers_with_an_error_is_an_error_of_the_agent() -> None:
 
     assert trial.error.kind is ErrorKind.AGENT
     assert trial.error.message == "the model gave no answer: SAFETY: not that"
+
+
+def test_an_agent_that_is_kept_from_plugins_is_refused() -> None:
+    import agent
+
+    hidden = AgentTool(agent.expert, include_plugins=False)
+    shop = LlmAgent(name="shop", sub_agents=[LlmAgent(name="desk", tools=[hidden])])
+
+    with pytest.raises(UsageError, match=r"the agent 'expert' is an AgentTool with include_plugins=False"):
+        play(shop, input="Hello!")

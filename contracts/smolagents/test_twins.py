@@ -74,6 +74,16 @@ def test_a_retry_begins_without_the_steps_of_the_try_before() -> None:
     assert seen == [0, 1, 1]
 
 
+def test_a_mock_takes_the_place_of_a_managed_agent() -> None:
+    import agent
+
+    trial = play(agent.agent, input="Ask the expert.", mocks={"expert": {"returns": "it is in Bremen"}})
+
+    (call,) = trial.transcript.tool_calls
+    assert (call.name, call.arguments) == ("expert", {"task": "Where is order E-5?"})
+    assert "it is in Bremen" in trial.transcript.reply
+
+
 def test_an_agent_that_runs_its_code_elsewhere_is_refused() -> None:
     import agent
 

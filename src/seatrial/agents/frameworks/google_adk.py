@@ -15,6 +15,7 @@ from google.adk.memory import InMemoryMemoryService
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.workflow import BaseNode
 from google.genai import types
@@ -37,6 +38,7 @@ class Adapter:
     def __init__(self, target: Any) -> None:
         if not isinstance(target, App | BaseNode):
             raise UsageError(f"type 'google_adk' needs an agent or an App of google.adk, got {type(target).__name__}")
+        _refuse_hidden(target.root_agent if isinstance(target, App) else target)
         self._watcher = _Watcher()
         self._runner = Runner(
             app=_with_plugin(target, self._watcher),
@@ -67,6 +69,20 @@ class Adapter:
         for event in _events(said, author=self._runner.agent.name):
             await service.append_event(session, event)
         return session
+
+
+def _refuse_hidden(agent: Any) -> None:
+    """An agent behind a tool may be kept from plugins: nobody would see its calls, and no mock answer them."""
+    for tool in getattr(agent, "tools", ()):
+        if isinstance(tool, AgentTool):
+            if not tool.include_plugins:
+                raise UsageError(
+                    f"the agent {tool.name!r} is an AgentTool with include_plugins=False, so that its tool calls can "
+                    "neither be recorded nor mocked; leave that out for the trials"
+                )
+            _refuse_hidden(tool.agent)
+    for below in getattr(agent, "sub_agents", ()):
+        _refuse_hidden(below)
 
 
 def _with_plugin(target: App | BaseNode, plugin: BasePlugin) -> App:
