@@ -22,7 +22,7 @@ from seatrial.verdicts import decide_scenario, decide_trial, find_error
 from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.roles import Agent, Evaluator, PreparedScenario
 from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.vocabulary.scenario import Scenario, SuiteConfig
 from seatrial.vocabulary.summary import summarise
 
 from .casting import describe_agent
@@ -80,6 +80,7 @@ class OpenRun:
         )
         self._agents = _SharedAgents(request.environ)
         self._store: Store | None = None
+        self._configs: dict[str, SuiteConfig] = {}
         self._paces: dict[str, Pace] = {}
         self._spent: dict[str, float] = {}
         self._kept: set[tuple[ScenarioKey, int]] = set()
@@ -184,7 +185,7 @@ class OpenRun:
         return bound
 
     def _options(self, prepared: PreparedScenario, loaded: LoadedSuite) -> RunOptions:
-        config = merge_config(loaded.config, loaded.overrides)
+        config = self._config_of(loaded)
         left = None if config.budget is None else config.budget - self._spent.get(loaded.path, 0.0)
         if left is not None and left <= 0:
             raise UsageError(f"{loaded.path}: the budget of ${config.budget} is spent, so the scenario was not run")
@@ -200,6 +201,12 @@ class OpenRun:
                 redact=self._redact(),
             ),
         )
+
+    def _config_of(self, loaded: LoadedSuite) -> SuiteConfig:
+        config = self._configs.get(loaded.path)
+        if config is None:
+            config = self._configs[loaded.path] = merge_config(loaded.config, loaded.overrides)
+        return config
 
     def _redact(self) -> Redact:
         """Made anew only when an agent has come that may have brought secrets."""

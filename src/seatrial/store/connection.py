@@ -40,6 +40,10 @@ class Database(Protocol):
         """What must be done before the first migration, inside its transaction: above all, keep others out."""
         ...
 
+    def lock_run(self, connection: "Connection", run_id: str) -> bool:
+        """Make others who add to the run wait until this transaction ends; whether there is such a run."""
+        ...
+
     def share_contents(self, connection: "Connection") -> None:
         """Keep contents from being collected until this transaction ends."""
         ...
@@ -97,6 +101,9 @@ class Connection:
             self._roll_back()
             raise
         self.execute("COMMIT")
+
+    def lock_run(self, run_id: str) -> bool:
+        return self._database.lock_run(self, run_id)
 
     def share_contents(self) -> None:
         self._database.share_contents(self)

@@ -5,6 +5,7 @@ from typing import Any
 from seatrial.errors import MissingExtra, UsageError
 
 from .connection import Connection
+from .schema import HAS_RUN
 
 _MIGRATING = 0x5345_4154_0001
 _CONTENTS = 0x5345_4154_0002
@@ -55,6 +56,9 @@ class PostgresDatabase:
     def prepare(self, connection: Connection) -> None:
         connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
         connection.execute("CREATE SCHEMA IF NOT EXISTS seatrial")
+
+    def lock_run(self, connection: Connection, run_id: str) -> bool:
+        return connection.row(f"{HAS_RUN} FOR UPDATE", (run_id,)) is not None
 
     def share_contents(self, connection: Connection) -> None:
         connection.execute(f"SELECT pg_advisory_xact_lock_shared({_CONTENTS})")

@@ -45,7 +45,7 @@ def insert_run(connection: Connection, run: Run) -> None:
 
 def change_state(connections: Connections, run_id: str, state: RunState, finished_at: datetime | None) -> None:
     with connections.transaction() as connection:
-        connection.execute(schema.LOCK_RUN, (run_id,))
+        connection.lock_run(run_id)
         run = read_run(connection, run_id)
         if run is None:
             raise StoreError(f"run {run_id}: is not in the store any more")

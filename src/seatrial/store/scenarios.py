@@ -25,7 +25,7 @@ def add_scenarios(connections: Connections, run_id: str, entries: Iterable[Scena
 
 def insert_scenarios(connection: Connection, run_id: str, entries: list[ScenarioEntry]) -> None:
     """Write the entries inside the transaction under way."""
-    if connection.execute(schema.LOCK_RUN, (run_id,)).rowcount != 1:
+    if not connection.lock_run(run_id):
         raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
     rows = [(run_id, run_id, name_scenario(entry.key), entry.position, *entry_columns(entry)) for entry in entries]
     if connection.execute_many(schema.ADD_SCENARIO, rows) == len(rows):

@@ -9,6 +9,7 @@ from seatrial.clock import milliseconds
 from seatrial.errors import UsageError
 
 from .connection import Connection
+from .schema import HAS_RUN
 
 _PATIENCE_MS = 60_000
 _OURS = 0x53_45_41_54
@@ -62,6 +63,10 @@ class SqliteDatabase:
 
     def prepare(self, connection: Connection) -> None:
         connection.execute(f"PRAGMA application_id = {_OURS}")
+
+    def lock_run(self, connection: Connection, run_id: str) -> bool:
+        """Writers take turns anyway."""
+        return connection.row(HAS_RUN, (run_id,)) is not None
 
     def share_contents(self, connection: Connection) -> None:
         """Nothing to do: writers take turns."""

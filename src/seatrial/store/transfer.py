@@ -134,13 +134,13 @@ class _Import:
 
     def _take_run(self, body: Any) -> None:
         run = _decode(Run, body)
-        self._connection.execute(schema.LOCK_RUN, (run.id,))
+        self._connection.lock_run(run.id)
         stored = read_run(self._connection, run.id)
         whole = None if stored else find_whole(self._connection, run)
         if stored is not None:
             rewrite_run(self._connection, merge_runs(stored, run))
         elif whole is not None:
-            self._connection.execute(schema.LOCK_RUN, (whole.id,))
+            self._connection.lock_run(whole.id)
             rewrite_run(self._connection, merge_shard(whole, run))
         else:
             insert_run(self._connection, run)
