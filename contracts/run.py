@@ -1,40 +1,32 @@
 """Run the contract of each framework in its own environment, and show what came of it."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
 
 
-def run(framework: str, report: Path) -> bool:
+def run(framework: str, *, folder: Path) -> bool:
     """Whether the framework holds its contract: every check passed, none was skipped, and there were some."""
     started = time.monotonic()
-    python = HERE.parent / ".venvs" / framework / "bin" / "python"
+    python, report = HERE.parent / ".venvs" / framework / "bin" / "python", folder / f"{framework}.xml"
     # From the root, so that a folder is not taken for the framework it is named after.
-    options = [
-        "-c",
-        str(HERE / "pytest.ini"),
-        "--rootdir",
-        str(HERE.parent),
-        "-q",
-        "--no-header",
-        f"--junit-xml={report}",
-    ]
+    options = ["-c", HERE / "pytest.ini", "--rootdir", HERE.parent, "-q", "--no-header", f"--junit-xml={report}"]
     done = subprocess.run(
         [python, "-m", "pytest", *options, HERE / framework], capture_output=True, text=True, check=False
     )
     counts = dict(ET.parse(report).getroot()[0].items()) if report.exists() else {}
     tests, skipped = int(counts.get("tests", 0)), int(counts.get("skipped", 0))
     held = done.returncode == 0 and tests > 0 and not skipped
-    if not held:
-        print(done.stdout + done.stderr)
-    said = "held" if held else "BROKEN"
-    print(f"{framework:15} {installed(python):28} {said:7} {tests:3} checks, {skipped} skipped, ", end="")
-    print(f"{time.monotonic() - started:.1f} s", flush=True)
+    said = f"{framework:15} {installed(python):28} {'held' if held else 'BROKEN':7} {tests:3} checks, {skipped} skipped"
+    print("" if held else done.stdout + done.stderr, f"{said}, {time.monotonic() - started:.1f} s", sep="", flush=True)
     return held
 
 
@@ -50,7 +42,7 @@ def installed(python: Path) -> str:
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("contracts: name at least one framework")
-    with tempfile.TemporaryDirectory() as folder:
-        held = [run(framework, Path(folder) / f"{framework}.xml") for framework in sys.argv[1:]]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as both:
+        held = list(both.map(partial(run, folder=Path(folder)), sys.argv[1:]))
     print(f"{sum(held)} of {len(held)} contracts held")
     sys.exit(0 if all(held) and held else 1)

@@ -149,6 +149,26 @@ def _history(contract: AgentContract) -> None:
     assert trial.transcript.reply == "You are Grace.", trial.transcript.reply
 
 
+def _history_calls(contract: AgentContract) -> None:
+    """Calls that stand in the history are not the agent's own."""
+    call = {
+        "id": "call_old",
+        "type": "function",
+        "function": {"name": "lookup_order", "arguments": '{"order_id": "Z-9"}'},
+    }
+    before = (
+        {"role": "system", "content": "You work in a shop."},
+        {"role": "user", "content": "My name is Grace. Where is order Z-9?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_old", "content": "order Z-9 is lost"},
+        {"role": "assistant", "content": "It is lost."},
+    )
+    (trial,) = contract.play(Scenario(name="calls in history", history=before, input="What is my name?"))
+    _require_no_error(trial)
+    assert trial.transcript.reply == "You are Grace.", trial.transcript.reply
+    assert trial.transcript.tool_calls == (), trial.transcript.tool_calls
+
+
 def _mocks(contract: AgentContract) -> None:
     """Side by side, each with answers of its own; a tool that is not mocked stays what it is."""
     orders = [f"M-{number}" for number in range(PARALLEL)]
@@ -216,6 +236,7 @@ _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentCon
     "an agent that overruns is errored": (lambda _: True, _overruns),
     "tokens are told": (lambda c: c.usage, _usage),
     "the scenario's history reaches the agent": (lambda c: c.history, _history),
+    "calls in the history are not the agent's": (lambda c: c.history, _history_calls),
     "a history that cannot reach the agent is refused": (lambda c: not c.history, _refuses_history),
     "mocks answer, for each trial its own": (lambda c: c.mocks, _mocks),
     "a mock's error is told to the agent": (lambda c: c.mocks, _mock_error),
