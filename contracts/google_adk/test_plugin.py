@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
+from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools import google_search
 from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
 
 from seatrial import Scenario, UsageError
 from seatrial.testing.agent_contract import AgentContract
@@ -106,3 +109,44 @@ def test_an_agent_that_is_kept_from_plugins_is_refused() -> None:
 
     with pytest.raises(UsageError, match=r"the agent 'expert' is an AgentTool with include_plugins=False"):
         play(shop, input="Hello!")
+
+
+class Searching(BaseLlm):
+    """As Gemini does, it runs tools by itself and tells of them afterwards."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        code = types.ExecutableCode(code="print(1 + 1)", language=types.Language.PYTHON)
+        result = types.CodeExecutionResult(output="2", outcome=types.Outcome.OUTCOME_OK)
+        parts = [
+            types.Part(executable_code=code),
+            types.Part(code_execution_result=result),
+            types.Part(text="In Hamburg."),
+        ]
+        yield LlmResponse(
+            content=types.Content(role="model", parts=parts),
+            grounding_metadata=types.GroundingMetadata(web_search_queries=["parcel P-1"]),
+        )
+
+
+searcher = LlmAgent(name="shop", model=Searching(model="gemini-2.5-flash"), tools=[google_search])
+
+
+def test_tools_that_the_provider_runs_are_told() -> None:
+    trial = play(searcher, input="Where is it?")
+
+    assert trial.transcript.reply == "In Hamburg."
+    assert [(call.name, call.arguments, call.result) for call in trial.transcript.tool_calls] == [
+        ("google_search", {"queries": ["parcel P-1"]}, None),
+        ("code_execution", {"code": "print(1 + 1)"}, "2"),
+    ]
+
+
+def test_a_mock_for_a_tool_that_the_provider_runs_is_refused() -> None:
+    trial = play(searcher, input="Where is it?", mocks={"google_search": {"returns": "nowhere"}})
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert trial.error.message == (
+        "the model's provider runs the tool 'google_search' by itself, where no mock can answer it"
+    )

@@ -4,8 +4,9 @@ An agent of the kit keeps nothing between calls; a runner does, in a session. Ea
 services in memory and one plugin more, which sees the tool calls and model replies of all agents in it.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from itertools import zip_longest
 from typing import Any
 
 from google.adk.apps import App
@@ -23,8 +24,8 @@ from google.genai import types
 from seatrial.agents.context import AgentContext
 from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.vocabulary.conversation import AgentResult, Message, Usage
-from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .plain import plain
@@ -136,10 +137,20 @@ class _Watcher(BasePlugin):
     async def before_model_callback(self, *, llm_request: Any, **_: Any) -> None:
         if self.instructions:
             llm_request.append_instructions(self.instructions)
+        for name in _native_tools(llm_request.config.tools or ()):
+            if self._ctx.knows_tool(name):
+                # The kit wraps what a plugin raises.
+                self._ctx.fatal = TrialError(
+                    ErrorKind.CONFIG,
+                    f"the model's provider runs the tool {name!r} by itself, where no mock can answer it",
+                )
+                raise self._ctx.fatal
 
     async def after_model_callback(self, *, llm_response: Any, **_: Any) -> None:
         if not llm_response.partial:
             self._spent.append(llm_response.usage_metadata)
+            for name, arguments, result in _native_calls(llm_response):
+                self._ctx.record(name, arguments, ToolAnswer(result=result), self._ctx.elapsed_ms())
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
         # The kit puts a bare BaseTool in the place of a tool that is not there: no mock may hide that.
@@ -166,6 +177,25 @@ class _Watcher(BasePlugin):
         """A tool that is not there is an error, too; older versions of the kit tell of it without asking first."""
         started = self._started.pop(id(tool_context), self._ctx.elapsed_ms())
         self._ctx.record(tool.name, tool_args, ToolAnswer(error=f"{type(error).__name__}: {error}"), started)
+
+
+def _native_tools(tools: Iterable[Any]) -> Iterator[str]:
+    """The names of tools that the model's provider runs by itself."""
+    for tool in tools:
+        if isinstance(tool, types.Tool):
+            yield from (name for name, value in tool if value is not None and name != "function_declarations")
+
+
+def _native_calls(response: Any) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Searches and code that the provider ran, as far as the response tells of them."""
+    queries = response.grounding_metadata and response.grounding_metadata.web_search_queries
+    if queries:
+        yield "google_search", {"queries": list(queries)}, None
+    parts = (response.content and response.content.parts) or []
+    results = [part.code_execution_result.output for part in parts if part.code_execution_result]
+    codes = [part.executable_code.code for part in parts if part.executable_code]
+    for code, result in zip_longest(codes, results[: len(codes)]):
+        yield "code_execution", {"code": code}, result
 
 
 def _read_answer(result: Any) -> ToolAnswer:
