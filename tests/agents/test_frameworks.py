@@ -16,12 +16,25 @@ from seatrial.errors import MissingExtra, UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 
 ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 @pytest.mark.parametrize("kind", FRAMEWORKS)
 def test_the_extra_states_the_versions_that_were_tested(kind: str) -> None:
     assert EXTRAS[kind.replace("_", "-")] == [FRAMEWORKS[kind].requirement]
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_the_page_states_them_as_well(kind: str) -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| [`{kind}`]")]
+
+    assert f"| `seatrial[{kind.replace('_', '-')}]` | {FRAMEWORKS[kind].requirement} |" in row
+
+
+@pytest.mark.parametrize("kind", FRAMEWORKS)
+def test_a_framework_has_a_contract(kind: str) -> None:
+    assert (ROOT / "contracts" / kind / "test_contract.py").is_file()
 
 
 @pytest.mark.parametrize("kind", FRAMEWORKS)

@@ -1,0 +1,50 @@
+"""What is particular to the OpenAI Agents SDK: approvals, tools that OpenAI runs, errors that the model is not told."""
+
+from typing import Any
+
+from agents import Agent, WebSearchTool, function_tool
+
+import seatrial
+from seatrial import Scenario
+from seatrial.testing import shop
+from seatrial.vocabulary.conversation import ErrorKind
+
+
+def play(tools: list[Any], **scenario: Any) -> Any:
+    from agent import ShopModel
+
+    target = Agent(name="Shop", model=ShopModel(), tools=tools)
+    asked = Scenario(name="x", **{"input": "Please refund order B-2.", **scenario})
+    (trial,) = seatrial.run(asked, agent={"type": "openai_agents", "target": target}, store=None).trials()
+    return trial
+
+
+def test_the_exception_of_a_tool_is_told_though_the_model_is_not_told_it() -> None:
+    trial = play([function_tool(shop.refund_order)])
+
+    (call,) = trial.transcript.tool_calls
+    assert call.error == "ShopError: order B-2 was paid in cash"
+    assert "paid in cash" not in trial.transcript.reply
+
+
+def test_an_approval_that_nobody_can_give_is_a_mistake_of_the_set_up() -> None:
+    trial = play([function_tool(shop.refund_order, needs_approval=True)])
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "approve refund_order" in trial.error.message
+
+
+def test_a_mock_needs_no_approval() -> None:
+    tool = function_tool(shop.refund_order, needs_approval=True)
+    trial = play([tool], mocks={"refund_order": {"returns": "paid back"}})
+
+    assert trial.error is None
+    assert [call.result for call in trial.transcript.tool_calls] == ["paid back"]
+    assert tool.needs_approval is True
+
+
+def test_a_mock_for_a_tool_that_openai_runs_is_refused() -> None:
+    trial = play([WebSearchTool()], input="Good morning!", mocks={"web_search": {"returns": "nothing"}})
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "'web_search' is mocked, but it is a WebSearchTool" in trial.error.message
