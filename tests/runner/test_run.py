@@ -154,15 +154,17 @@ def test_closing_the_run_cancels_the_trials_in_flight() -> None:
 
     async def agent(input: str) -> str:
         if not begun:
-            begun.append(1)
+            begun.append(asyncio.Event())
+            await begun[0].wait()
             return "the first"
+        begun[0].set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
         return ""
 
-    begun: list[int] = []
+    begun: list[asyncio.Event] = []
     scenario = a_scenario(agent, trials=3)
 
     async def play() -> None:

@@ -1,5 +1,6 @@
 """`seatrial run`."""
 
+import gc
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -103,6 +104,7 @@ def command(**options: Any) -> int:
 def play_plan(plan: RunPlan, asked: list[AskedReport], *, verbose: bool, progress: Progress) -> Report:
     """Play it, show it, and write the reports that flags and suites ask for."""
     reports = _all_reports(plan, asked)
+    gc.freeze()  # what was loaded stays to the end: no need to look for garbage in it again and again
     try:
         report = execute(plan)
     finally:

@@ -33,7 +33,9 @@ class Plan:
     ) -> None:
         self._known = known or {}
         self._scenarios = iter(scenarios) if shuffle_seed is None else _shuffled(scenarios, shuffle_seed)
-        self._fixed: Iterator[Job] = iter(())
+        self._current: PreparedScenario | None = None
+        self._indexes: Iterator[int] = iter(())
+        """The trials of the current scenario that are still to be started."""
         self._sequential: dict[ScenarioKey, _SequentialPlan] = {}
         self._ready: deque[_SequentialPlan] = deque()
         self._misses: dict[ScenarioKey, int] = {}
@@ -51,21 +53,23 @@ class Plan:
                     return plan.take()
                 self._ready.popleft()
                 continue
-            for job in self._fixed:
-                return job
-            prepared = next(self._scenarios, None)
-            if prepared is None:
+            for index in self._indexes:
+                assert self._current is not None
+                return self._current, index
+            self._current = next(self._scenarios, None)
+            if self._current is None:
                 return None
-            self._begin(prepared)
+            self._begin(self._current)
         return None
 
     def _begin(self, prepared: PreparedScenario) -> None:
         entry = prepared.entry
         if entry.skip is not None:
             return
-        answers = self._known.get(entry.key, {})
+        answers = self._known.get(entry.key, {}) if self._known else {}
         if entry.sequential is None:
-            self._fixed = ((prepared, index) for index in range(entry.trials) if index not in answers)
+            planned = range(entry.trials)
+            self._indexes = iter([index for index in planned if index not in answers] if answers else planned)
             return
         plan = self._sequential[entry.key] = _SequentialPlan(
             prepared, read_sequential_test(entry.sequential), dict(answers)
