@@ -68,6 +68,14 @@ contracts: $(FRAMEWORKS:%=.venvs/%/.installed)
 	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable ".[$*]" pytest
 	touch $@
 
+# What lives beside Seatrial in a pytest session has requirements of its own instead of an extra.
+BESIDE := $(sort $(patsubst contracts/%/requirements.txt,%,$(wildcard contracts/*/requirements.txt)))
+
+$(BESIDE:%=.venvs/%/.installed): .venvs/%/.installed: contracts/%/requirements.txt pyproject.toml | $(VENV)/.installed-test
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
+	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable . --requirement $<
+	touch $@
+
 # The recordings that tests read, made anew by the libraries that people record with.
 trace-fixtures: .venvs/trace-fixtures/.installed
 	.venvs/trace-fixtures/bin/python tests/traces/fixtures/make.py

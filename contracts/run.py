@@ -32,8 +32,9 @@ def run(framework: str, *, folder: Path) -> bool:
 
 def installed(python: Path) -> str:
     ask = (
-        "import sys; from seatrial.agents.frameworks import FRAMEWORKS, find_version; "
-        "print(FRAMEWORKS[sys.argv[1]].package, find_version(sys.argv[1]))"
+        "import sys; from importlib.metadata import version; from seatrial.agents.frameworks import FRAMEWORKS; "
+        "name = sys.argv[1]; package = FRAMEWORKS[name].package if name in FRAMEWORKS else name; "
+        "print(package, version(package))"
     )
     done = subprocess.run([python, "-c", ask, python.parts[-3]], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "not installed"
