@@ -5,7 +5,7 @@ of pydantic when stored runs are shown. A field that is None, empty, zero or fal
 its absence means.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from seatrial.errors import StoreError
 from seatrial.vocabulary.record import record
 
-from .marks import Fetch, NotPlain, read, require_plain, restore, write_marked, write_plain
+from .marks import Fetch, NotPlain, read, read_many, require_plain, restore, write_marked, write_plain
 
 T = TypeVar("T")
 _Convert = Callable[[Any], Any]
@@ -54,13 +54,13 @@ def take_apart(kind: type[T], value: T) -> dict[str, Any]:
     return _EXACT.take_apart(kind, value)
 
 
-def read_fields(kind: type[Any], body: bytes) -> dict[str, Any]:
-    """Some fields of a dataclass by name, from a body that has no others."""
+def read_fields(kind: type[Any], bodies: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Some fields of dataclasses by name, from bodies that have no others."""
+    convert = _EXACT.of(kind).convert_fields
     try:
-        converted: dict[str, Any] = _EXACT.of(kind).convert_fields(read(body))
+        return [convert(raw) for raw in read_many(bytes(body).decode("ascii") for body in bodies)]
     except _BROKEN as broken:
         raise _unreadable(kind, broken) from broken
-    return converted
 
 
 def _unreadable(kind: type[Any], cause: Exception) -> StoreError:

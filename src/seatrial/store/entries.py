@@ -69,4 +69,4 @@ def _encode_terms(entry: ScenarioEntry) -> bytes:
 
 @lru_cache(maxsize=_KEPT)
 def _read_terms(terms: bytes) -> dict[str, Any]:
-    return read_fields(ScenarioEntry, terms)
+    return read_fields(ScenarioEntry, [terms])[0]

@@ -128,8 +128,9 @@ def read_summaries(
             keys = known.of(run_id) if key is None else {}
             if key is None and not all(row[0] in keys for row in page):
                 keys = _read_keys(connection, run_id, page[0][0], page[-1][0])
-        for number, trial, *columns in page:
-            yield _summary(key or keys[number], trial, columns)
+        told = iter(read_fields(TrialSummary, (row[-1] for row in page if row[-1] is not None)))
+        for number, trial, *columns, details in page:
+            yield _summary(key or keys[number], trial, columns, None if details is None else next(told))
         if len(page) < _PAGE:
             return
 
@@ -234,11 +235,11 @@ def _columns(summary: TrialSummary) -> Row:
     )
 
 
-def _summary(key: ScenarioKey, index: int, columns: Row) -> TrialSummary:
-    status, error_kind, stop_reason, matched, started, turns, score, slowest, median, tokens, cost, took, details = (
-        columns
-    )
-    summary = TrialSummary(
+def _summary(key: ScenarioKey, index: int, columns: Row, details: dict[str, Any] | None) -> TrialSummary:
+    if details is not None and not details.keys().isdisjoint(_NUMBERS):
+        return altered(_summary(key, index, columns, None), **details)
+    status, error_kind, stop_reason, matched, started, turns, score, slowest, median, tokens, cost, took = columns
+    return TrialSummary(
         key=key,
         index=index,
         status=_STATUS[status],
@@ -253,8 +254,11 @@ def _summary(key: ScenarioKey, index: int, columns: Row) -> TrialSummary:
         tokens=tokens,
         cost_usd=cost,
         duration_ms=took,
+        **(details or _NONE),
     )
-    return summary if details is None else altered(summary, **read_fields(TrialSummary, details))
+
+
+_NONE: dict[str, Any] = {}
 
 
 _STATUS = {status.value: status for status in Status}
