@@ -9,8 +9,10 @@ from seatrial.errors import SeatrialError
 from seatrial.reports import parse_report_option, write_report
 from seatrial.session import Report
 from seatrial.session.open_run import end_run
+from seatrial.store.codec import decode
 from seatrial.verdicts import reasons
-from seatrial.vocabulary.run import RunState
+from seatrial.verdicts.run import decide_group as decide_suite_group
+from seatrial.vocabulary.run import RunState, ScenarioEntry
 
 from .groups import Group, GroupVerdict, decide_group
 from .ledger import Entry, Ledger
@@ -36,10 +38,11 @@ def conclude(session: pytest.Session, ledger: Ledger, groups: Sequence[Group], *
     problems: list[str] = []
     report = None
     if ledger.run is not None:
-        report = end_run(options.store, ledger.run, RunState.FINISHED if ended else RunState.INTERRUPTED)
+        state = RunState.FINISHED if ended and not stopped else RunState.INTERRUPTED
+        report = end_run(options.store, ledger.run, state, left_out=list(_left_out(ledger)))
         if config.get_verbosity() >= 0:
             lines.append(f"run {ledger.run}: seatrial show {ledger.run}")
-        problems += _write_reports(report, options)
+        problems += _write_reports(report, options, ledger)
     if ledger.not_live:
         what = "1 test was" if ledger.not_live == 1 else f"{ledger.not_live} tests were"
         lines.append(f"{what} skipped because a model would have to be asked: --seatrial-live runs them")
@@ -80,7 +83,13 @@ def _gates_of(report: Report, ledger: Ledger) -> tuple[bool, list[str]]:
         return False, []
     outcome = report.outcome
     totals = outcome.totals
-    broken = [reasons.in_group(name, why) for name, verdict in outcome.groups for why in verdict.failure_reasons]
+    # What pytest skips, for want of --seatrial-live above all, turns no session red.
+    played = [scenario for scenario in outcome.scenarios if not scenario.skipped]
+    broken = [
+        reasons.in_group(group["name"], why)
+        for group in gates.groups
+        for why in decide_suite_group(group, played).failure_reasons
+    ]
     if totals.metrics_passed is False and totals.weighted_metrics_score_pct is not None:
         broken.append(reasons.metrics_below(totals.weighted_metrics_score_pct, gates.metrics_pass_threshold))
     cases = gates.cases_pass_threshold is not None
@@ -89,10 +98,17 @@ def _gates_of(report: Report, ledger: Ledger) -> tuple[bool, list[str]]:
     return cases and outcome.verdict.passed, broken
 
 
-def _write_reports(report: Report, options: Options) -> list[str]:
+def _left_out(ledger: Ledger) -> Iterator[ScenarioEntry]:
+    for bodies in ledger.left_out.values():
+        yield from (decode(ScenarioEntry, body.encode("ascii")) for body in bodies)
+
+
+def _write_reports(report: Report, options: Options, ledger: Ledger) -> list[str]:
     """What could not be written, which must not keep the rest of the summary from being seen."""
     problems = []
-    for text in options.reports:
+    by_flag = {parse_report_option(text)[0] for text in options.reports}
+    own = [text for text in ledger.reports if parse_report_option(text)[0] not in by_flag]
+    for text in (*options.reports, *own):
         try:
             kind, path = parse_report_option(text)
             write_report(kind, report.record, path or options.environ.get("GITHUB_STEP_SUMMARY") or "-")

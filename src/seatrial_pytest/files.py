@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
+from seatrial.reports import parse_report_option
 from seatrial.reports.visible import one_line
 from seatrial.scenarios import LoadedSuite, load
 from seatrial.vocabulary.scenario import Scenario
@@ -51,6 +52,7 @@ class ScenarioFile(pytest.Module):
             raise self.CollectError(str(problem)) from None
         supplied = run.options.agent is None and is_supplied(self)
         for loaded in suites:
+            self._check_reports(loaded)
             for scenario in loaded.resolved():
                 before = run.take_name(loaded.name, scenario.name, scenario.source or self.nodeid)
                 if before is not None:
@@ -62,6 +64,14 @@ class ScenarioFile(pytest.Module):
                 for agent in several or ("",):
                     casting = FileCasting(loaded=loaded, scenario=scenario, agent_name=agent, supplied=supplied)
                     yield from self._items(casting)
+
+    def _check_reports(self, loaded: LoadedSuite) -> None:
+        for text in loaded.suite.reports:
+            try:
+                parse_report_option(text)
+            except UsageError as problem:
+                why = str(problem).removeprefix("--report: ")
+                raise self.CollectError(f"{loaded.path}: suite.reports: {why}") from None
 
     def _path_as_typed(self) -> str:
         """Short where it can be, since it is shown and kept with every scenario."""

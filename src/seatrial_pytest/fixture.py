@@ -122,7 +122,7 @@ class Seatrial:
         """On the run's loop, while the test's own goes on."""
         __tracebackhide__ = True
         opened = self._run.open()
-        with explained(self._item):
+        with explained(self._item, casting):
             prepared = opened.prepare(casting)
             played = await asyncio.wrap_future(opened.loop.start(opened.play(prepared, casting.loaded)))
         keep(self._item, played)

@@ -14,7 +14,7 @@ from seatrial.vocabulary.run import Status
 from .agents import require_agent
 from .failure import describe
 from .outcomes import ScenarioErrored, ScenarioFailed, notes_of
-from .pytest_run import PytestRun, apply_marker, read_marker
+from .pytest_run import PytestRun, apply_marker, choose_agent, read_marker
 
 if TYPE_CHECKING:
     from .files import FileCasting
@@ -23,44 +23,52 @@ if TYPE_CHECKING:
 def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
     """Play the scenario and end the test by its verdict. `supplied` is what the fixture `seatrial_agent` gave."""
     __tracebackhide__ = True
-    run = PytestRun.of(item.config)
-    marker = read_marker(item)
-    if marker.get("live"):
+    if read_marker(item).get("live"):
         require_live(item, "it is marked live")
-    loaded = casting.loaded
-    whole = Casting(
-        loaded=loaded,
-        scenario=apply_marker(casting.scenario, marker, run.options),
-        agent=require_agent(_choose(item, supplied, casting, run), item),
-        agent_name=casting.agent_name or _parameters(item),
-        position=run.position_of(item),
-    )
+    whole = cast_item(item, casting, supplied)
+    require_agent(whole.agent, item)
     played = play_casting(item, whole)
+    loaded = casting.loaded
     if loaded.config.fail_fast and not played.outcome.verdict.passed and not played.outcome.xfailed:
         item.session.shouldfail = f"{loaded.path}: stopping after a failure, as its fail_fast says"
     end(item, played)
+
+
+def cast_item(item: Any, casting: "FileCasting", supplied: Any = None) -> Casting:
+    """The scenario with the marker's numbers and its agent; None where only a fixture would know it."""
+    run = PytestRun.of(item.config)
+    return Casting(
+        loaded=casting.loaded,
+        scenario=apply_marker(casting.scenario, read_marker(item), run.options),
+        agent=supplied if casting.supplied else choose_agent(casting, run.options),
+        agent_name=casting.agent_name or _parameters(item),
+        position=run.position_of(item),
+    )
 
 
 def play_casting(item: pytest.Item, casting: Casting) -> PlayedScenario:
     """Play it, and wait."""
     __tracebackhide__ = True
     opened = PytestRun.of(item.config).open()
-    with explained(item):
+    with explained(item, casting):
         played = opened.loop.wait(opened.play(opened.prepare(casting), casting.loaded))
     keep(item, played)
     return played
 
 
 @contextmanager
-def explained(item: pytest.Item) -> Iterator[None]:
+def explained(item: pytest.Item, casting: Casting | None = None) -> Iterator[None]:
     """What keeps a scenario from being played ends the test as skipped or errored, and says why."""
     __tracebackhide__ = True
     try:
         yield
     except NotLive as missing:
+        notes_of(item).unplayed.append(casting)
         require_live(item, str(missing))
         raise
     except SeatrialError as problem:
+        if casting is not None:
+            notes_of(item).unplayed.append(casting)
         raise ScenarioErrored(str(problem)) from None
 
 
@@ -113,18 +121,6 @@ def raise_for(item: pytest.Item, played: PlayedScenario) -> NoReturn:
     if played.outcome.verdict.status is Status.FAILED:
         raise ScenarioFailed(text)
     raise ScenarioErrored(text)
-
-
-def _choose(item: Any, supplied: Any, casting: "FileCasting", run: PytestRun) -> Any:
-    options = run.options
-    if options.agent is not None:
-        return options.agent
-    if casting.supplied:
-        return supplied
-    suite = casting.loaded.suite
-    if casting.agent_name and suite.agents:
-        return suite.agents[casting.agent_name]
-    return suite.agent if suite.agent is not None else options.default_agent
 
 
 def _parameters(item: Any) -> str:

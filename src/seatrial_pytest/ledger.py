@@ -28,6 +28,10 @@ class Ledger:
     entries: dict[str, Entry] = field(default_factory=dict)
     run: str | None = None
     """Set once something was played."""
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    """By test: scenarios that nobody played, as bodies of ScenarioEntry."""
+    reports: dict[str, None] = field(default_factory=dict)
+    """What the suites' own `reports` ask for."""
     scored: bool = False
     """Some trial has an overall score, so the run's gate on it counts."""
     not_live: int = 0
@@ -42,6 +46,9 @@ class Ledger:
         entry = self.entries.setdefault(report.nodeid, Entry(nodeid=report.nodeid))
         if told:
             self.run = told.get("run") or self.run
+            if report.when == "setup" or "left_out" in told:
+                self.left_out[report.nodeid] = told.get("left_out", [])
+            self.reports |= dict.fromkeys(told.get("reports", ()))
             self.scored = self.scored or told.get("scored", False)
             self.not_live += told.get("not_live", False)
             entry.marks = frozenset(told.get("marks", entry.marks))

@@ -1,7 +1,7 @@
 """What the session was told: flags, ini, environment and `[tool.seatrial]`, in this order."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -61,9 +61,9 @@ def _read(config: pytest.Config) -> Options:
         live=bool(flags.seatrial_live or live),
         require_live=flags.seatrial_require_live,
         trials=_trials(flags.seatrial_trials or config.getini("seatrial_trials")),
-        agent=flags.seatrial_agent,
-        default_agent=config.getini("seatrial_agent") or settings["agent"],
-        reports=tuple(flags.seatrial_report or config.getini("seatrial_report") or ()),
+        agent=_agent(flags.seatrial_agent),
+        default_agent=_agent(config.getini("seatrial_agent")) or settings["agent"],
+        reports=_reports(flags.seatrial_report or config.getini("seatrial_report") or ()),
         testpaths=tuple(_folder(config.rootpath, each) for each in testpaths),
         groups=settings["groups"] or {},
         store=_place(config.rootpath, settings["store"]),
@@ -87,6 +87,30 @@ def _trials(given: Any) -> Any:
     if not str(given).isdigit() or int(given) < 1:
         raise UsageError(f"--seatrial-trials {given!r}: expected a number from 1, or auto")
     return int(given)
+
+
+def _agent(text: str | None) -> Any:
+    """An import path as it is; `{type: openai, …}` as it would be read in a file."""
+    if not text or not text.lstrip().startswith("{"):
+        return text
+    from seatrial.scenarios import parse_value
+
+    spec = parse_value(text)
+    if not isinstance(spec, Mapping):
+        raise UsageError(
+            f"--seatrial-agent {text!r}: expected settings as in a file, such as {{type: openai, …}}"
+        )
+    return spec
+
+
+def _reports(given: Iterable[str]) -> tuple[str, ...]:
+    """As written, each found to be one that can be made."""
+    from seatrial.reports import parse_report_option
+
+    asked = tuple(given)
+    for text in asked:
+        parse_report_option(text)
+    return asked
 
 
 def _folder(root: Path, given: Any) -> Path:

@@ -34,6 +34,8 @@ class Notes:
     """Names of scenarios whose conversation is in the failure's own text."""
     not_live: str | None = None
     """Why it was skipped, when a model would have had to be asked."""
+    unplayed: list[Any] = field(default_factory=list)
+    """Castings of a Python test that could not be played."""
     call_ended_early: bool = False
     """It failed or was skipped, so nobody may expect that it asserted anything."""
 

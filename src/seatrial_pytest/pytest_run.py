@@ -4,19 +4,22 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from seatrial.session.open_run import OpenRun, new_run, run_gates
+from seatrial.session.open_run import OpenRun, choose_seed, is_recording, new_run, run_gates
 from seatrial.session.request import RunRequest
 from seatrial.vocabulary.scenario import Scenario
 
 from .options import Options, options_of
 from .summary import name_the_run, watch
 
+if TYPE_CHECKING:
+    from .files import FileCasting
+
 _KEY = pytest.StashKey["PytestRun"]()
-CASTING = pytest.StashKey[Any]()
+CASTING = pytest.StashKey["FileCasting"]()
 """On items of scenario files: the suite, the scenario and the agent's name."""
 
 
@@ -81,14 +84,31 @@ class PytestRun:
             )
             castings = [item.stash[CASTING] for item in self.selected if CASTING in item.stash]
             name = name_the_run(self._config)
-            gates = run_gates([(casting.loaded, casting.scenario) for casting in castings])
-            run = new_run(request, name["run"], seed=name["seed"], gates=gates, folder=self._config.rootpath)
+            seed = choose_seed([casting.loaded for casting in castings])
+            run = new_run(
+                request,
+                name["run"],
+                seed=name["seed"] if seed is None else seed,
+                gates=run_gates([(casting.loaded, casting.scenario) for casting in castings]),
+                folder=self._config.rootpath,
+                replayed=any(is_recording(choose_agent(each, options)) for each in castings if not each.supplied),
+            )
             self._open = OpenRun(request, run, live=options.live)
         return self._open
 
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
+
+
+def choose_agent(casting: "FileCasting", options: Options) -> Any:
+    """The agent of an item of a scenario file, where no fixture supplies it."""
+    if options.agent is not None:
+        return options.agent
+    suite = casting.loaded.suite
+    if casting.agent_name and suite.agents:
+        return suite.agents[casting.agent_name]
+    return suite.agent if suite.agent is not None else options.default_agent
 
 
 def read_marker(item: pytest.Item) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from .outcomes import Notes, ScenarioErrored, known_notes
 def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
     """Add to the report what was played; all of it plain, since xdist sends it to another process."""
     notes = known_notes(item)
-    if notes is None and not for_groups:
+    told_more = _left_out(item, notes, call, report) if report.when != "teardown" and not report.passed else {}
+    if notes is None and not for_groups and not told_more:
         return
     told: dict[str, Any] = {"failed": _is_failure(call)}
     if for_groups:
@@ -21,6 +22,7 @@ def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.Te
         if report.when == "call":
             notes.call_ended_early = not report.passed
             _add_sections(item, notes, report)
+    told |= told_more
     report.seatrial = told  # type: ignore[attr-defined]
 
 
@@ -36,14 +38,43 @@ def _facts(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> dict[s
     from .pytest_run import CASTING
 
     facts: dict[str, Any] = {"is_scenario": CASTING in item.stash}
+    if CASTING in item.stash and (reports := item.stash[CASTING].loaded.suite.reports):
+        facts["reports"] = list(reports)
     if notes.results and report.when == "call":
         from .pytest_run import PytestRun
 
-        facts["run"] = PytestRun.of(item.config).open().run.id
+        opened = PytestRun.of(item.config).open()
+        for _, played in notes.results:
+            opened.tell(played)
+        facts["run"] = opened.run.id
         facts["scored"] = any(played.outcome.overall_score is not None for _, played in notes.results)
     if notes.not_live and report.skipped:
         facts["not_live"] = True
     return facts
+
+
+def _left_out(
+    item: pytest.Item, notes: Notes | None, call: "pytest.CallInfo[None]", report: pytest.TestReport
+) -> dict[str, Any]:
+    """The scenarios of the test that nobody played, as the run will keep them."""
+    from .pytest_run import CASTING
+
+    castings = notes.unplayed if notes is not None else []
+    if CASTING in item.stash:
+        if notes is not None and notes.results:
+            return {}
+        from .items import cast_item
+
+        castings = [cast_item(item, item.stash[CASTING])]
+    if not castings:
+        return {}
+    from seatrial.session.open_run import left_out
+    from seatrial.store.codec import encode
+    from seatrial.vocabulary.run import ScenarioEntry
+
+    skip = str(getattr(call.excinfo.value, "msg", "")) if report.skipped and call.excinfo is not None else None
+    entries = [left_out(casting, skip=skip) for casting in castings]
+    return {"left_out": [encode(ScenarioEntry, entry).decode("ascii") for entry in entries]}
 
 
 def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> None:

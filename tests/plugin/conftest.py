@@ -9,12 +9,15 @@ import pytest
 # Loaded once here, else every session of a test would import them anew; PyYAML's extension cannot be imported twice.
 import yaml
 
+import seatrial.evaluators
+import seatrial.statistics
 import seatrial.store.codec
 import seatrial_pytest.concluding
 import seatrial_pytest.files
 import seatrial_pytest.fixture
 
-LOADED = (yaml, seatrial, seatrial_pytest)
+LAZY = (seatrial.evaluators, seatrial.statistics)
+LOADED = (yaml, seatrial, seatrial_pytest, *(getattr(room, name) for room in LAZY for name in room.__all__))
 
 AGENT = """
     def answer(messages):

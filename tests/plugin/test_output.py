@@ -136,9 +136,19 @@ def test_reports_are_written_also_into_folders_that_are_not_there(project: Any) 
 
 def test_a_report_that_cannot_be_written_turns_the_session_red_and_hides_nothing(project: Any) -> None:
     project.write("a.trial.yaml", TWO_TURNS)
-    result = project.run("-k", "greets", "--seatrial-report", "sculpture")
+    project.write("file", "")
+    result = project.run("-k", "greets", "--seatrial-report", "json=file/out.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*unknown report 'sculpture'*", "*1 passed*"])
+    result.stdout.fnmatch_lines(["*file*", "*1 passed*"])
+
+
+@pytest.mark.parametrize("flag", ["--seatrial-report=sculpture", "--seatrial-trials=none", "--seatrial-agent={"])
+def test_a_flag_that_makes_no_sense_is_told_before_anything_runs(project: Any, flag: str) -> None:
+    project.write("a.trial.yaml", TWO_TURNS)
+    result = project.run(flag)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert not result.stdout.lines
+    assert "Traceback" not in result.stderr.str()
 
 
 def test_options_and_marker_are_in_the_help(project: Any) -> None:

@@ -33,7 +33,7 @@ def test_workers_play_one_run_and_everything_comes_together(project: Any) -> Non
     result.stdout.fnmatch_lines(["*1 test was skipped because a model*", "*absorbed*a.trial.yaml::bad"])
     with open_store(project.path / ".seatrial" / "runs.db") as store:
         (row,) = store.run_rows()
-    assert (row.run.state, row.scenarios, row.passed, row.failed) == (RunState.FINISHED, 10, 17, 1)
+    assert (row.run.state, row.scenarios, row.passed, row.failed) == (RunState.FINISHED, 11, 17, 1)
     assert "seatrial_run" in (project.path / "junit.xml").read_text()
     assert "test_b" in (project.path / "out.json").read_text()
 

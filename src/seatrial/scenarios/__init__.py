@@ -4,7 +4,7 @@ A room of its own because what a tester may write is one question, and how it is
 this door has already been found to be right.
 """
 
-from .build import Cast, needs_models, prepare, read_hooks
+from .build import Cast, make_entry, needs_models, prepare, read_hooks
 from .environment import fill_environment
 from .examples import expand_examples
 from .fingerprint import fingerprint
@@ -29,6 +29,7 @@ __all__ = [
     "fingerprint",
     "json_schema",
     "load",
+    "make_entry",
     "merge_config",
     "needs_models",
     "parse_value",

@@ -45,7 +45,13 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
     _require_memory(scenario, cast.agent)
     turns, every_turn = _turn_evaluators(scenario, cast)
     return PreparedScenario(
-        entry=_entry(scenario, cast, position),
+        entry=make_entry(
+            scenario,
+            key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
+            agent_key=cast.agent_key,
+            evaluators=cast.evaluators,
+            position=position,
+        ),
         scenario=scenario,
         agent=cast.agent,
         make_user=_user(scenario, cast),
@@ -66,11 +72,14 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
     )
 
 
-def _entry(scenario: Scenario, cast: Cast, position: int) -> ScenarioEntry:
+def make_entry(
+    scenario: Scenario, *, key: ScenarioKey, agent_key: str, evaluators: Mapping[str, Any], position: int
+) -> ScenarioEntry:
+    """What a run keeps of the scenario, whether it is played or not."""
     sequential = _sequential(scenario)
-    whole, of_trial = fingerprints(scenario, cast.agent_key, evaluators=cast.evaluators)
+    whole, of_trial = fingerprints(scenario, agent_key, evaluators=evaluators)
     return ScenarioEntry(
-        key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
+        key=key,
         position=position,
         fingerprint=whole,
         trial_fingerprint=of_trial,

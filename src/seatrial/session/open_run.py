@@ -9,23 +9,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from seatrial.agents import resolve_agent
 from seatrial.clock import now
 from seatrial.errors import StoreError, UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trial, run_trials
 from seatrial.runner.evaluate import evaluate
 from seatrial.runner.pace import Pace
-from seatrial.runner.trial import Redact
-from seatrial.scenarios import Cast, LoadedSuite, ModelCast, fill_environment, merge_config, prepare, read_hooks
+from seatrial.scenarios import Cast, LoadedSuite, ModelCast, make_entry, merge_config, prepare, read_hooks
 from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
+from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
 from seatrial.vocabulary.failures import PlayAgain
-from seatrial.vocabulary.roles import Agent, Evaluator, PreparedScenario
+from seatrial.vocabulary.roles import Evaluator, PreparedScenario
 from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.vocabulary.scenario import Scenario, SuiteConfig
 from seatrial.vocabulary.summary import summarise
 
 from .casting import describe_agent
+from .discretion import discreet
+from .listening import listeners_of
 from .loop_thread import LoopThread
 from .offline import NotLive, OfflineModels, asks_models
 from .planning import merge_run_configs
@@ -33,6 +34,7 @@ from .project import find_commit, versions
 from .records import Report, StoredRecord
 from .request import RunRequest
 from .secrets_of import find_secrets
+from .shared_agents import SharedAgents
 from .snapshot import plain, redact_spec
 
 
@@ -78,7 +80,8 @@ class OpenRun:
         self.models = cast(
             defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
         )
-        self._agents = _SharedAgents(request.environ)
+        self._agents = SharedAgents(request.environ)
+        self._listeners = listeners_of(request)
         self._store: Store | None = None
         self._configs: dict[str, SuiteConfig] = {}
         self._paces: dict[str, Pace] = {}
@@ -96,7 +99,9 @@ class OpenRun:
         scenario, loaded = casting.scenario, casting.loaded
         if isinstance(self.models, OfflineModels) and asks_models(scenario) and not self.models.knows_something():
             raise NotLive("it asks a model")
-        key, agent = self._agents.of(casting.agent, name=casting.agent_name or loaded.name)
+        isolated = self._config_of(loaded).isolation == "process"
+        key, agent = self._agents.of(casting.agent, name=casting.agent_name or loaded.name, isolated=isolated)
+        self._mind_recordings(casting.agent)
         cast = Cast(
             suite=casting.suite or loaded.name,
             agent=agent,
@@ -120,6 +125,7 @@ class OpenRun:
         """
         offline = self.models if isinstance(self.models, OfflineModels) and asks_models(prepared.scenario) else None
         refused = offline.refused if offline else 0
+        prepared = discreet(prepared, self._redact())
         entry = prepared.entry
         alone = entry.trials == 1
         if offline is None and not alone:
@@ -167,11 +173,17 @@ class OpenRun:
         self._save((), again)
         return replace(played, trials=tuple(again))
 
+    def tell(self, played: PlayedScenario) -> None:
+        """Tell listeners of trials that nothing will be added to."""
+        for trial in played.trials if self._listeners else ():
+            self._tell(TrialFinished(trial=trial))
+
     def close(self) -> None:
         """End what this process shared: agents, models, the writer, the loop. The run itself stays open."""
         try:
             self.loop.wait(self._close_parts())
         finally:
+            self._tell(RunFinished(run=self.run))
             if self._store is not None:
                 self._store.close()
             self.loop.close()
@@ -198,7 +210,7 @@ class OpenRun:
                 run_id=self.run.id,
                 seed=self.run.seed,
                 pace=self._paces.get(loaded.path),
-                redact=self._redact(),
+                redact=self._redact().transcript,
             ),
         )
 
@@ -208,13 +220,13 @@ class OpenRun:
             config = self._configs[loaded.path] = merge_config(loaded.config, loaded.overrides)
         return config
 
-    def _redact(self) -> Redact:
+    def _redact(self) -> Redaction:
         """Made anew only when an agent has come that may have brought secrets."""
         settings = self._agents.settings()
         if self._redaction is None or self._redaction[0] != len(settings):
             known = (*settings, self._request.models, self._request.store)
             self._redaction = (len(settings), Redaction(find_secrets(self._request.environ, known)))
-        return self._redaction[1].transcript
+        return self._redaction[1]
 
     def _spend(self, loaded: LoadedSuite, trial: Trial) -> None:
         instruments = trial.instruments.cost_usd if trial.instruments else None
@@ -225,8 +237,25 @@ class OpenRun:
         if self._store is None:
             assert self._request.store is not None
             self._store = open_store(self._request.store)
-            self.run = _join(self._store, self.run)
+            joined = _join(self._store, self.run)
+            if self.run.replayed and not joined.replayed:
+                raise _late_recording(joined.id)
+            self.run = joined
+            # How many scenarios will come, nobody knows.
+            self._tell(RunStarted(run=joined, scenarios=0, trials=0))
         return self._store
+
+    def _mind_recordings(self, spec: Any) -> None:
+        """Mark the run, while that can be done. Raises UsageError when others have been told that it has none."""
+        if self.run.replayed or not is_recording(spec):
+            return
+        if self.started:
+            raise _late_recording(self.run.id)
+        self.run = replace(self.run, replayed=True)
+
+    def _tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)
 
     def _save(self, entries: Sequence[ScenarioEntry], trials: Sequence[Trial]) -> None:
         """Keep them. On the loop itself, which has little else to do. A scenario that is played again makes way."""
@@ -256,7 +285,32 @@ def _join(store: Store, run: Run) -> Run:
     return run
 
 
-def new_run(request: RunRequest, run_id: str, *, seed: int, gates: RunGates, folder: Path) -> Run:
+def left_out(casting: Casting, *, skip: str | None = None) -> ScenarioEntry:
+    """What a run keeps of a scenario that nobody plays: skipped for a reason, or else kept from it by a mistake."""
+    scenario, loaded = casting.scenario, casting.loaded
+    return make_entry(
+        scenario if skip is None else replace(scenario, skip=skip),
+        key=ScenarioKey(casting.suite or loaded.name, casting.name or scenario.name, casting.agent_name),
+        agent_key="" if casting.agent is None else describe_agent(casting.agent),
+        evaluators=loaded.evaluators,
+        position=casting.position,
+    )
+
+
+def is_recording(spec: Any) -> bool:
+    return isinstance(spec, Mapping) and spec.get("type") == "replay"
+
+
+def _late_recording(run_id: str) -> UsageError:
+    return UsageError(
+        f"run {run_id}: a recording is played, and the run began without saying so. Name it where it is known from "
+        "the start: agent: in the suite, --seatrial-agent or [tool.seatrial]"
+    )
+
+
+def new_run(
+    request: RunRequest, run_id: str, *, seed: int, gates: RunGates, folder: Path, replayed: bool = False
+) -> Run:
     """A run that is about to begin."""
     commit = find_commit(folder).wait()
     return Run(
@@ -275,7 +329,13 @@ def new_run(request: RunRequest, run_id: str, *, seed: int, gates: RunGates, fol
         git_commit=commit.sha,
         git_dirty=commit.dirty,
         versions=versions(),
+        replayed=replayed,
     )
+
+
+def choose_seed(suites: Sequence[LoadedSuite]) -> int | None:
+    """What the suites say."""
+    return merge_run_configs(list(suites)).seed
 
 
 def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
@@ -303,56 +363,12 @@ def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
     )
 
 
-def end_run(store: str, run_id: str, state: RunState) -> Report:
-    """Mark the run as ended, and report what it came to."""
+def end_run(store: str, run_id: str, state: RunState, *, left_out: Sequence[ScenarioEntry] = ()) -> Report:
+    """Mark the run as ended, and report what it came to, with the scenarios that nobody played."""
     opened = open_store(store)
     ended = now()
+    if left_out:
+        known = {entry.key for entry in opened.entries(run_id)}
+        opened.add_scenarios(run_id, [entry for entry in left_out if entry.key not in known])
     opened.finish_run(run_id, state, ended)
     return Report(StoredRecord(opened, opened.run(run_id)))
-
-
-class _SharedAgents:
-    """Every agent made once, however many scenarios it plays; Python agents share one event loop."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._made: dict[Any, tuple[Any, str, Agent]] = {}
-        self._boundary: Any = None
-
-    def of(self, spec: Any, *, name: str) -> tuple[str, Agent]:
-        """(key for fingerprints, agent)."""
-        identity = describe_agent(spec) if isinstance(spec, str | Mapping) else id(spec)
-        known = self._made.get(identity)
-        if known is None:
-            filled = fill_environment(spec, self._environ) if isinstance(spec, Mapping) else spec
-            agent = resolve_agent(filled, name=name)
-            self._share_loop(agent)
-            # The spec is kept as well: another object must not be given its id.
-            known = self._made[identity] = (filled, describe_agent(spec), agent)
-        return known[1], known[2]
-
-    def _share_loop(self, agent: Agent) -> None:
-        from seatrial.agents.boundary import Boundary
-        from seatrial.agents.callables import CallableAgent
-
-        if isinstance(agent, CallableAgent):
-            if self._boundary is None:
-                self._boundary = Boundary()
-            agent.share(self._boundary)
-
-    def settings(self) -> list[Any]:
-        """What the agents were set up with, secrets included."""
-        specs = [spec for spec, _, _ in self._made.values() if isinstance(spec, Mapping)]
-        own = [
-            {name: value}
-            for _, _, agent in self._made.values()
-            for name in ("headers", "api_key", "env")
-            if (value := getattr(agent, name, None))
-        ]
-        return [*specs, *own]
-
-    async def close(self) -> None:
-        for _, _, agent in self._made.values():
-            await agent.close()
-        if self._boundary is not None:
-            self._boundary.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -17,13 +16,14 @@ from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Run, RunState
 
 from .discretion import discreet
+from .listening import listeners_of
 from .loops import cancel_on_sigterm, run_to_the_end
 from .merging import merge_errors
 from .planning import RunPlan
 from .project import Commit, find_commit, versions
 from .recording import Recorder
 from .records import Report, StoredRecord
-from .request import Listener, RunRequest
+from .request import RunRequest
 from .snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class _Running:
         resumed = self._resume(store) if self._request.resume else None
         if resumed is not None and store is not None and resumed.is_complete(self._plan):
             return Report(StoredRecord(store, resumed.run))
-        recorder = Recorder(resumed.run if resumed else self._new_run(), store, self._listeners())
+        recorder = Recorder(resumed.run if resumed else self._new_run(), store, listeners_of(self._request))
         scenarios, trials = self._plan.count()
         recorder.start(
             scenarios=scenarios,
@@ -92,15 +92,6 @@ class _Running:
         finally:
             recorder.finish(state)
         return recorder.report()
-
-    def _listeners(self) -> tuple[Listener, ...]:
-        """Those of the request, and one that writes spans where OpenTelemetry is in use at all."""
-        environ = self._request.environ
-        if "opentelemetry.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in environ):
-            return self._request.listeners
-        from seatrial.telemetry import span_listeners
-
-        return (*self._request.listeners, *span_listeners(environ))
 
     async def _play_trials(self, recorder: Recorder, resumed: "Resumed | None") -> None:
         planned = self._planned(recorder, resumed)
