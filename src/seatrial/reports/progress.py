@@ -6,7 +6,7 @@ from typing import TextIO
 
 from seatrial.clock import milliseconds
 from seatrial.vocabulary.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
-from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey, Status, Trial
 
 from .paper import Paper
 from .visible import cut, one_line
@@ -42,7 +42,7 @@ class Progress:
                 self._scenarios, self._trials = event.scenarios, event.trials
                 self._show(force=self._live)
             case ScenarioPlanned() if event.entry.skip is None:
-                self._open.setdefault(event.entry.key, _Open(event.entry.trials - event.stored))
+                self._plan(event.entry, event.stored)
             case TrialFinished():
                 self._count(event.trial)
             case RunFinished():
@@ -54,6 +54,12 @@ class Progress:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
             self._drawn = False
+
+    def _plan(self, entry: ScenarioEntry, stored: int) -> None:
+        if entry.trials > stored:
+            self._open[entry.key] = _Open(entry.trials - stored)
+        else:
+            self._done += 1
 
     def _count(self, trial: Trial) -> None:
         passed = trial.status is Status.PASSED
