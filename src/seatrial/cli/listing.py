@@ -1,16 +1,18 @@
 """`seatrial list` and `seatrial list runs`."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import Scenario
 
 from . import completing
 from .request import default_paths, open_stored
 from .table import lay_out
+
+if TYPE_CHECKING:
+    from seatrial.vocabulary.scenario import Scenario
 
 
 @click.command("list")
@@ -87,7 +89,7 @@ def _scenarios(paths: tuple[str, ...], texts: tuple[str, ...], tags: tuple[str, 
     ]
 
 
-def _kind(scenario: Scenario) -> str:
+def _kind(scenario: "Scenario") -> str:
     """Whose words the user speaks: one input, a script, or a user who is played."""
 
     if scenario.turns:
