@@ -46,6 +46,9 @@ def test_trials_are_filtered_by_status_scenario_tag_and_text(served: Any) -> Non
     assert ids(tag="write", status="failed") == ["books a table 1", "books a table 2", "books a table 3"]
     assert ids(q="THE AGENT BROKE") == ["crashes 1"]
     assert ids(error_kind="agent") == ["crashes 1"]
+    assert ids(q='check({"time": "20:00"})') == ["only looks 1"]
+    assert ids(q="sorry, NO", tag="read") == ["only looks 1"]
+    assert ids(q="sorry", scenario=served.scenario("bad", "crashes")) == []
     assert ids(scenario="nosuch") == []
 
 

@@ -1,10 +1,13 @@
 """Every page: it answers, it shows what it should, and nothing that an agent said is more than text."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+
+from seatrial.store import Store
 
 VOID = {"meta", "link", "br", "input"}
 SCRIPTS = {"/static/htmx.min.js", "/static/seatrial.js"}
@@ -129,6 +132,23 @@ def test_a_run_is_filtered(served: Any) -> None:
     assert "books a table" not in page(served, "/runs/bad?tag=read").text
     assert "Nothing here passes the filter" in page(served, "/runs/bad?q=zzz").text
     assert "the agent broke" in page(served, "/runs/bad?view=trials&q=broke").text
+
+
+def test_trials_are_found_by_what_was_said(served: Any) -> None:
+    shown = page(served, "/runs/bad?view=trials&q=20:00").text
+    assert "only looks" in shown
+    assert "books a table" not in shown
+    scenario = served.scenario("bad", "books a table")
+    assert "trial-3" in page(served, f"/runs/bad/scenarios/{scenario}?q=Sorry").text
+    assert "Nothing here passes" in page(served, f"/runs/bad/scenarios/{scenario}?q=20:00").text
+
+
+def test_a_search_that_could_not_read_everything_says_so(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = Store.find_said
+    monkeypatch.setattr(Store, "find_said", lambda *args, **more: replace(find(*args, **more), is_whole=False))
+    text = "a text that nobody looked for before"
+    assert "looked through in the first 5 trials" in page(served, f"/runs/bad?view=trials&q={text}").text
+    assert served.json("/api/runs/bad/trials", params={"q": f"{text}!"})["searched"] == 5
 
 
 @pytest.mark.parametrize("order", ["worst", "order", "rate", "slowest", "costliest"])

@@ -216,6 +216,8 @@ CONTENT = "SELECT body FROM contents WHERE hash = ?"
 BODY = f"SELECT body FROM bodies WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
 BODY_PAGE = f"""SELECT trial, body FROM bodies
     WHERE run_id = ? AND number = {_NUMBER} AND trial > ? ORDER BY trial LIMIT ?"""
+BODIES_PAGE = """SELECT number, trial, body FROM bodies
+    WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
 FINISHED = """SELECT s.scenario_key, t.trial FROM trials t
     JOIN scenarios s ON s.run_id = t.run_id AND s.number = t.number WHERE t.run_id = ?"""
 

@@ -20,6 +20,7 @@ from .writer import TrialWriter
 
 if TYPE_CHECKING:
     from .labels import Label
+    from .searching import Said
     from .transfer import Imported
 
 
@@ -138,6 +139,12 @@ class Store:
     def trial(self, run_id: str, key: ScenarioKey, index: int) -> Trial:
         """One trial. Raises UsageError when it is not stored."""
         return read_trial(self._connections, run_id, key, index)
+
+    def find_said(self, run_id: str, text: str, *, key: ScenarioKey | None = None) -> "Said":
+        """The trials whose user, replies or calls have the text, as far as a search looks."""
+        from .searching import find_said
+
+        return find_said(self._connections, run_id, text, key=key)
 
     def finished(self, run_id: str) -> set[tuple[ScenarioKey, int]]:
         """Scenario and index of each trial that is stored, errored ones included."""

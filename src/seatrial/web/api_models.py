@@ -72,7 +72,11 @@ class TrialQuery(BaseModel):
     scenario: str | None = Field(default=None, max_length=100, description="The id of a scenario.")
     tag: str = Field(default="", max_length=200)
     error_kind: str = Field(default="", max_length=200)
-    q: str = Field(default="", max_length=200, description="In names, reasons and errors, whatever its case.")
+    q: str = Field(
+        default="",
+        max_length=200,
+        description="In names, reasons, errors and what was said: user, replies, tool calls; whatever its case.",
+    )
     offset: int = Field(default=0, ge=0, le=10**9)
     limit: int = Field(default=100, ge=1, le=1_000)
 
@@ -82,6 +86,10 @@ class TrialList(BaseModel):
 
     total: Count
     offset: Count
+    searched: Count | None = Field(
+        description="Where what was said in the run is more than one search looks through: in how many trials it did, "
+        "from the first; null where in all."
+    )
     trials: list[TrialItem]
 
 

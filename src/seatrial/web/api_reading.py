@@ -19,7 +19,7 @@ from .api_models import LabelItem, RunList, SuiteList, TrialList, TrialQuery, la
 from .desk import AtDesk, NotFound
 from .live import Watch, tell
 from .schemas import answer, events
-from .selection import Wanted, find_trials, take_page
+from .selection import Wanted, take_page
 from .suites import list_suites
 
 router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)
@@ -87,9 +87,11 @@ def list_trials(desk: AtDesk, run_id: RunId, asked: Annotated[TrialQuery, Query(
     wanted = Wanted(
         status=asked.status, tag=asked.tag, text=asked.q, error_kind=asked.error_kind, scenario=asked.scenario
     )
-    page = take_page(find_trials(desk.run(run_id), wanted), offset=asked.offset, limit=asked.limit)
+    found, said = desk.trials(desk.run(run_id), wanted)
+    page = take_page(found, offset=asked.offset, limit=asked.limit)
     items = [trial_item(summary) for summary in page.items]
-    return AsciiJSONResponse({"total": page.total, "offset": asked.offset, "trials": items})
+    searched = None if said is None or said.is_whole else said.looked_at
+    return AsciiJSONResponse({"total": page.total, "offset": asked.offset, "searched": searched, "trials": items})
 
 
 @router.get(

@@ -6,14 +6,16 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from seatrial.errors import UsageError
-from seatrial.store import Store
-from seatrial.vocabulary.run import ScenarioOutcome
+from seatrial.store import Said, Store
+from seatrial.vocabulary.run import ScenarioOutcome, TrialSummary
 
 from .comparing import Comparisons
 from .decided import DecidedRun, DecidedRuns
 from .launching import Launcher
 from .options import ServeOptions
 from .patience import Worker
+from .searching import Searches
+from .selection import Wanted, find_trials
 
 
 class NotFound(UsageError):
@@ -34,11 +36,13 @@ class Desk:
     worker: Worker = field(default_factory=Worker)
     runs: DecidedRuns = field(init=False)
     comparisons: Comparisons = field(init=False)
+    searches: Searches = field(init=False)
     closing: bool = False
 
     def __post_init__(self) -> None:
         self.runs = DecidedRuns(self.store, self.worker)
         self.comparisons = Comparisons(self.runs, self.worker)
+        self.searches = Searches(self.store, self.worker)
 
     def close(self) -> None:
         """End what is under way, before the store is closed."""
@@ -62,6 +66,17 @@ class Desk:
         if outcome is None:
             raise NotFound(f"run {run_id}: has no scenario with the id {scenario!r}")
         return decided, outcome
+
+    def trials(
+        self, decided: DecidedRun, wanted: Wanted, *, patience: float | None = None
+    ) -> tuple[list[TrialSummary], Said | None]:
+        """The trials that pass the filter, and how far what was said was searched. Raises StillWorking."""
+        if not wanted.text:
+            return find_trials(decided, wanted), None
+        chosen = decided.scenarios.get(wanted.scenario) if wanted.scenario is not None else None
+        key = None if chosen is None else chosen.entry.key
+        said = self.searches.find(decided, wanted.text, key=key, patience=patience)
+        return find_trials(decided, wanted, said.trials), said
 
 
 def find_desk(request: Request) -> Desk:

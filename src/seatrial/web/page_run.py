@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from seatrial.store import Said
 from seatrial.vocabulary.run import RunState, Status
 
 from .decided import DecidedRun
@@ -13,7 +14,7 @@ from .desk import AtDesk, Desk, NotFound
 from .live import Watch
 from .patience import patience_of
 from .rendering import render
-from .selection import ORDERS, Order, Page, Wanted, find_scenarios, find_trials, tags_of, take_page
+from .selection import ORDERS, Order, Page, Wanted, find_scenarios, tags_of, take_page
 
 PAGE = 100
 router = APIRouter(include_in_schema=False)
@@ -45,13 +46,15 @@ def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked
     if decided is None:
         return _show_start(request, desk, run_id)
     run = decided.run
+    page, said = _page(desk, decided, asked, patience=patience_of(request))
     values: dict[str, Any] = {
         "title": run.name,
         "decided": decided,
         "run": run,
         "outcome": decided.outcome,
         "asked": asked,
-        "page": _page(decided, asked),
+        "page": page,
+        "said": said,
         "tags": tags_of(decided),
         "orders": ORDERS,
         "progress": Watch(desk, run_id).look() if run.state is RunState.RUNNING else None,
@@ -64,10 +67,12 @@ def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked
     return render(request, "run.html.jinja", values)
 
 
-def _page(decided: DecidedRun, asked: Asked) -> Page:
+def _page(desk: Desk, decided: DecidedRun, asked: Asked, *, patience: float | None) -> tuple[Page, Said | None]:
+    """What is listed, and how far what was said was searched."""
     if asked.view == "trials":
-        return take_page(find_trials(decided, asked.wanted), offset=asked.offset, limit=PAGE)
-    return take_page(find_scenarios(decided, asked.wanted, asked.order), offset=asked.offset, limit=PAGE)
+        found, said = desk.trials(decided, asked.wanted, patience=patience)
+        return take_page(found, offset=asked.offset, limit=PAGE), said
+    return take_page(find_scenarios(decided, asked.wanted, asked.order), offset=asked.offset, limit=PAGE), None
 
 
 def _baseline(desk: Desk, decided: DecidedRun) -> str | None:

@@ -15,7 +15,7 @@ from .addresses import scenario_url
 from .desk import AtDesk
 from .patience import patience_of
 from .rendering import render
-from .selection import Wanted, find_trials, take_page
+from .selection import Wanted, take_page
 
 PAGE = 100
 LOOKED_BACK = 40
@@ -38,13 +38,15 @@ def show_scenario(
     key = outcome.entry.key
     trials = decided.trials.get(key, ())
     wanted = Wanted(status=Status(status) if status else None, text=q, scenario=scenario)
+    found, said = desk.trials(decided, wanted, patience=patience_of(request))
     history = [_dot(row, key) for row in reversed(desk.store.history(key, LOOKED_BACK))]
     values: dict[str, Any] = {
         "title": key.label,
         "run": decided.run,
         "outcome": outcome,
         "sums": decided.sums.get(key),
-        "page": take_page(find_trials(decided, wanted), offset=offset, limit=PAGE),
+        "page": take_page(found, offset=offset, limit=PAGE),
+        "said": said,
         "status": status,
         "q": q,
         "history": trend(history),

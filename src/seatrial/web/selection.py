@@ -1,6 +1,6 @@
 """Which scenarios and trials of a run are asked for: filter, search, order, page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 from seatrial.reports.phrases import aside, failing, trials_of
@@ -21,7 +21,7 @@ class Wanted:
     status: Status | None = None
     tag: str = ""
     text: str = ""
-    """In names and in the reasons for not passing, whatever its case."""
+    """In names, in the reasons for not passing and, of trials, in what was said; whatever its case."""
     error_kind: str = ""
     scenario: str | None = None
     """The id that stands in addresses."""
@@ -60,8 +60,10 @@ def find_scenarios(decided: DecidedRun, wanted: Wanted, order: Order = "worst") 
     return _ORDERS[order](decided, found)
 
 
-def find_trials(decided: DecidedRun, wanted: Wanted) -> list[TrialSummary]:
-    """The trials that pass the filter, in the order of the run."""
+def find_trials(
+    decided: DecidedRun, wanted: Wanted, said: Collection[tuple[ScenarioKey, int]] = ()
+) -> list[TrialSummary]:
+    """The trials that pass the filter, in the order of the run. `said`: those in which the text was said."""
     summaries: Sequence[TrialSummary] = decided.summaries
     if wanted.scenario is not None:
         outcome = decided.scenarios.get(wanted.scenario)
@@ -74,7 +76,7 @@ def find_trials(decided: DecidedRun, wanted: Wanted) -> list[TrialSummary]:
         if (wanted.status is None or one.status is wanted.status)
         and (not wanted.error_kind or one.error_kind == wanted.error_kind)
         and (tagged is None or one.key in tagged)
-        and (not text or text in _text_of_trial(one))
+        and (not text or (one.key, one.index) in said or text in _text_of_trial(one))
     ]
 
 
