@@ -1,10 +1,11 @@
 """The application: routes, guard, and what lives as long as the server."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
-from threading import Timer
+from threading import Thread
 from typing import Any
 
 from fastapi import FastAPI
@@ -27,8 +28,8 @@ from .options import ServeOptions
 from .rendering import STATIC, environment
 from .schemas import shared_schemas
 
-_WARM_AFTER_SECONDS = 1.0
-"""Whoever opened the server with a page in mind is served first."""
+_WARM_SECONDS = 3.0
+"""So long the server may take to get ready; what is not decided by then is decided while it answers."""
 ROUTERS = (
     api_reading.router,
     api_changing.router,
@@ -72,13 +73,12 @@ async def _open(app: FastAPI) -> AsyncIterator[None]:
         desk = Desk(options=options, store=store, launcher=Launcher(options, os.environ))
         app.state.desk = desk
         environment()
-        warming = Timer(_WARM_AFTER_SECONDS, _warm, args=(desk,))
-        warming.daemon = True
+        warming = Thread(target=_warm, args=(desk,), name="seatrial-warm", daemon=True)
         warming.start()
+        await asyncio.to_thread(warming.join, _WARM_SECONDS)
         try:
             yield
         finally:
-            warming.cancel()
             desk.close()
 
 
