@@ -69,6 +69,12 @@ AskedReport = tuple[ReportKind, Path | None]
 @click.option("--cases-pass-threshold", type=float, help="The percentage of trials that must pass.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Any key of suite.config.")
 @click.option("--store", help="Where runs are kept: a file or postgresql://… (.seatrial/runs.db).")
+@click.option(
+    "--executor", type=click.Choice(["local", "ray"]), default="local", help="Where trials are played (local)."
+)
+@click.option(
+    "--ray-address", metavar="ADDRESS", help="With --executor ray: the cluster (RAY_ADDRESS, or one of our own)."
+)
 @click.option("--shard", metavar="I/N", help="Only the I-th of N parts of the suite.")
 @click.option("--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …")
 @click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
@@ -138,6 +144,8 @@ def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
 
 def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
     """What the flags ask for, a run to be resumed left aside."""
+    if options["ray_address"] and options["executor"] != "ray":
+        raise UsageError("--ray-address says where, but not that trials go there. Add: --executor ray")
     environ = read_environment(options["env_file"])
     assigned = read_assignments(options["assignments"])
     models = {role: options[f"{role}_model"] for role in ("judge", "user") if options[f"{role}_model"]}
@@ -168,6 +176,8 @@ def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunR
         resume=options["resume"],
         retry_errors=options["retry_errors"],
         shard=parse_shard(options["shard"]),
+        executor=options["executor"],
+        ray_address=options["ray_address"],
         listeners=listeners,
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
 from seatrial.vocabulary.events import Event
 from seatrial.vocabulary.record import record
@@ -40,6 +40,10 @@ class RunRequest:
     shard: tuple[int, int] | None = None
     confirms: str | None = None
     """The run whose suspects are run again; such a run is never taken for the latest one to compare."""
+    executor: Literal["local", "ray"] = "local"
+    """Where trials are played: in this process, or on a Ray cluster."""
+    ray_address: str | None = None
+    """The cluster; else RAY_ADDRESS, else one that is started here."""
     listeners: tuple[Listener, ...] = ()
     command: str = ""
     """What was typed, for the record."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
 from seatrial.runner.pace import Pace
 from seatrial.store import Store, open_store
 from seatrial.vocabulary.roles import PreparedScenario
-from seatrial.vocabulary.run import Run, RunState
+from seatrial.vocabulary.run import Run, RunState, Trial
 
 from .discretion import discreet
 from .listening import listeners_of
@@ -57,6 +57,10 @@ class _Running:
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self._request = plan.request
+        if plan.request.executor == "ray":
+            from .on_ray import require_cluster
+
+            require_cluster(plan.request)
         self._commit = find_commit(Path.cwd())
         self._redaction = Redaction(plan.secrets())
         self.cancelled = False
@@ -97,7 +101,7 @@ class _Running:
         planned = self._planned(recorder, resumed)
         replaced = resumed.replaced if resumed else frozenset()
         try:
-            trials = run_trials(planned, self._options(recorder, resumed))
+            trials = self._executed(planned, self._options(recorder, resumed))
             try:
                 async for trial in trials:
                     await recorder.save(trial, replace=(trial.key, trial.index) in replaced)
@@ -107,6 +111,13 @@ class _Running:
             for _ in planned:
                 pass
             await recorder.close()
+
+    def _executed(self, planned: Iterator[PreparedScenario], options: RunOptions) -> AsyncGenerator[Trial, None]:
+        if self._request.executor == "local":
+            return run_trials(planned, options)
+        from .on_ray import run_trials_on_ray
+
+        return run_trials_on_ray(planned, options, self._request)
 
     def _options(self, recorder: Recorder, resumed: "Resumed | None") -> RunOptions:
         config = self._plan.config
