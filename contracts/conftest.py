@@ -21,7 +21,7 @@ def _in_its_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 def pytest_sessionstart(session: pytest.Session) -> None:
     """A framework that changed under us is an error here, though only a warning for users."""
     for path in {Path(path) for path in session.config.args}:
-        if (path / "requirements.txt").exists():
+        if not path.is_dir() or (path / "requirements.txt").exists():
             continue
         folder = path.name
         installed = find_version(folder)

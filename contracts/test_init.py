@@ -1,8 +1,10 @@
-"""What `seatrial init --agent langgraph` writes passes at once, without any key."""
+"""What `seatrial init` writes for the framework whose environment this is passes at once, without any key."""
 
 import subprocess
 import sys
 from pathlib import Path
+
+FRAMEWORK = Path(sys.prefix).name
 
 
 def seatrial(folder: Path, *args: str) -> str:
@@ -14,7 +16,7 @@ def seatrial(folder: Path, *args: str) -> str:
 
 
 def test_what_init_writes_passes_at_once(tmp_path: Path) -> None:
-    begun = seatrial(tmp_path, "init", "--agent", "langgraph")
+    begun = seatrial(tmp_path, "init", "--agent", FRAMEWORK)
     ended = seatrial(tmp_path, "run")
 
     assert "pip install" not in begun, "everything it needs is installed here"
