@@ -218,6 +218,7 @@ BODY_PAGE = f"""SELECT trial, body FROM bodies
     WHERE run_id = ? AND number = {_NUMBER} AND trial > ? ORDER BY trial LIMIT ?"""
 BODIES_PAGE = """SELECT number, trial, body FROM bodies
     WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
+LAST_TRIAL = "SELECT started_at, duration_ms FROM trials WHERE run_id = ? ORDER BY started_at DESC LIMIT 1"
 FINISHED = """SELECT s.scenario_key, t.trial FROM trials t
     JOIN scenarios s ON s.run_id = t.run_id AND s.number = t.number WHERE t.run_id = ?"""
 

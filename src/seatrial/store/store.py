@@ -1,7 +1,7 @@
 """The store as the rest of the house sees it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -139,6 +139,12 @@ class Store:
     def trial(self, run_id: str, key: ScenarioKey, index: int) -> Trial:
         """One trial. Raises UsageError when it is not stored."""
         return read_trial(self._connections, run_id, key, index)
+
+    def last_written(self, run_id: str) -> datetime | None:
+        """When the trial that began last was over; None when there is none."""
+        with self._connections.one() as connection:
+            row = connection.row(schema.LAST_TRIAL, (run_id,))
+        return None if row is None else datetime.fromisoformat(row[0]) + timedelta(milliseconds=row[1])
 
     def find_said(self, run_id: str, text: str, *, key: ScenarioKey | None = None) -> "Said":
         """The trials whose user, replies or calls have the text, as far as a search looks."""

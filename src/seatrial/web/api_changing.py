@@ -11,6 +11,7 @@ from .api_reading import RunId
 from .changing import cancel_run, choose_baseline, forget_baseline, put_label
 from .desk import AtDesk
 from .launching import Start
+from .resuming import resume_run
 
 router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)
 
@@ -33,6 +34,13 @@ def cancel(desk: AtDesk, run_id: RunId) -> Cancelled:
     """Interrupt a run that was started here, as Ctrl-C would; what is finished is kept and can be resumed."""
     cancel_run(desk, run_id)
     return Cancelled(run_id=run_id)
+
+
+@router.post("/runs/{run_id}/resume", status_code=202)
+def resume(desk: AtDesk, run_id: RunId) -> Started:
+    """Play what is missing of a run that did not come to its end, as `seatrial run --resume` would."""
+    resume_run(desk, run_id)
+    return Started(run_id=run_id)
 
 
 @router.post("/runs/{run_id}/labels", responses={200: {"model": LabelItem}})

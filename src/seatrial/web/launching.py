@@ -14,6 +14,7 @@ from typing import IO, Any
 from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.vocabulary.record import record
+from seatrial.vocabulary.run import Run, RunState
 
 from .options import ServeOptions
 from .suites import find_suite
@@ -37,9 +38,11 @@ class Start:
 class _Started:
     """A process that runs something."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[Any]) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[Any], *, before: Run | None = None) -> None:
         self.process = process
         self.errors = errors
+        self.before = before
+        """The run as it was when it was resumed."""
 
     @property
     def is_running(self) -> bool:
@@ -69,11 +72,35 @@ class Launcher:
             raise UsageError("paths: name at least one suite")
         files = [find_suite(self._options.root, path) for path in asked.paths]
         run_id = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        options = [
+            f"--id={run_id}",
+            *([f"--name={asked.name}"] if asked.name else []),
+            *(f"--scenario={text}" for text in asked.scenario_text),
+            *(f"--tag={tag}" for tag in asked.tags),
+            *([f"--trials={asked.trials}"] if asked.trials else []),
+        ]
         with self._lock:
-            if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
-                raise UsageError(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
-            self._started[run_id] = self._spawn(run_id, asked, files)
+            self._require_room()
+            self._started[run_id] = self._spawn(options, files)
         return run_id
+
+    def resume(self, run: Run, files: list[Path]) -> None:
+        """Play what is missing of a run that nobody plays any more. Raises UsageError."""
+        with self._lock:
+            if self.is_running(run.id):
+                return  # somebody was quicker
+            self._require_room()
+            earlier = self._started.pop(run.id, None)
+            if earlier is not None:
+                earlier.errors.close()
+            self._started[run.id] = self._spawn([f"--resume={run.id}"], files, before=run)
+
+    def is_waking(self, run: Run) -> bool:
+        """Whether the run was resumed, and its process is still reading files."""
+        started = self._started.get(run.id)
+        if started is None or run.state is RunState.RUNNING:
+            return False
+        return started.is_running and started.before == run
 
     def cancel(self, run_id: str) -> bool:
         """Interrupt the run as Ctrl-C would; what is finished is kept. False when it is not running here."""
@@ -111,22 +138,19 @@ class Launcher:
         for one in self._started.values():
             one.errors.close()
 
-    def _spawn(self, run_id: str, asked: Start, files: list[Path]) -> _Started:
+    def _require_room(self) -> None:
+        if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
+            raise UsageError(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
+
+    def _spawn(self, options: list[str], files: list[Path], *, before: Run | None = None) -> _Started:
         errors = TemporaryFile()  # noqa: SIM115  closed with the launcher
-        options = [
-            f"--id={run_id}",
-            f"--store={self._options.store}",
-            *([f"--name={asked.name}"] if asked.name else []),
-            *(f"--scenario={text}" for text in asked.scenario_text),
-            *(f"--tag={tag}" for tag in asked.tags),
-            *([f"--trials={asked.trials}"] if asked.trials else []),
-        ]
+        store = f"--store={self._options.store}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "seatrial", "run", *options, "--", *map(str, files)],
+            [sys.executable, "-m", "seatrial", "run", *options, store, "--", *map(str, files)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             env=self._environ,
             start_new_session=True,  # Ctrl-C in the server's terminal is for the server, which passes it on in order
         )
-        return _Started(process, errors)
+        return _Started(process, errors, before=before)

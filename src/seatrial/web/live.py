@@ -8,7 +8,7 @@ from typing import Any
 
 from seatrial.store import RunRow
 from seatrial.vocabulary.record import record
-from seatrial.vocabulary.run import RunState
+from seatrial.vocabulary.run import Run, RunState
 
 from .desk import Desk
 
@@ -21,7 +21,8 @@ class Progress:
     """A run under way in numbers."""
 
     state: str
-    """`starting` until it is in the store, then as the run says; `refused` when it never came to be."""
+    """`starting` until it is in the store or goes on, then as the run says; `refused` when it never came to be, `left`
+    when the process that we started is gone before the run's end."""
     planned: int = 0
     """Trials; where their number is not fixed, the most that may be played."""
     played: int = 0
@@ -52,13 +53,20 @@ class Watch:
                 return None
             return Progress(state="starting" if launcher.is_running(self._run_id) else "refused")
         return Progress(
-            state=row.run.state.value,
+            state=self._state(row.run),
             planned=self._plan(row),
             played=row.trials,
             passed=row.passed,
             failed=row.failed,
             errored=row.errored,
         )
+
+    def _state(self, run: Run) -> str:
+        launcher = self._desk.launcher
+        if launcher.is_waking(run):
+            return "starting"
+        is_left = run.state is RunState.RUNNING and launcher.knows(run.id) and not launcher.is_running(run.id)
+        return "left" if is_left else run.state.value
 
     def _plan(self, row: RunRow) -> int:
         if self._planned[0] != row.scenarios:

@@ -1,4 +1,4 @@
-"""The forms of the pages: log in, start, cancel, label, choose the baseline. Each carries the proof that it is ours."""
+"""The forms of the pages: log in, start, cancel, resume, label, choose the baseline. Each proves that it is ours."""
 
 from typing import Annotated
 from urllib.parse import parse_qs, quote
@@ -14,6 +14,7 @@ from .desk import AtDesk
 from .guard import session_cookie
 from .launching import Start
 from .rendering import render
+from .resuming import resume_run
 
 router = APIRouter(include_in_schema=False)
 
@@ -72,6 +73,12 @@ def start_run(desk: AtDesk, form: Form) -> Response:
 @router.post("/runs/{run_id}/cancel")
 def cancel(desk: AtDesk, run_id: str, form: Form) -> Response:
     cancel_run(desk, run_id)
+    return _go(run_url(run_id))
+
+
+@router.post("/runs/{run_id}/resume")
+def resume(desk: AtDesk, run_id: str, form: Form) -> Response:
+    resume_run(desk, run_id)
     return _go(run_url(run_id))
 
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from seatrial.clock import now
 from seatrial.store import Said
 from seatrial.vocabulary.run import RunState, Status
 
@@ -14,6 +15,7 @@ from .desk import AtDesk, Desk, NotFound
 from .live import Watch
 from .patience import patience_of
 from .rendering import render
+from .resuming import silent_since, why_not_resumed
 from .selection import ORDERS, Order, Page, Wanted, find_scenarios, tags_of, take_page
 
 PAGE = 100
@@ -46,6 +48,8 @@ def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked
     if decided is None:
         return _show_start(request, desk, run_id)
     run = decided.run
+    is_live = run.state is RunState.RUNNING or desk.launcher.is_waking(run)
+    silent = silent_since(desk, run)
     page, said = _page(desk, decided, asked, patience=patience_of(request))
     values: dict[str, Any] = {
         "title": run.name,
@@ -57,8 +61,11 @@ def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked
         "said": said,
         "tags": tags_of(decided),
         "orders": ORDERS,
-        "progress": Watch(desk, run_id).look() if run.state is RunState.RUNNING else None,
-        "can_cancel": run.state is RunState.RUNNING and desk.launcher.is_running(run_id),
+        "progress": Watch(desk, run_id).look() if is_live else None,
+        "can_cancel": is_live and desk.launcher.is_running(run_id),
+        "silent_since": silent,
+        "silent_ms": None if silent is None else (now() - silent).total_seconds() * 1000,
+        "can_resume": why_not_resumed(desk, run) is None,
         "complaint": desk.launcher.complaint(run_id) if run.state is not RunState.FINISHED else None,
         "baselines": [suite for suite, one in desk.store.baselines() if one.id == run.id],
         "baseline": _baseline(desk, decided),

@@ -1,5 +1,6 @@
 """The first page: runs, newest first, how they went over time, and what can be started."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -13,6 +14,7 @@ from seatrial.vocabulary.run import RunState, Verdict
 from .addresses import run_url
 from .desk import AtDesk, Desk
 from .rendering import render
+from .resuming import silent_since
 from .selection import take_page
 from .suites import list_suites
 
@@ -28,6 +30,8 @@ class ShownRun:
     verdict: Verdict | None
     """None: not known yet, and too much work for a list."""
     is_baseline: bool
+    silent_since: datetime | None = None
+    """Of a run under way: when its last trial was written, if that is long ago."""
 
     @property
     def status(self) -> str | None:
@@ -48,7 +52,15 @@ def show_runs(
     page = take_page(found, offset=offset, limit=PAGE)
     baselines = {run.id for _, run in desk.store.baselines()}
     rows = desk.store.rows_of(page.items)
-    shown = [ShownRun(row=row, verdict=desk.runs.verdict(row), is_baseline=row.run.id in baselines) for row in rows]
+    shown = [
+        ShownRun(
+            row=row,
+            verdict=desk.runs.verdict(row),
+            is_baseline=row.run.id in baselines,
+            silent_since=silent_since(desk, row.run),
+        )
+        for row in rows
+    ]
     values: dict[str, Any] = {
         "title": "Runs",
         "runs": shown,
