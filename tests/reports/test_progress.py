@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from seatrial.reports import Progress
-from seatrial.vocabulary.events import RunFinished, RunStarted, ScenarioPlanned, TrialFinished, TrialStarted
+from seatrial.vocabulary.events import RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.vocabulary.findings import ModelUse
 from seatrial.vocabulary.run import Status
 
@@ -30,7 +30,6 @@ def test_elsewhere_each_finished_scenario_is_one_plain_line(build: SimpleNamespa
     progress = Progress(stream, clock=clock)
     run = plan(build, progress, "a\nb\x1b[31m", "c", trials=2)
     for index, status in enumerate((Status.PASSED, Status.FAILED)):
-        progress(TrialStarted(key=build.trial().key, index=index))
         progress(TrialFinished(trial=build.trial(status, name="a\nb\x1b[31m", index=index)))
     progress(RunFinished(run=run))
     assert stream.getvalue() == "a\\nb\\x1b[31m: 1/2 trials passed  [1/2]\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 from seatrial import Scenario
 from seatrial.session import RunRequest, execute
 from seatrial.store import open_store
-from seatrial.vocabulary.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished, TrialStarted
+from seatrial.vocabulary.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.vocabulary.run import RunState
 
 
@@ -34,7 +34,6 @@ def test_a_trial_is_in_the_store_when_listeners_are_told_of_it(tmp_path: Path) -
     assert isinstance(seen[0], RunStarted)
     assert (seen[0].scenarios, seen[0].trials) == (1, 30)
     assert sum(isinstance(event, ScenarioPlanned) for event in seen) == 1
-    assert sum(isinstance(event, TrialStarted) for event in seen) == 30
     assert sum(isinstance(event, TrialFinished) for event in seen) == report.played == 30
     assert isinstance(seen[-1], RunFinished)
     assert seen[-1].run.state is RunState.FINISHED

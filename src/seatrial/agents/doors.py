@@ -31,11 +31,8 @@ class Door:
     parameters: tuple[tuple[str, str], ...]
     is_async: bool
     streams: bool
-
-    @property
-    def sees_conversation(self) -> bool:
-        """Whether it is given more than the latest message."""
-        return any(meaning != "input" for _, meaning in self.parameters)
+    sees_conversation: bool
+    """Whether it is given more than the latest message."""
 
 
 def is_factory(target: Any) -> bool:
@@ -77,11 +74,13 @@ def find_door(target: Any, name: str) -> Door:
         )
     behind = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     streams = inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(behind)
+    parameters = _read_parameters(function, name, skip_self=of_class and _is_bound_later(target))
     return Door(
         function=function,
-        parameters=_read_parameters(function, name, skip_self=of_class and _is_bound_later(target)),
+        parameters=parameters,
         is_async=streams or inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(behind),
         streams=streams,
+        sees_conversation=any(meaning != "input" for _, meaning in parameters),
     )
 
 

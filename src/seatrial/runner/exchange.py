@@ -26,11 +26,13 @@ class Exchange:
 
     @property
     def usage(self) -> Usage | None:
-        return sum_usage(self._usages)
+        return self._usages[0] if len(self._usages) == 1 else sum_usage(self._usages)
 
     @property
     def cost_usd(self) -> float | None:
         """What the turn cost; None unless every reply says."""
+        if len(self._costs) == 1:
+            return self._costs[0]
         known = [cost for cost in self._costs if cost is not None]
         return sum(known) if known and len(known) == len(self._costs) else None
 

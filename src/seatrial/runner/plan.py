@@ -79,7 +79,7 @@ class Plan:
 
     def note(self, prepared: PreparedScenario, trial: Trial) -> None:
         """Take a finished trial into account."""
-        plan = self._sequential.get(trial.key)
+        plan = self._sequential.get(trial.key) if self._sequential else None
         if plan is not None:
             plan.note(trial)
             if plan.wants_more() and plan not in self._ready:

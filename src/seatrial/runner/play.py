@@ -262,14 +262,16 @@ class _Conversation:
 
     def _seconds_until(self, deadline: float) -> float:
         """What is left for the agent's turn; the trial's own end may come first."""
-        trial_left = self._trial_seconds_left()
-        left = (deadline - self.elapsed_ms()) / 1000
+        now = self.elapsed_ms()
+        trial_left = self._trial_seconds_left(now)
+        left = (deadline - now) / 1000
         if left <= 0:
             raise self._agent_overran()
         return min(left, trial_left)
 
-    def _trial_seconds_left(self) -> float:
-        left = self._prepared.trial_timeout_seconds - (self.elapsed_ms() - self._paced_ms) / 1000
+    def _trial_seconds_left(self, now: float | None = None) -> float:
+        elapsed = self.elapsed_ms() if now is None else now
+        left = self._prepared.trial_timeout_seconds - (elapsed - self._paced_ms) / 1000
         if left <= CLOCKS_APART_MS / 1000:
             raise self._trial_overran()
         return left

@@ -165,7 +165,10 @@ class _Importing:
     async def _judge_all(self, jobs: Iterator[_Job], recorder: Recorder) -> None:
         async def work() -> None:
             for job in jobs:
-                await recorder.save(await self._judge_one(job))
+                judged = await self._judge_one(job)
+                if recorder.full:
+                    await recorder.wait_for_room()
+                recorder.save(judged)
 
         try:
             async with asyncio.TaskGroup() as group:

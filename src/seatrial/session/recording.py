@@ -12,7 +12,6 @@ from seatrial.vocabulary.events import (
     RunStarted,
     ScenarioPlanned,
     TrialFinished,
-    TrialStarted,
 )
 from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
 
@@ -61,18 +60,22 @@ class Recorder:
         for entry in entries if self._listeners else ():
             self._tell(ScenarioPlanned(entry=entry, stored=known.get(entry.key, 0)))
 
-    def note_start(self, key: ScenarioKey, index: int) -> None:
-        self._tell(TrialStarted(key=key, index=index))
+    @property
+    def full(self) -> bool:
+        """Whether whoever saves must wait for room."""
+        return self._writer is not None and self._writer.full
 
-    async def save(self, trial: Trial, *, replace: bool = False) -> None:
+    async def wait_for_room(self) -> None:
+        if self._writer is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._writer.wait_for_room)
+
+    def save(self, trial: Trial, *, replace: bool = False) -> None:
         """Hand a trial over; it is safe once listeners are told of it."""
         if self._writer is None:
             self._trials.append(trial)
             self._on_committed([trial])
-            return
-        if self._writer.full:
-            await asyncio.get_running_loop().run_in_executor(None, self._writer.wait_for_room)
-        self._writer.submit(trial, replace=replace)
+        else:
+            self._writer.submit(trial, replace=replace)
 
     async def close(self) -> None:
         """Wait for the last commit, even when the run is being cancelled meanwhile."""

@@ -115,7 +115,10 @@ class _Regrading:
     async def _judge_all(self, jobs: Iterator[tuple[PreparedScenario, Trial]], recorder: Recorder) -> None:
         async def work() -> None:
             for prepared, trial in jobs:
-                await recorder.save(await self._judge_one(prepared, trial))
+                judged = await self._judge_one(prepared, trial)
+                if recorder.full:
+                    await recorder.wait_for_room()
+                recorder.save(judged)
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -104,7 +104,9 @@ class _Running:
             trials = self._executed(planned, self._options(recorder, resumed))
             try:
                 async for trial in trials:
-                    await recorder.save(trial, replace=(trial.key, trial.index) in replaced)
+                    if recorder.full:
+                        await recorder.wait_for_room()
+                    recorder.save(trial, replace=bool(replaced) and (trial.key, trial.index) in replaced)
             finally:
                 await trials.aclose()
         finally:
@@ -133,7 +135,6 @@ class _Running:
                 redact=self._redaction.transcript,
             ),
             known=resumed.answers if resumed else None,
-            on_start=recorder.note_start if self._request.listeners else None,
         )
 
     def _planned(self, recorder: Recorder, resumed: "Resumed | None") -> Iterator[PreparedScenario]:

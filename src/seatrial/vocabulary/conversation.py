@@ -1,11 +1,10 @@
 """What was said and done in a trial: tool calls, turns, the transcript."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from .record import record
+from .record import record, record_by_position
 
 Message: TypeAlias = dict[str, Any]
 """A chat message in the form of chat completions: role, content, and what else the agent put there."""
@@ -46,7 +45,7 @@ class ErrorInfo:
     """The foreign traceback, for `--verbose`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record_by_position
 class ToolCall:
     """One call of a tool by the agent."""
 
@@ -108,7 +107,7 @@ def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
     return Usage(input_tokens=sum(inputs) if inputs else None, output_tokens=sum(outputs) if outputs else None)
 
 
-@dataclass(frozen=True, slots=True)
+@record_by_position
 class AgentResult:
     """What an agent may return: its reply and, where it can, the evidence."""
 
@@ -183,11 +182,15 @@ class Transcript:
 
     @property
     def usage(self) -> Usage | None:
+        if len(self.turns) == 1:
+            return self.turns[0].usage
         return sum_usage(turn.usage for turn in self.turns)
 
     @property
     def cost_usd(self) -> float | None:
         """What the agent cost; None unless every turn says."""
+        if len(self.turns) == 1:
+            return self.turns[0].cost_usd
         costs = [turn.cost_usd for turn in self.turns]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None

@@ -1,7 +1,7 @@
 """What happens during a run, for those who watch: progress, live pages."""
 
 from .record import record
-from .run import Run, ScenarioEntry, ScenarioKey, Trial
+from .run import Run, ScenarioEntry, Trial
 
 
 @record
@@ -19,12 +19,6 @@ class ScenarioPlanned:
 
 
 @record
-class TrialStarted:
-    key: ScenarioKey
-    index: int
-
-
-@record
 class TrialFinished:
     """Sent only after the trial's commit."""
 
@@ -36,4 +30,4 @@ class RunFinished:
     run: Run
 
 
-Event = RunStarted | ScenarioPlanned | TrialStarted | TrialFinished | RunFinished
+Event = RunStarted | ScenarioPlanned | TrialFinished | RunFinished

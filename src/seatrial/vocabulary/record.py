@@ -15,8 +15,18 @@ _T = TypeVar("_T")
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def record(cls: type[_T]) -> type[_T]:
     """The class as a record. Equality, hash and repr go by the fields, unless the class has its own."""
+    return _made(cls, kw_only=True)
+
+
+@dataclass_transform(frozen_default=True)
+def record_by_position(cls: type[_T]) -> type[_T]:
+    """The same, for the few whose fields people may give without their names."""
+    return _made(cls, kw_only=False)
+
+
+def _made(cls: type[_T], *, kw_only: bool) -> type[_T]:
     own = set(vars(cls))
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(cls)
+    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
     made.__init__ = _init_on_demand(made)
     made.__signature__ = _Signature()
     for name, method in _METHODS.items():
@@ -79,7 +89,7 @@ def _compile_init(cls: Any, parts: tuple[Field[Any], ...]) -> Any:
         body.append(f" set_{part.name}(self, {value})")
     if hasattr(cls, "__post_init__"):
         body.append(" self.__post_init__()")
-    star = "*, " if parameters else ""
+    star = "*, " if parameters and all(part.kw_only for part in parts) else ""
     exec(f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(body or [" pass"]), names)
     init = names["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"
