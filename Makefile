@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: trace-fixtures demo docs readme-picture real-model contracts test lint types floors tests browser node release-check dist clean
+.PHONY: bench bench-peers trace-fixtures demo docs readme-picture real-model contracts test lint types floors tests browser node release-check dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -79,6 +79,21 @@ BESIDE := $(sort $(patsubst contracts/%/requirements.txt,%,$(wildcard contracts/
 $(BESIDE:%=.venvs/%/.installed): .venvs/%/.installed: contracts/%/requirements.txt pyproject.toml | $(VENV)/.installed-test
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
 	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable . --requirement $<
+	touch $@
+
+# A table and benchmarks/results.json; options: make bench ARGS="--only instant --rounds 5".
+bench: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+# The same work beside other tools, each in a throwaway environment of its own.
+PEERS := agenticassure pydantic-evals deepeval inspect-ai
+
+bench-peers: $(PEERS:%=.venvs/bench-%/.installed)
+	$(BIN)/python benchmarks/bench.py --peers $(ARGS)
+
+$(PEERS:%=.venvs/bench-%/.installed): .venvs/bench-%/.installed: | $(VENV)/.installed-test
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/bench-$*
+	$(BIN)/uv pip install --quiet --python .venvs/bench-$*/bin/python $*
 	touch $@
 
 # The recordings that tests read, made anew by the libraries that people record with.

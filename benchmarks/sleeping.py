@@ -10,6 +10,7 @@ import asyncio
 import os
 import statistics
 import time
+from typing import Any
 
 from seatrial import AgentResult, Scenario
 from seatrial.runner import RunOptions, TrialSettings, run_trials
@@ -39,19 +40,24 @@ async def play(plan: RunPlan) -> int:
     return passed
 
 
+def measure(agent: Any, *, rounds: int) -> float:
+    """The median seconds that all trials take."""
+    scenarios = tuple(Scenario(name=f"s{n}", input="x", expected_output="ok") for n in range(TRIALS))
+    taken = []
+    for _ in range(rounds):
+        plan = RunPlan(RunRequest(sources=scenarios, agent=agent, environ=dict(os.environ)))
+        started = time.perf_counter()
+        assert asyncio.run(play(plan)) == TRIALS
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
-    scenarios = tuple(Scenario(name=f"s{n}", input="x", expected_output="ok") for n in range(TRIALS))
     for agent in (answer, answer_async):
-        taken = []
-        for _ in range(rounds):
-            plan = RunPlan(RunRequest(sources=scenarios, agent=agent, environ=dict(os.environ)))
-            started = time.perf_counter()
-            assert asyncio.run(play(plan)) == TRIALS
-            taken.append(time.perf_counter() - started)
-        print(f"{agent.__name__:14} {statistics.median(taken):5.2f} s     (at most 1.4)")
+        print(f"{agent.__name__:14} {measure(agent, rounds=rounds):5.2f} s     (at most 1.2)")
 
 
 if __name__ == "__main__":

@@ -131,36 +131,43 @@ def measure(command: list[str], folder: Path) -> tuple[float, float, float, str]
     return wall, cpu, usage.ru_maxrss / 1024, output
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenarios", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--agent", default="bench_agent:answer")
-    options = parser.parse_args()
-    wrong = options.scenarios // 97
-    figures: dict[str, list[tuple[float, float, float]]] = {"floor": [], "seatrial": []}
-    for _ in range(options.rounds):
+def compare(scenarios: int, *, rounds: int, agent: str = "bench_agent:answer") -> dict[str, list[float]]:
+    """Medians of (wall seconds, CPU seconds, peak MB, MB stored) for both, taken in turns."""
+    wrong = scenarios // 97
+    figures: dict[str, list[tuple[float, ...]]] = {"floor": [], "seatrial": []}
+    for _ in range(rounds):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            write_suite(folder / "suite.jsonl", options.scenarios)
+            write_suite(folder / "suite.jsonl", scenarios)
             (folder / "bench_agent.py").write_text(AGENT, encoding="utf-8")
             (folder / "floor.py").write_text(FLOOR, encoding="utf-8")
             floor = measure([sys.executable, "floor.py", "suite.jsonl", "floor.db"], folder)
             ours = measure(
-                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", options.agent],
+                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", agent],
                 folder,
             )
             assert int(floor[3]) == wrong, floor[3]
             database = sqlite3.connect(folder / ".seatrial" / "runs.db")
             found = dict(database.execute("SELECT status, count(*) FROM trials GROUP BY status"))
             database.close()
-            assert found == {"passed": options.scenarios - wrong, "failed": wrong}, found
-            figures["floor"].append(floor[:3])
-            figures["seatrial"].append(ours[:3])
-    medians = {
-        name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in figures.items()
-    }
-    for name, (wall, cpu, peak) in medians.items():
+            assert found == {"passed": scenarios - wrong, "failed": wrong}, found
+            figures["floor"].append((*floor[:3], megabytes(folder / "floor.db")))
+            figures["seatrial"].append((*ours[:3], megabytes(folder / ".seatrial" / "runs.db")))
+    return {name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in figures.items()}
+
+
+def megabytes(file: Path) -> float:
+    return file.stat().st_size / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenarios", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--agent", default="bench_agent:answer")
+    options = parser.parse_args()
+    medians = compare(options.scenarios, rounds=options.rounds, agent=options.agent)
+    for name, (wall, cpu, peak, _) in medians.items():
         print(f"{name:10} wall {wall:6.2f} s   cpu {cpu:6.2f} s   peak {peak:6.1f} MB")
     ratio = [ours / floor for ours, floor in zip(medians["seatrial"], medians["floor"], strict=True)]
     print(f"ratio      wall {ratio[0]:6.2f}     cpu {ratio[1]:6.2f}")

@@ -1,0 +1,87 @@
+"""A run played in parts on several machines is the run that one machine would have played."""
+
+import json
+from typing import Any
+
+import pytest
+
+AGENT = """
+    def answer(input, ctx):
+        if input == "raises": raise ValueError("no such order")
+        if input == "wavers": return "yes" if int(ctx.trial_id.rsplit("-", 1)[1]) % 3 else "no"
+        return f"you said {input}"
+"""
+
+PASSING = [{"name": f"p{n}", "input": f"{n}", "expected_output": "you said", "tags": ["easy"]} for n in range(5)]
+FAILING = {"name": "fails", "input": "a", "expected_output": "goodbye", "trials": 2, "tags": ["hard"]}
+ERRORED = {"name": "errors", "input": "raises", "trials": 2}
+WAVERING = {"name": "wavers", "input": "wavers", "expected_output": "yes", "trials": 9, "tags": ["hard"]}
+
+SUITES: dict[str, dict[str, Any]] = {
+    "all pass": {"scenarios": PASSING},
+    "a failure": {"scenarios": [*PASSING, FAILING]},
+    "an error": {"scenarios": [*PASSING, ERRORED]},
+    "a threshold that holds": {"scenarios": [*PASSING, {**WAVERING, "threshold": 0.6}]},
+    "a gate that holds": {"scenarios": [*PASSING, {**WAVERING, "gate": {"pass_rate": 0.2}}]},
+    "a gate without an answer": {"scenarios": [*PASSING, {**WAVERING, "gate": {"pass_rate": 0.6}}]},
+    "a share of trials that is enough": {"config": {"cases_pass_threshold": 50}, "scenarios": [*PASSING, FAILING]},
+    "a share of trials that is not": {"config": {"cases_pass_threshold": 90}, "scenarios": [*PASSING, WAVERING]},
+    "a scenario that must pass": {
+        "config": {"cases_pass_threshold": 10},
+        "scenarios": [*PASSING, {**FAILING, "must_pass": True}],
+    },
+    "a group that fails": {
+        "config": {"cases_pass_threshold": 10},
+        "groups": [{"name": "hard ones", "tags": ["hard"], "threshold": 0.9}],
+        "scenarios": [*PASSING, FAILING],
+    },
+    "a group that holds": {
+        "groups": [{"name": "easy ones", "tags": ["easy"], "threshold": 1.0}],
+        "scenarios": PASSING,
+    },
+    "skipped and expected to fail": {
+        "scenarios": [*PASSING, {**FAILING, "xfail": "known"}, {**PASSING[0], "name": "later", "skip": "not yet"}]
+    },
+    "as many trials as it takes": {"scenarios": [{**each, "trials": "auto"} for each in [*PASSING, FAILING]]},
+    "several agents": {
+        "agent": None,
+        "agents": {"one": "agent:answer", "two": "agent:answer"},
+        "scenarios": [*PASSING, FAILING],
+    },
+}
+
+
+def write_suite(folder: Any, suite: dict[str, Any]) -> None:
+    scenarios = suite["scenarios"]
+    settings = {"agent": "agent:answer", "name": "shop", **suite}
+    settings = {key: value for key, value in settings.items() if key != "scenarios" and value is not None}
+    folder.write("agent.py", AGENT)
+    folder.write("suite.yaml", json.dumps({"suite": settings, "scenarios": scenarios}))
+
+
+def results(folder: Any, store: str) -> Any:
+    return _lasting(json.loads(folder.seatrial("show", "latest", "--json", "--store", store).out))
+
+
+def _lasting(form: Any) -> Any:
+    if isinstance(form, dict):
+        passing = ("run", "started_at", "finished_at", "seed", "traceback")
+        return {k: _lasting(v) for k, v in form.items() if k not in passing and not k.endswith("_ms")}
+    return [_lasting(item) for item in form] if isinstance(form, list) else form
+
+
+@pytest.mark.parametrize("what", SUITES)
+def test_the_merged_run_says_what_the_unsharded_one_says(folder: Any, what: str) -> None:
+    write_suite(folder, SUITES[what])
+    whole = folder.seatrial("run", "suite.yaml", "--store", "whole.db")
+    files = []
+    for number in (1, 2, 3):
+        folder.seatrial("run", "suite.yaml", "--shard", f"{number}/3", "--store", f"part{number}.db")
+        folder.seatrial("export", "--store", f"part{number}.db", "-o", f"part{number}.jsonl")
+        files.append(f"part{number}.jsonl")
+
+    folder.seatrial("import", *reversed(files), "--store", "merged.db")
+    merged = folder.seatrial("run", "--resume", "latest", "--store", "merged.db")
+
+    assert merged.code == whole.code, merged.out + merged.err
+    assert results(folder, "merged.db") == results(folder, "whole.db")
