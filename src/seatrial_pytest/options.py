@@ -97,9 +97,7 @@ def _agent(text: str | None) -> Any:
 
     spec = parse_value(text)
     if not isinstance(spec, Mapping):
-        raise UsageError(
-            f"--seatrial-agent {text!r}: expected settings as in a file, such as {{type: openai, …}}"
-        )
+        raise UsageError(f"--seatrial-agent {text!r}: expected settings as in a file, such as {{type: openai, …}}")
     return spec
 
 

@@ -47,5 +47,11 @@ def notes_of(item: pytest.Item) -> Notes:
     return item.stash.setdefault(_KEY, Notes())
 
 
+def forget_notes(item: pytest.Item) -> None:
+    """Let go of what was played, so that memory stays flat: pytest keeps its items to the end."""
+    if _KEY in item.stash:
+        del item.stash[_KEY]
+
+
 def known_notes(item: pytest.Item) -> Notes | None:
     return item.stash.get(_KEY, None)

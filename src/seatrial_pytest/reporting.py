@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 
-from .outcomes import Notes, ScenarioErrored, known_notes
+from .outcomes import Notes, ScenarioErrored, forget_notes, known_notes
 
 
 def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
     """Add to the report what was played; all of it plain, since xdist sends it to another process."""
+    if report.when == "teardown":
+        forget_notes(item)
+        return  # everything was told before, and what fails now is an error whatever it says
     notes = known_notes(item)
-    told_more = _left_out(item, notes, call, report) if report.when != "teardown" and not report.passed else {}
+    told_more = _left_out(item, notes, call, report) if not report.passed else {}
     if notes is None and not for_groups and not told_more:
         return
     told: dict[str, Any] = {"failed": _is_failure(call)}

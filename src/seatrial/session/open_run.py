@@ -125,13 +125,14 @@ class OpenRun:
         """
         offline = self.models if isinstance(self.models, OfflineModels) and asks_models(prepared.scenario) else None
         refused = offline.refused if offline else 0
-        prepared = discreet(prepared, self._redact())
+        redaction = self._redact()
+        prepared = discreet(prepared, redaction)
         entry = prepared.entry
         alone = entry.trials == 1
         if offline is None and not alone:
             self._save([entry], ())
         played: list[Trial] = []
-        options = self._options(prepared, loaded)
+        options = self._options(prepared, loaded, redaction)
         trials = _play_one(prepared, options) if alone else run_trials([prepared], options)
         try:
             async for trial in trials:
@@ -196,7 +197,7 @@ class OpenRun:
         bound: Evaluator = self.models.bind(evaluator, scenario) if hasattr(evaluator, "bound") else evaluator
         return bound
 
-    def _options(self, prepared: PreparedScenario, loaded: LoadedSuite) -> RunOptions:
+    def _options(self, prepared: PreparedScenario, loaded: LoadedSuite, redaction: Redaction) -> RunOptions:
         config = self._config_of(loaded)
         left = None if config.budget is None else config.budget - self._spent.get(loaded.path, 0.0)
         if left is not None and left <= 0:
@@ -210,7 +211,7 @@ class OpenRun:
                 run_id=self.run.id,
                 seed=self.run.seed,
                 pace=self._paces.get(loaded.path),
-                redact=self._redact().transcript,
+                redact=redaction.transcript,
             ),
         )
 
@@ -333,9 +334,9 @@ def new_run(
     )
 
 
-def choose_seed(suites: Sequence[LoadedSuite]) -> int | None:
-    """What the suites say."""
-    return merge_run_configs(list(suites)).seed
+def choose_seed(selected: Sequence[LoadedSuite]) -> int | None:
+    """What the suites say; each may come once for each of its scenarios."""
+    return merge_run_configs(list({id(loaded): loaded for loaded in selected}.values())).seed
 
 
 def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
