@@ -42,6 +42,23 @@ def test_a_foreign_name_for_this_machine_is_refused(served: Any, host: str) -> N
     assert served.get("/api/runs", headers={"host": host}).status_code in (400, 403)
 
 
+def test_behind_a_proxy_with_tls_cookies_are_for_tls_alone(serve: Any) -> None:
+    proxied = {"x-forwarded-proto": "https", "host": "trials.example", "origin": "https://trials.example"}
+    server = serve(token=TOKEN)
+    done = server.client.post("/login", data={"token": TOKEN}, headers=proxied)
+    assert done.status_code == 303
+    assert done.headers["set-cookie"].endswith("; HttpOnly; SameSite=Strict; Secure")
+    assert "; Secure" not in serve().get("/").headers["set-cookie"]
+    assert "; Secure" in serve().get("/", headers={"x-forwarded-proto": "https"}).headers["set-cookie"]
+
+
+def test_a_token_lets_in_by_any_name_and_nobody_without_it(serve: Any) -> None:
+    server = serve(token=TOKEN)
+    named = {"host": "trials.example"}
+    assert server.get("/api/runs", headers=named).status_code == 401
+    assert server.get("/api/runs", headers={**named, "authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
 @pytest.mark.parametrize("host", ["localhost", "localhost:8321", "127.0.0.1", "[::1]:8321", "LOCALHOST"])
 def test_the_names_of_this_machine_are_known(served: Any, host: str) -> None:
     assert served.get("/api/runs", headers={"host": host}).status_code == 200
@@ -75,6 +92,7 @@ def test_pages_lead_to_the_login_and_from_there_to_where_one_wanted(serve: Any) 
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert TOKEN not in cookie
+    assert "Secure" not in cookie
     assert served.get("/runs/good").status_code == 200
 
 

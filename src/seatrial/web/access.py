@@ -91,7 +91,8 @@ class Access:
         return not self.needs_token and not by_browser
 
     def _is_known_host(self, host: str) -> bool:
-        return not self._options.is_local or _name_of(host) in LOOPBACK
+        # Where a token is asked for, a foreign page learns nothing; and a proxy in front has a name of its own.
+        return not self._options.is_local or self.needs_token or _name_of(host) in LOOPBACK
 
     def _sign(self, purpose: str, text: str) -> str:
         return hmac.new(self._key, f"{purpose}:{text}".encode(), sha256).hexdigest()

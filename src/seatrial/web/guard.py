@@ -49,7 +49,8 @@ class Guard:
         if session is None and not self._access.needs_token and not scope["path"].startswith(("/api/", "/static/")):
             session = fresh = self._access.new_session()
         scope.setdefault("state", {})["session"] = session
-        answer = _Answer(send, path=scope["path"], cookie=fresh)
+        cookie = None if fresh is None else session_cookie(fresh, secure=scope.get("scheme") == "https")
+        answer = _Answer(send, path=scope["path"], cookie=cookie)
         refusal = self._access.refuse(scope["method"], scope["path"], headers) or _check_length(headers)
         if refusal is not None:
             await _refuse(scope, refusal)(scope, receive, answer.send)
@@ -72,13 +73,14 @@ class _Answer:
                 headers[name] = value
             headers["cache-control"] = "no-cache" if self._is_static else "no-store"
             if self._cookie is not None:
-                headers.append("set-cookie", session_cookie(self._cookie))
+                headers.append("set-cookie", self._cookie)
         await self._send(message)
 
 
-def session_cookie(value: str) -> str:
-    """The cookie of a session: not for scripts, not for other sites, gone with the browser."""
-    return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict"
+def session_cookie(value: str, *, secure: bool) -> str:
+    """The cookie of a session: not for scripts, not for other sites, gone with the browser, and over TLS where it came
+    so. That is the scheme of the request, for which the word of a proxy on this machine is taken."""
+    return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
 _TOO_LARGE = Refusal(status=413, text=f"the body is larger than {LARGEST_BODY:,} bytes")

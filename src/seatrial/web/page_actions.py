@@ -51,7 +51,7 @@ def log_in(request: Request, fields: Fields) -> Response:
     if access.needs_token and not access.is_token(fields.get("token", "")):
         return render(request, "login.html.jinja", {"title": "Log in", "next": wanted, "wrong": True}, status=403)
     answer = _go(wanted if _is_our_page(wanted) else "/")
-    answer.headers.append("set-cookie", session_cookie(access.new_session()))
+    answer.headers.append("set-cookie", session_cookie(access.new_session(), secure=request.url.scheme == "https"))
     return answer
 
 
