@@ -25,13 +25,18 @@ from seatrial.store.codec import decode, encode
 from seatrial.vocabulary.run import Run, Trial
 
 AGENT = '''
+import random
 from seatrial import AgentResult, ToolCall
 
-def answer(messages):
-    """Three hundred characters and one tool call, different in each turn."""
-    number = len(messages)
-    text = f"Reply {number} to {messages[-1]['content']}: " + "your parcel is on its way and will arrive soon. " * 6
-    return AgentResult(text[:300], [ToolCall("track_parcel", {"order": f"ORD-{number}"}, {"state": "on its way"})])
+letters = random.Random(1)
+WORDS = ["".join(letters.choices("etaoinshrdlu", k=letters.randint(2, 9))) for _ in range(500)]
+
+def answer(messages, ctx):
+    """Three hundred characters that no other reply has, and one tool call."""
+    words = random.Random(ctx.seed * 1000 + len(messages))
+    reply = "parcel " + " ".join(words.choices(WORDS, k=60))
+    order = f"ORD-{words.randrange(10**6)}"
+    return AgentResult(reply[:300], [ToolCall("track_parcel", {"order": order}, {"state": words.choice(WORDS)})])
 '''
 TRIALS = 1_000
 TURNS = (1, 10)
@@ -100,7 +105,7 @@ def _write_again(store: Store, played: Store, run: Run, bodies: list[bytes]) -> 
     store.start_run(run)
     store.add_scenarios(run.id, list(played.entries(run.id)))
     began = time.process_time()
-    with store.writer(run.id) as writer:
+    with store.writer(run.id, on_committed=lambda trials: None) as writer:
         for body in bodies:
             writer.submit(decode(Trial, body))
     return 1000 * (time.process_time() - began) / len(bodies)

@@ -54,24 +54,40 @@ def passfail(scenario, output, calls):
     return True, "all four hold"
 '''
 
-AGENTICASSURE = """
-from shared import SCENARIOS, agent
+ADAPTER = """
+from shared import agent
 from agenticassure.results import AgentResult, ToolCall
-from agenticassure.runner import Runner
-from agenticassure.scenario import Scenario, Suite
 
 class Adapter:
     def run(self, input, context=None):
         output, calls = agent(input)
         return AgentResult(output=output, tool_calls=[ToolCall(**call) for call in calls])
+"""
+
+AGENTICASSURE_CLI = """
+import glob, json, os
+from agenticassure.cli import cli
+
+try:
+    cli(["run", "suite.yaml", "-a", "adapter.Adapter", "-o", "json"], standalone_mode=False)
+except SystemExit as ended:  # with 1, since some scenarios are wrong
+    assert ended.code in (0, 1)
+[file] = glob.glob("results_*.json")
+results = json.load(open(file, encoding="utf-8"))["scenario_results"]
+os.remove(file)
+print("failed", sum(not each["passed"] for each in results))
+"""
+
+AGENTICASSURE = """
+from adapter import Adapter
+from shared import SCENARIOS
+from agenticassure.runner import Runner
+from agenticassure.scenario import Scenario, Suite
 
 suite = Suite(name="orders", scenarios=[Scenario(**scenario) for scenario in SCENARIOS])
 result = Runner(Adapter()).run_suite(suite)
 print("failed", sum(not each.passed for each in result.scenario_results))
 """
-
-AGENTICASSURE_ADAPTER = AGENTICASSURE.partition("suite =")[0]
-"""For its command line, which is the other door, as ours is."""
 
 PYDANTIC_EVALS = """
 from dataclasses import dataclass
@@ -165,15 +181,17 @@ print("failed", sum(not list(sample.scores.values())[0].value for sample in log.
 """
 
 PROGRAMS = {
-    "agenticassure": AGENTICASSURE,
+    "agenticassure run": AGENTICASSURE_CLI,
+    "agenticassure API": AGENTICASSURE,
     "pydantic-evals": PYDANTIC_EVALS,
     "deepeval": DEEPEVAL,
     "inspect-ai": INSPECT_AI,
 }
+"""The command line of AgenticAssure reads YAML and writes JSON; its API, pydantic-evals and deepeval keep nothing."""
 
 
 def python_of(peer: str) -> Path:
-    return HOME / ".venvs" / f"bench-{peer}" / "bin" / "python"
+    return HOME / ".venvs" / f"bench-{peer.split()[0]}" / "bin" / "python"
 
 
 def installed_peers() -> list[str]:
@@ -181,34 +199,29 @@ def installed_peers() -> list[str]:
 
 
 def version_of(peer: str) -> str:
-    ask = f"from importlib.metadata import version; print(version({peer!r}))"
+    ask = f"from importlib.metadata import version; print(version({peer.split()[0]!r}))"
     return subprocess.run([python_of(peer), "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def write_peers(folder: Path, count: int) -> None:
     """The suite, and a program for every peer."""
     write_suite(folder / "suite.jsonl", count)
-    (folder / "adapter.py").write_text(AGENTICASSURE_ADAPTER, encoding="utf-8")
+    (folder / "adapter.py").write_text(ADAPTER, encoding="utf-8")
     scenarios = [json.loads(line) for line in (folder / "suite.jsonl").open(encoding="utf-8")]
     suite = {"suite": {"name": "orders"}, "scenarios": scenarios}
     (folder / "suite.yaml").write_text(json.dumps(suite), encoding="utf-8")
     (folder / "shared.py").write_text(SHARED, encoding="utf-8")
     for peer, program in PROGRAMS.items():
-        (folder / f"play_{peer.replace('-', '_')}.py").write_text(program, encoding="utf-8")
+        (folder / file_of(peer)).write_text(program, encoding="utf-8")
 
 
-def command_of(peer: str, *, wrong: int, cold: bool = False) -> tuple[list[str], str]:
-    """What plays the suite, and what it must say; `cold`: as it is typed for one scenario."""
-    quietly = ["/usr/bin/env", *(f"{name}={text}" for name, text in QUIET.items())]
-    if peer == "agenticassure" and cold:
-        run = [str(python_of(peer).parent / peer), "run", "suite.yaml", "-a", "adapter.Adapter"]
-        return [*without_network(), *quietly, "PYTHONPATH=.", *run], "Summary: 100% passed"
-    return [
-        *without_network(),
-        *quietly,
-        str(python_of(peer)),
-        f"play_{peer.replace('-', '_')}.py",
-    ], f"failed {wrong}\n"
+def file_of(peer: str) -> str:
+    return f"play_{peer.replace('-', '_').replace(' ', '_')}.py"
+
+
+def command_of(peer: str) -> list[str]:
+    quietly = ["/usr/bin/env", "PYTHONPATH=.", *(f"{name}={text}" for name, text in QUIET.items())]
+    return [*without_network(), *quietly, str(python_of(peer)), file_of(peer)]
 
 
 @cache

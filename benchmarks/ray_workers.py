@@ -103,7 +103,9 @@ def main() -> None:
                     flush=True,
                 )
     ratio = statistics.median(row[2] for row in rows)
+    share = statistics.median(row[2] / row[3] for row in rows)
     print(f"{ratio:.2f}x of one process at the median (at least {LEAST} on two free cores)")
+    print(f"{share:.0%} of what bare processes gained at the same time")
 
 
 if __name__ == "__main__":
