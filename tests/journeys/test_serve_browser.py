@@ -192,6 +192,14 @@ def test_a_filter_narrows_the_list_at_once(visit: Visit) -> None:
     assert "view=trials" in visit.page.url
 
 
+def test_trials_are_found_by_what_was_said_as_one_types(visit: Visit) -> None:
+    visit.go("/runs/bad?view=trials")
+    visit.wait_for_rows(16)
+    assert not visit.page.locator("select[name=order]").is_visible(), "trials have no other order"
+    visit.page.fill("input[type=search]", "sorry, make it 20")
+    visit.wait_for_rows(4)
+
+
 def test_two_runs_are_compared_down_to_their_conversations(visit: Visit) -> None:
     visit.go("/")
     visit.page.check("input[name=baseline_run_id][value=good-1]")
@@ -220,6 +228,19 @@ def test_a_run_is_started_watched_and_cancelled(visit: Visit) -> None:
 
     assert visit.page.locator(".verdict.passed").count() == 0
     visit.keep("cancelled")
+
+
+def test_a_run_that_was_cancelled_is_resumed_to_its_end(visit: Visit, site: Site) -> None:
+    visit.go("/")
+    visit.page.select_option("select[name=path]", "slow.yaml")
+    visit.page.get_by_role("button", name="Start").click()
+    visit.page.get_by_text("1 of 2 trials").wait_for()
+    visit.page.get_by_role("button", name="Cancel").click()
+    visit.page.get_by_role("button", name="Resume").click()
+    (site.path / "gate").touch()
+    visit.page.locator("h1 .verdict.passed").wait_for()
+    assert visit.page.get_by_role("button", name="Resume").count() == 0
+    (site.path / "gate").unlink()
 
 
 def test_a_running_run_shows_how_it_ends(visit: Visit, site: Site) -> None:

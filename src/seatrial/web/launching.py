@@ -48,6 +48,13 @@ class _Started:
     def is_running(self) -> bool:
         return self.process.poll() is None
 
+    def wait(self, run_id: str) -> None:
+        """Until it has ended, which it is about to."""
+        try:
+            self.process.wait(_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise UsageError(f"run {run_id}: is still ending. Try again in a moment.") from None
+
     def said(self) -> str:
         """The end of what it wrote to stderr."""
         size = self.errors.seek(0, os.SEEK_END)
@@ -87,11 +94,12 @@ class Launcher:
     def resume(self, run: Run, files: list[Path]) -> None:
         """Play what is missing of a run that nobody plays any more. Raises UsageError."""
         with self._lock:
-            if self.is_running(run.id):
+            earlier = self._started.get(run.id)
+            if earlier is not None and earlier.is_running and earlier.before == run:
                 return  # somebody was quicker
             self._require_room()
-            earlier = self._started.pop(run.id, None)
             if earlier is not None:
+                earlier.wait(run.id)
                 earlier.errors.close()
             self._started[run.id] = self._spawn([f"--resume={run.id}"], files, before=run)
 

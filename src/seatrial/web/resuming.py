@@ -50,7 +50,8 @@ def why_not_resumed(desk: Desk, run: Run) -> str | None:
     config = run.config or {}
     if run.state is RunState.FINISHED:
         return "has come to its end"
-    if desk.launcher.is_running(run.id):
+    # One that was interrupted may still be ending; it is waited for.
+    if desk.launcher.is_waking(run) or (run.state is RunState.RUNNING and desk.launcher.is_running(run.id)):
         return "is under way"
     if run.state is RunState.RUNNING and silent_since(desk, run) is None:
         return "was written to a moment ago, so another process may be playing it"
