@@ -93,7 +93,7 @@ bench-peers: $(PEERS:%=.venvs/bench-%/.installed)
 
 $(PEERS:%=.venvs/bench-%/.installed): .venvs/bench-%/.installed: | $(VENV)/.installed-test
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/bench-$*
-	$(BIN)/uv pip install --quiet --python .venvs/bench-$*/bin/python $*
+	$(BIN)/uv pip install --quiet --compile-bytecode --python .venvs/bench-$*/bin/python $*
 	touch $@
 
 # The recordings that tests read, made anew by the libraries that people record with.

@@ -218,6 +218,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     rounds = options.rounds
+    # Without compiled modules every start would be measured as a first one.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     parts: dict[str, Callable[[], Rows]] = {
         "cold": lambda: cold_start(rounds),
         "instant": lambda: instant(rounds, options.largest),

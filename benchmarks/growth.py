@@ -159,7 +159,7 @@ def project(size: tuple[int, int, int], cost: Cost, options: argparse.Namespace)
     seconds = {
         "agents' waiting": calls * options.call_seconds / min(options.concurrency, trials),
         "provider's limit": 60 * calls / options.rpm,
-        "workers' CPUs": trials * cost.play_ms / 1000 / options.cpus,
+        "workers' CPUs": (trials * cost.play_ms + calls * options.call_ms) / 1000 / options.cpus,
         "the driver": trials * write_ms / 1000,
     }
     held_by, longest = max(seconds.items(), key=lambda each: each[1])
@@ -176,6 +176,7 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=2_000)
     parser.add_argument("--cpus", type=int, default=64)
     parser.add_argument("--call-seconds", type=float, default=2.0, help="of one model call")
+    parser.add_argument("--call-ms", type=float, default=1.7, help="CPU of a call over HTTP; see conversations.py")
     options = parser.parse_args()
     few, many = (measure(turns) for turns in TURNS)
     for turns, cost in zip(TURNS, (few, many), strict=True):
