@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from seatrial.errors import MissingExtra, SeatrialError, UsageError
@@ -25,7 +25,7 @@ _FAREWELL_SECONDS = 5.0
 
 def require_ray(address: str | None) -> None:
     """Raises MissingExtra without Ray, and UsageError where nobody answers: Ray itself would try for long."""
-    if importlib.util.find_spec("ray") is None:
+    if find_spec("ray") is None:
         raise MissingExtra("ray", needed_for="--executor ray")
     host, colon, port = (address or LOCAL).rpartition(":")
     if not colon or not port.isdigit() or "/" in host:
