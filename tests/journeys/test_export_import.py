@@ -115,6 +115,16 @@ def test_a_file_may_be_imported_twice(greetings: Any) -> None:
     assert len(runs(greetings, "all.db")) == 1
 
 
+def test_a_shard_alone_is_no_pass(greetings: Any) -> None:
+    passing, _ = shards(greetings, 2)
+
+    part = greetings.seatrial("import", passing, "--store", "all.db")
+    assert "shard 2 is still missing. NOT RUN" in part.out
+
+    resumed = greetings.seatrial("run", "--resume", "latest", "--store", "all.db")
+    assert (resumed.code, "shard 2 is missing. Import it first" in resumed.err) == (2, True)
+
+
 def test_shards_of_different_runs_are_not_mixed(greetings: Any) -> None:
     one, two = shards(greetings, 2)
     greetings.seatrial("run", "--shard", "2/2", "--trials", "3", "--store", "else.db")
@@ -124,7 +134,7 @@ def test_shards_of_different_runs_are_not_mixed(greetings: Any) -> None:
 
     assert len(runs(greetings, "all.db")) == 2
     greetings.seatrial("import", two, "--store", "all.db")
-    assert sorted(run.state for run in runs(greetings, "all.db")) == ["finished", "finished"]
+    assert sorted(run.state for run in runs(greetings, "all.db")) == ["finished", "interrupted"]
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,5 @@ def _part(run: Run) -> str:
     """Which part of a run it is, where it is not the whole."""
     from seatrial.store.shards import missing_shards
 
-    shard = (run.config or {}).get("shard")
-    if shard:
-        return f", shard {shard[0]} of {shard[1]} alone"
     missing = missing_shards(run)
     return f", shard {', '.join(map(str, missing))} is still missing" if missing else ""

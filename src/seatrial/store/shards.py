@@ -15,9 +15,14 @@ _TOGETHER = timedelta(days=1)
 """Shards that started further apart are of different runs."""
 
 
+def is_shard(run: Run) -> bool:
+    """Whether the run played only its share of the scenarios."""
+    return _number(run) is not None
+
+
 def find_whole(connection: Connection, shard: Run) -> Run | None:
     """The stored run that this one is part of, or may become part of; None when there is none."""
-    if _number(shard) is None:
+    if not is_shard(shard):
         return None
     for run in list_runs(connection, limit=None, name=shard.name):
         parts = _parts(run)
