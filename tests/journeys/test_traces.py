@@ -162,6 +162,21 @@ def test_recordings_without_a_suite_are_stored_and_are_no_pass(folder: Any) -> N
     assert results["scenarios"][0]["trials"][0]["turns"][1]["reply"] == "Done: your refund is RF-1."
 
 
+def test_what_nobody_knows_in_a_recording_is_stored_and_exported(folder: Any) -> None:
+    file = copied(folder, "openai-chat-broken")
+    path = folder.path / file
+    document = json.loads(path.read_text("utf-8"))
+    document["messages"][0]["x_mood"] = "grumpy"
+    path.write_text(json.dumps(document), "utf-8")
+
+    folder.seatrial("import-trace", file)
+    folder.seatrial("export", "latest", "-o", "run.jsonl")
+
+    lines = [json.loads(line) for line in (folder.path / "run.jsonl").read_text("utf-8").splitlines()]
+    (trial,) = [line["trial"] for line in lines if "trial" in line]
+    assert trial["transcript"]["recorded"] == document
+
+
 def test_a_stored_recording_can_be_shown_and_regraded(folder: Any) -> None:
     file = copied(folder, "anthropic")
     folder.seatrial("import-trace", file)

@@ -131,6 +131,32 @@ def test_parts_of_unknown_types_are_told_and_left_out(name: str) -> None:
     assert note.endswith("' was left out")
 
 
+def leaves(value: Any) -> set[str]:
+    """All keys and texts in a JSON value."""
+    if isinstance(value, dict):
+        return set(value) | {leaf for item in value.values() for leaf in leaves(item)}
+    if isinstance(value, list):
+        return {leaf for item in value for leaf in leaves(item)}
+    return {value} if isinstance(value, str) else set()
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_conversation_is_kept_as_it_stood_in_the_file_whatever_is_unknown_in_it(name: str, tmp_path: Path) -> None:
+    document = json.loads((FIXTURES / f"{name}.json").read_text("utf-8"))
+    messages = next(document[key] for key in ("messages", "items", "resourceSpans") if key in document)
+    span_or_message = messages[0]["scopeSpans"][0]["spans"][0] if "resourceSpans" in document else messages[0]
+    span_or_message["x_mood"] = {"grumpy": ["very much"]}
+    file = tmp_path / "recorded.json"
+    file.write_text(json.dumps(document), "utf-8")
+
+    (recording,) = read_trace(file).recordings
+    kept = leaves(recording.transcript.recorded)
+    of_messages = leaves(span_or_message) if "resourceSpans" in document else leaves(messages)
+
+    assert {"x_mood", "grumpy", "very much"} <= kept
+    assert of_messages <= kept
+
+
 def test_every_fixture_says_which_library_made_it() -> None:
     for file in FIXTURES.glob("*.json"):
         held = json.loads(file.read_text("utf-8"))

@@ -66,15 +66,17 @@ class Redaction:
         turns = tuple(self._turn(turn) for turn in transcript.turns)
         history = self.value(transcript.history) if transcript.history else transcript.history
         state = self.value(transcript.state)
+        recorded = self.value(transcript.recorded)
         error = self.error(transcript.error)
         if (
             history is transcript.history
             and state is transcript.state
+            and recorded is transcript.recorded
             and error is transcript.error
             and _same(turns, transcript.turns)
         ):
             return transcript
-        return replace(transcript, turns=turns, history=history, state=state, error=error)
+        return replace(transcript, turns=turns, history=history, state=state, recorded=recorded, error=error)
 
     def _turn(self, turn: PlayedTurn) -> PlayedTurn:
         user = self.text(turn.user)

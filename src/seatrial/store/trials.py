@@ -181,7 +181,7 @@ def _pack(trial: Trial) -> tuple[bytes, dict[str, bytes]]:
     for turn in raw["transcript"]["turns"]:
         for call in turn.get("tool_calls", ()):
             set_apart(call, "arguments", "result")
-    set_apart(raw["transcript"], "history", "state")
+    set_apart(raw["transcript"], "history", "state", "recorded")
     set_apart(raw, "transcript", "results", "judgement")
     return write_marked(raw).encode("ascii"), contents
 

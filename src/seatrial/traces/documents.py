@@ -19,6 +19,8 @@ class Conversation:
 
     name: str | None
     messages: tuple[Any, ...]
+    document: Any
+    """Everything that the file says of it."""
 
 
 def parse(text: str, *, where: str) -> list[Any]:
@@ -51,10 +53,10 @@ def conversations(documents: list[Any]) -> list[Conversation]:
     """What the documents hold: several conversations, or one whose messages stand in a list or line by line."""
     flat = [each for document in documents for each in (document if isinstance(document, list) else [document])]
     if flat and all(isinstance(each, list) for each in flat):
-        return [Conversation(name=None, messages=tuple(each)) for each in flat]
+        return [Conversation(name=None, messages=tuple(each), document=each) for each in flat]
     if any(_holds_messages(each) for each in flat):
         return [_unpack(each) for each in flat if isinstance(each, Mapping)]
-    return [Conversation(name=None, messages=tuple(flat))]
+    return [Conversation(name=None, messages=tuple(flat), document=flat)]
 
 
 def _holds_messages(document: Any) -> bool:
@@ -80,7 +82,7 @@ def _unpack(document: Mapping[str, Any]) -> Conversation:
     messages += _response_messages(response)
     ids = ("conversation_id", "session_id", "thread_id", "name", "id")
     name = name_in(document, *ids) or name_in(request, *ids) or name_in(response, *ids)
-    return Conversation(name=name, messages=tuple(messages))
+    return Conversation(name=name, messages=tuple(messages), document=document)
 
 
 def _response_messages(response: Mapping[str, Any]) -> list[Any]:

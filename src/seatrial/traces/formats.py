@@ -96,7 +96,7 @@ def _take_down(conversation: Conversation, write: Write, notes: Notes) -> Record
             write(message, scribe)
         else:
             notes.leave_out("message", "that is no JSON object")
-    return scribe.finish(conversation.name or "")
+    return scribe.finish(conversation.name or "", recorded=conversation.document)
 
 
 def _named(recordings: Sequence[Recording], stem: str) -> Iterator[Recording]:

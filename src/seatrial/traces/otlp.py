@@ -106,7 +106,7 @@ class _Conversation:
                 self._close(moment.span)
                 if moment.span.trace in blind and not beside:
                     self._scribe.hide_calls()
-        return self._scribe.finish(name)
+        return self._scribe.finish(name, recorded=[span.raw for span in self._spans])
 
     def _hear(self) -> set[str]:
         """Put on the line of time what models were told and said. Gives the traces that have no model's words."""

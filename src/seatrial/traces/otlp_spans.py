@@ -34,6 +34,8 @@ class Span:
     events: tuple[Event, ...]
     failure: str | None
     """What went wrong, where the span says that something did."""
+    raw: Mapping[str, Any]
+    """As it stood in the file."""
 
     @property
     def is_model(self) -> bool:
@@ -112,6 +114,7 @@ def _read_span(raw: Mapping[str, Any], *, number: int) -> Span:
         attributes=attributes,
         events=events,
         failure=_read_failure(mapping(raw.get("status")), attributes, events),
+        raw=raw,
     )
 
 

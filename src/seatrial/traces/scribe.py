@@ -14,6 +14,7 @@ from seatrial.vocabulary.conversation import (
     Usage,
     sum_usage,
 )
+from seatrial.vocabulary.copies import copied
 
 from .pieces import as_text, moment_of
 from .recording import Recording
@@ -197,8 +198,8 @@ class Scribe:
         if self._turns:
             self._touch(at)
 
-    def finish(self, name: str) -> Recording | None:
-        """The recording; None where nothing was said or done."""
+    def finish(self, name: str, *, recorded: Any) -> Recording | None:
+        """The recording, beside what it was `recorded` as; None where nothing was said or done."""
         self._turn_greeting_into_reply()
         if not self._turns:
             return None
@@ -212,6 +213,7 @@ class Scribe:
             history=tuple(self._history),
             error=error,
             duration_ms=max(max(ended) - began, 0.0) if ended and began is not None else 0.0,
+            recorded=copied(recorded),
         )
         return Recording(
             name=name,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.vocabulary.copies import copied
 
 from .pieces import listed, mapping, moment_of, name_in, read_count, read_time
 from .recording import Recording
@@ -52,6 +53,7 @@ def _read_transcript(body: Mapping[str, Any]) -> Transcript:
         state=state if isinstance(state, dict) else None,
         error=error,
         duration_ms=_number(body.get("duration_ms")) or 0.0,
+        recorded=copied(body.get("recorded")),
     )
 
 

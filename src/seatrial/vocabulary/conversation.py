@@ -157,6 +157,8 @@ class Transcript:
     """The mocks' state at the end; None where no mock ran."""
     error: ErrorInfo | None = None
     duration_ms: float = 0.0
+    recorded: Any = None
+    """What it was read from, as it stood in the file, whatever else is in there; None for one that was played."""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...] | None:
