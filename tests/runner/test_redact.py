@@ -85,6 +85,7 @@ def a_transcript(text: str) -> Transcript:
         stop_reason=StopReason.ERROR,
         history=({"role": "system", "content": text},),
         state={"k": text},
+        recorded=[{"content": text}],
         error=error,
     )
 
