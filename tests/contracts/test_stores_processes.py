@@ -186,8 +186,8 @@ def test_what_was_reported_survives_the_death_of_the_process(url: str) -> None:
     assert process.stdout is not None
     told = [int(process.stdout.readline()) for _ in range(250)]
     process.kill()
-    rest, _ = process.communicate()
-    told += [int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+    told += [int(line) for line in process.stdout if line.endswith("\n")]
+    process.communicate()
     with open_store(url) as store:
         stored = {index for _, index in store.finished("r1")}
         assert set(told) <= stored
