@@ -4,8 +4,9 @@
 alive for ever. These threads are daemons; a call that overruns is abandoned where it stands, and counted.
 
 Waking a thread costs more than a quick agent takes to answer. So while calls are quick one thread takes them one after
-the other, and more are called in only when calls begin to wait: at once where the last call was slow, else after two
-milliseconds.
+the other, and more are called in only when calls begin to wait: at once where the last call was slow, else when every
+thread has been in one call for a while. A thread that merely waits for its turn in Python needs no help: another would
+wait beside it.
 """
 
 import asyncio
@@ -43,6 +44,8 @@ class AgentThreads:
         self._last_was_quick = True
         self._wake_pending = False
         self._help_pending = False
+        self._begun: dict[int, float] = {}
+        """Since when each thread is in its call."""
         self._deadlines: dict[asyncio.Future[Outcome], float] = {}
         self._watching = False
         self.abandoned = 0
@@ -96,21 +99,28 @@ class AgentThreads:
         self._summons.put(True)
 
     def _help(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Jobs that still wait are behind calls that block: one thread for each."""
-        self._help_pending = False
-        for _ in range(len(self._jobs)):
-            self._summon(loop)
+        """Jobs that wait behind calls that block get a thread each."""
+        now = perf_counter()
+        blocked = sum(now - begun >= _QUICK_SECONDS for begun in [*self._begun.values()])
+        if blocked >= self._summoned - len(self._leavers):
+            for _ in range(len(self._jobs)):
+                self._summon(loop)
+        self._help_pending = bool(self._jobs)
+        if self._help_pending:
+            loop.call_later(_PATIENCE_SECONDS, self._help, loop)
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        me = threading.get_ident()
         while self._summons.get():
             while self._jobs:
                 try:
                     future, function, context = self._jobs.popleft()
                 except IndexError:
                     break  # another thread was quicker
-                started = perf_counter()
+                self._begun[me] = started = perf_counter()
                 outcome = Outcome() if future.done() else context.run(attempt, function)
                 self._last_was_quick = perf_counter() - started < _QUICK_SECONDS
+                del self._begun[me]
                 self._done.append((future, outcome))
                 # One wake-up serves all results that are there when the loop comes round: it is a system call.
                 if not self._wake_pending:
