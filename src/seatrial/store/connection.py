@@ -1,11 +1,13 @@
 """One way to talk to either database: connections that speak our SQL and raise our errors, and a few kept for reuse."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Protocol
 
 from seatrial.errors import StoreError
+
+from .schema import Insert
 
 Row = Sequence[Any]
 _KEPT = 4
@@ -30,6 +32,10 @@ class Database(Protocol):
 
     def spell(self, statement: str) -> str:
         """The statement with the driver's own placeholders."""
+        ...
+
+    def insert(self, cursor: Any, what: Insert, rows: Sequence[Row]) -> int:
+        """Add the rows by one of the driver's cursors, and say how many there were to add."""
         ...
 
     def has_version(self, connection: "Connection") -> bool:
@@ -78,18 +84,16 @@ class Connection:
         found = self.rows(statement, parameters)
         return found[0] if found else None
 
-    def execute_many(self, statement: str, parameters: Iterable[Row]) -> int:
-        """How many rows changed."""
+    def insert(self, what: Insert, rows: Sequence[Row]) -> int:
+        """How many rows were added: none for those that were there already, where the statement leaves them."""
         try:
             cursor = self._raw.cursor()
             try:
-                cursor.executemany(self._database.spell(statement), parameters)
-                changed: int = cursor.rowcount
+                return self._database.insert(cursor, what, rows)
             finally:
                 cursor.close()
         except self._database.errors as refused:
             raise self._ours(refused) from refused
-        return changed
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

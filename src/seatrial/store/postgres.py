@@ -1,11 +1,12 @@
 """The store in a PostgreSQL database, in a schema of its own."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from seatrial.errors import MissingExtra, UsageError
 
-from .connection import Connection
-from .schema import HAS_RUN
+from .connection import Connection, Row
+from .schema import HAS_RUN, Insert
 
 _MIGRATING = 0x5345_4154_0001
 _CONTENTS = 0x5345_4154_0002
@@ -48,6 +49,11 @@ class PostgresDatabase:
         if spelt is None:
             spelt = self._spelt[statement] = statement.replace("?", "%s")
         return spelt
+
+    def insert(self, cursor: Any, what: Insert, rows: Sequence[Row]) -> int:
+        cursor.executemany(self.spell(what.of(1)), rows)
+        added: int = cursor.rowcount
+        return added
 
     def has_version(self, connection: Connection) -> bool:
         row = connection.row("SELECT to_regclass('seatrial.schema_version') IS NOT NULL")

@@ -27,8 +27,12 @@ def insert_scenarios(connection: Connection, run_id: str, entries: list[Scenario
     """Write the entries inside the transaction under way."""
     if not connection.lock_run(run_id):
         raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
-    rows = [(run_id, run_id, name_scenario(entry.key), entry.position, *entry_columns(entry)) for entry in entries]
-    if connection.execute_many(schema.ADD_SCENARIO, rows) == len(rows):
+    ((first,),) = connection.rows(schema.NEXT_NUMBER, (run_id,))
+    rows = [
+        (run_id, number, name_scenario(entry.key), entry.position, *entry_columns(entry))
+        for number, entry in enumerate(entries, first)
+    ]
+    if connection.insert(schema.ADD_SCENARIO, rows) == len(rows):
         return
     for entry in entries:
         if [*read_entry_rows(connection.rows(schema.SCENARIO, (run_id, name_scenario(entry.key))))] != [entry]:

@@ -6,6 +6,8 @@ appended: with the hash as their key each would go to another page. Columns of `
 need; `bodies` has the trials themselves; `contents` has what is large, once, however many trials refer to it.
 """
 
+from typing import NamedTuple
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE runs (
@@ -163,6 +165,20 @@ CREATE_VERSION = "CREATE TABLE schema_version (version BIGINT NOT NULL)"
 READ_VERSION = "SELECT MAX(version) FROM schema_version"
 WRITE_VERSION = "INSERT INTO schema_version (version) VALUES (?)"
 
+
+
+class Insert(NamedTuple):
+    """A statement that adds rows, for one row or for many at once."""
+
+    into: str
+    row: str
+    on_conflict: str = ""
+
+    def of(self, rows: int) -> str:
+        """The statement for so many rows."""
+        return f"INSERT INTO {self.into} VALUES {', '.join([self.row] * rows)} {self.on_conflict}"
+
+
 ADD_RUN = "INSERT INTO runs (id, name, started_at, body) VALUES (?, ?, ?, ?)"
 CHANGE_RUN = "UPDATE runs SET started_at = ?, body = ? WHERE id = ?"
 HAS_RUN = "SELECT 1 FROM runs WHERE id = ?"
@@ -181,10 +197,13 @@ COUNT_TRIALS_OF_SCENARIO = """SELECT t.run_id, t.status, COUNT(*) FROM scenarios
 COUNT_SCENARIOS = "SELECT run_id, COUNT(*) FROM scenarios WHERE run_id IN ({runs}) GROUP BY run_id"
 
 _ENTRY = "scenario_key, fingerprint, trial_fingerprint, source, terms"
-ADD_SCENARIO = f"""INSERT INTO scenarios (run_id, number, scenario, position, {_ENTRY})
-    VALUES (?, (SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = ?), ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (run_id, scenario) DO NOTHING"""
+NEXT_NUMBER = "SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = ?"
 """Only with the run locked: two that add at once would take the same number."""
+ADD_SCENARIO = Insert(
+    f"scenarios (run_id, number, scenario, position, {_ENTRY})",
+    "(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "ON CONFLICT (run_id, scenario) DO NOTHING",
+)
 SCENARIO = f"SELECT position, {_ENTRY} FROM scenarios WHERE run_id = ? AND scenario = ?"
 SCENARIO_PAGE = f"""SELECT number, position, {_ENTRY} FROM scenarios
     WHERE run_id = ? AND (position, number) > (?, ?) ORDER BY position, number LIMIT ?"""
@@ -205,11 +224,13 @@ TRIAL_COLUMNS = (
     "details",
 )
 _NUMBER = "(SELECT number FROM scenarios WHERE run_id = ? AND scenario = ?)"
-ADD_TRIAL = f"""INSERT INTO trials (run_id, number, trial, {", ".join(TRIAL_COLUMNS)})
-    VALUES (?, {_NUMBER}, ?, {", ".join("?" * len(TRIAL_COLUMNS))})"""
-ADD_BODY = f"INSERT INTO bodies (run_id, number, trial, body) VALUES (?, {_NUMBER}, ?, ?)"
-ADD_CONTENT = "INSERT INTO contents (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
-ADD_CONTENT_USE = "INSERT INTO content_uses (run_id, hash) VALUES (?, ?) ON CONFLICT (run_id, hash) DO NOTHING"
+ADD_TRIAL = Insert(
+    f"trials (run_id, number, trial, {', '.join(TRIAL_COLUMNS)})",
+    f"(?, {_NUMBER}, ?, {', '.join('?' * len(TRIAL_COLUMNS))})",
+)
+ADD_BODY = Insert("bodies (run_id, number, trial, body)", f"(?, {_NUMBER}, ?, ?)")
+ADD_CONTENT = Insert("contents (hash, body)", "(?, ?)", "ON CONFLICT (hash) DO NOTHING")
+ADD_CONTENT_USE = Insert("content_uses (run_id, hash)", "(?, ?)", "ON CONFLICT (run_id, hash) DO NOTHING")
 DROP_TRIAL = f"DELETE FROM trials WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
 DROP_BODY = f"DELETE FROM bodies WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
 CONTENT = "SELECT body FROM contents WHERE hash = ?"

@@ -90,14 +90,14 @@ def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replace
     for place in replaced:
         connection.execute(schema.DROP_TRIAL, place)
         connection.execute(schema.DROP_BODY, place)
-    connection.execute_many(schema.ADD_TRIAL, [(*rows.place, *rows.columns) for rows in group])
-    connection.execute_many(schema.ADD_BODY, [(*rows.place, rows.body) for rows in group])
+    connection.insert(schema.ADD_TRIAL, [(*rows.place, *rows.columns) for rows in group])
+    connection.insert(schema.ADD_BODY, [(*rows.place, rows.body) for rows in group])
     if not contents:
         return
     # In order of their hashes: processes that insert the same contents would otherwise wait for each other in a circle.
-    connection.execute_many(schema.ADD_CONTENT, sorted(contents.items()))
+    connection.insert(schema.ADD_CONTENT, sorted(contents.items()))
     uses = {(rows.place[0], name) for rows in group for name in rows.contents}
-    connection.execute_many(schema.ADD_CONTENT_USE, sorted(uses))
+    connection.insert(schema.ADD_CONTENT_USE, sorted(uses))
 
 
 def explain_conflict(
