@@ -51,6 +51,16 @@ def test_an_unknown_field_is_refused() -> None:
         Point(x=1, z=2)  # type: ignore[call-arg]
 
 
+def test_a_plain_subclass_of_a_record_is_as_frozen_as_the_record() -> None:
+    class Marked(Point):
+        pass
+
+    point = Marked(x=1, tags=["a"])
+    assert (type(point), point.x, point.y, point.tags) == (Marked, 1, 0, ["a"])
+    with pytest.raises(FrozenInstanceError):
+        point.x = 2  # type: ignore[misc]
+
+
 def test_a_record_cannot_be_changed() -> None:
     point = Point(x=1)
     with pytest.raises(FrozenInstanceError):

@@ -166,7 +166,6 @@ READ_VERSION = "SELECT MAX(version) FROM schema_version"
 WRITE_VERSION = "INSERT INTO schema_version (version) VALUES (?)"
 
 
-
 class Insert(NamedTuple):
     """A statement that adds rows, for one row or for many at once."""
 
