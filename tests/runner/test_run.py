@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,6 @@ def test_as_many_trials_run_at_once_as_the_concurrency_allows() -> None:
         return "hi"
 
     assert set(statuses(run([a_scenario(agent, trials=5)], concurrency=5))) == {Status.PASSED}
-
-
-def test_trials_are_announced_when_they_start() -> None:
-    started = []
-    run([a_scenario(lambda input: "hi", trials=3)], on_start=lambda key, index: started.append((key.name, index)))
-    assert sorted(started) == [("s", 0), ("s", 1), ("s", 2)]
 
 
 def test_fail_fast_starts_nothing_more() -> None:
@@ -265,12 +259,16 @@ def test_a_trial_that_is_disturbed_for_ever_is_errored_in_the_end() -> None:
     assert (trial.status, trial.error.kind) == (Status.ERRORED, ErrorKind.INFRA)
 
 
-def test_a_broken_listener_ends_the_run_with_its_own_error() -> None:
-    def broken(key: ScenarioKey, index: int) -> None:
-        raise RuntimeError("no terminal")
+def test_scenarios_that_break_off_on_the_way_end_the_run_with_their_own_error() -> None:
+    def scenarios() -> Iterator[PreparedScenario]:
+        yield a_scenario(lambda input: "hi", trials=50)
+        raise RuntimeError("the file is gone")
 
-    with pytest.raises(RuntimeError, match="no terminal"):
-        run([a_scenario(lambda input: "hi", trials=50)], on_start=broken)
+    async def play() -> list[Trial]:
+        return [trial async for trial in run_trials(scenarios(), RunOptions())]
+
+    with pytest.raises(RuntimeError, match="the file is gone"):
+        asyncio.run(play())
 
 
 def test_redaction_is_applied_to_what_is_yielded() -> None:

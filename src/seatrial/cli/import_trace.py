@@ -1,16 +1,13 @@
 """`seatrial import-trace`."""
 
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from seatrial.reports import Progress, parse_report_option, print_run, write_report
 from seatrial.traces import FORMATS, TraceFile, read_trace
 
-from .request import make_request, read_environment
+from .judging import judge_recorded, judging_options
 from .table import lay_out
 
 
@@ -19,11 +16,7 @@ from .table import lay_out
 @click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Of the files; found out without it.")
 @click.option("--suite", "suites", multiple=True, metavar="PATH", help="Scenarios to judge the recordings by.")
 @click.option("--name", help="A name for the run; without it, that of the files or of the suite.")
-@click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
-@click.option("--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …")
-@click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
-@click.option("--env-file", metavar="FILE", help="Environment variables from a file.")
+@judging_options
 def command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> int:
     """Store the recorded conversations of FILES as a run, to be shown, compared and judged like any other.
 
@@ -32,27 +25,9 @@ def command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> 
     """
     from seatrial.session.recorded import import_traces
 
-    reports = [parse_report_option(text) for text in options["reports"]]
     traces = [read_trace(file, format=options["format_"]) for file in files]
     _tell_notes(traces)
-    progress = Progress(sys.stderr)
-    judge = options["judge_model"]
-    request = make_request(
-        suites,
-        environ=read_environment(options["env_file"]),
-        overrides={"models": {"judge": judge} if judge else None},
-        name=options["name"],
-        store=options["store"],
-        listeners=(progress,),
-    )
-    try:
-        done = import_traces(traces, replace(request, sources=suites))
-    finally:
-        progress.close()
-    print_run(done.report.record, sys.stdout, verbose=options["verbose"])
-    for kind, path in reports:
-        if kind != "console":
-            write_report(kind, done.report.record, path or request.environ.get("GITHUB_STEP_SUMMARY") or "-")
+    done = judge_recorded(lambda request: import_traces(traces, request), suites, options)
     if not suites:
         click.echo("nothing was asserted, so this is no pass; to judge the conversations, give --suite PATH", err=True)
     _tell_rest("recorded, but no scenario asks for it:", ("conversation",), [(name,) for name in done.unmatched])

@@ -1,15 +1,11 @@
 """`seatrial regrade`."""
 
-import sys
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from seatrial.reports import Progress, parse_report_option, print_run, write_report
-
 from . import completing
-from .request import make_request, read_environment
+from .judging import judge_recorded, judging_options
 from .table import lay_out
 
 
@@ -17,11 +13,7 @@ from .table import lay_out
 @click.argument("run", shell_complete=completing.runs)
 @click.argument("paths", nargs=-1)
 @click.option("--name", help="A name for the new run; without it, that of the old one.")
-@click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
-@click.option("--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …")
-@click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
-@click.option("--env-file", metavar="FILE", help="Environment variables from a file.")
+@judging_options
 def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
     """Judge the stored conversations of RUN again, with the expectations that the files have now.
 
@@ -30,25 +22,7 @@ def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
     """
     from seatrial.session.regrading import regrade
 
-    reports = [parse_report_option(text) for text in options["reports"]]
-    progress = Progress(sys.stderr)
-    judge = options["judge_model"]
-    request = make_request(
-        paths,
-        environ=read_environment(options["env_file"]),
-        overrides={"models": {"judge": judge} if judge else None},
-        name=options["name"],
-        store=options["store"],
-        listeners=(progress,),
-    )
-    try:
-        done = regrade(run, replace(request, sources=paths))
-    finally:
-        progress.close()
-    print_run(done.report.record, sys.stdout, verbose=options["verbose"])
-    for kind, path in reports:
-        if kind != "console":
-            write_report(kind, done.report.record, path or request.environ.get("GITHUB_STEP_SUMMARY") or "-")
+    done = judge_recorded(lambda request: regrade(run, request), paths, options)
     click.echo(f"regraded from run {done.report.run.parent}, which stays as it was")
     if done.gone:
         click.echo("no longer in the files, so not judged again:", err=True)

@@ -2,15 +2,13 @@
 
 import gc
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from seatrial.errors import UsageError
-from seatrial.reports import Progress, ReportKind, parse_report_option, print_run, write_report
+from seatrial.reports import Progress, parse_report_option
 from seatrial.session import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
 
 from . import completing
@@ -24,9 +22,8 @@ from .request import (
     read_assignments,
     read_environment,
 )
+from .showing import AskedReport, show_and_write
 from .table import lay_out
-
-AskedReport = tuple[ReportKind, Path | None]
 
 
 @click.command("run")
@@ -115,7 +112,7 @@ def play_plan(plan: RunPlan, asked: list[AskedReport], *, verbose: bool, progres
         report = execute(plan)
     finally:
         progress.close()
-    _write_reports(report, reports, verbose=verbose, environ=plan.request.environ)
+    show_and_write(report, reports, verbose=verbose, environ=plan.request.environ)
     return report
 
 
@@ -235,11 +232,3 @@ def _show_plan(plan: RunPlan) -> int:
     most = "at most " if any(entry.sequential for entry in entries) else ""
     click.echo(f"{counted(scenarios, 'scenario')}, {most}{counted(trials, 'trial')}; nothing was run")
     return 0
-
-
-def _write_reports(report: Report, reports: list[AskedReport], *, verbose: bool, environ: Mapping[str, str]) -> None:
-    """The console always, files as asked: everything is in the store."""
-    print_run(report.record, sys.stdout, verbose=verbose)
-    for kind, path in reports:
-        if kind != "console":
-            write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-")

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from dataclasses import field
 
 from seatrial.verdicts import Spending
 from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
-from seatrial.vocabulary.run import ScenarioKey, Trial
+from seatrial.vocabulary.run import Trial
 
 from .plan import Answers, Job, Plan
 from .trial import TrialSettings, disturbed_trial, run_trial
@@ -32,7 +32,6 @@ class RunOptions:
     settings: TrialSettings = field(default_factory=TrialSettings)
     known: Answers | None = None
     """What earlier trials of a resumed run said; they are not played again."""
-    on_start: Callable[[ScenarioKey, int], None] | None = None
 
 
 async def run_trials(scenarios: Iterable[PreparedScenario], options: RunOptions) -> AsyncGenerator[Trial, None]:
@@ -73,8 +72,6 @@ class _Hands:
     async def work(self) -> None:
         while (job := self._plan.next() or await self._next_job()) is not None:
             prepared, index = job
-            if self._options.on_start is not None:
-                self._options.on_start(prepared.entry.key, index)
             try:
                 trial = await run_trial(prepared, index, self._options.settings)
             except PlayAgain:

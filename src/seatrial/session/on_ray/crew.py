@@ -181,8 +181,6 @@ class _Crew:
             return found
         while len(held) + len(found) < slots and (job := self._plan.next()) is not None:
             prepared, index = job
-            if self._options.on_start is not None:
-                self._options.on_start(prepared.entry.key, index)
             found.append(_Played(prepared=prepared, index=index))
         return found
 

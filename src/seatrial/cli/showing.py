@@ -1,0 +1,20 @@
+"""What is shown and written when a run is done."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from seatrial.reports import ReportKind, print_run, write_report
+from seatrial.session import Report
+
+AskedReport = tuple[ReportKind, Path | None]
+
+
+def show_and_write(
+    report: Report, reports: Sequence[AskedReport], *, verbose: bool, environ: Mapping[str, str]
+) -> None:
+    """The console always, files as asked: everything is in the store."""
+    print_run(report.record, sys.stdout, verbose=verbose)
+    for kind, path in reports:
+        if kind != "console":
+            write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-")
