@@ -1,6 +1,7 @@
 """All trials of a run: how many at once, when it stops, and that one agent's fault is not another's."""
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -18,9 +19,9 @@ from seatrial.evaluators import PassFail, matches
 from seatrial.mocks import MockSet
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
 from seatrial.users import ScriptedUser
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind
+from seatrial.vocabulary.conversation import AgentResult, ErrorKind, ToolCall
 from seatrial.vocabulary.failures import PlayAgain
-from seatrial.vocabulary.roles import AgentReply, PreparedScenario
+from seatrial.vocabulary.roles import AgentReply, PreparedScenario, TrialStart
 from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.vocabulary.scenario import Scenario
 
@@ -269,6 +270,15 @@ def test_scenarios_that_break_off_on_the_way_end_the_run_with_their_own_error() 
 
     with pytest.raises(RuntimeError, match="the file is gone"):
         asyncio.run(play())
+
+
+def test_a_trial_is_gone_when_it_is_over_without_help_of_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        run([a_scenario(lambda input: AgentResult("hi", [ToolCall("t")]), trials=20)])
+        assert [held for held in gc.get_objects() if isinstance(held, TrialStart)] == []
+    finally:
+        gc.enable()
 
 
 def test_redaction_is_applied_to_what_is_yielded() -> None:

@@ -66,6 +66,7 @@ class _Conversation:
     ) -> None:
         self._prepared = prepared
         self._index = index
+        self._trial_id = trial_id
         self._seed = seed
         self._tools = tools
         self._pace = pace
@@ -78,19 +79,6 @@ class _Conversation:
         """Turns whose calls the agent says it does not tell."""
         self._paced_ms = 0.0
         self._use: ModelUse | None = None
-        self._start = TrialStart(
-            trial_id=trial_id,
-            scenario=prepared.entry.key.name,
-            index=index,
-            seed=seed,
-            tools=tools,
-            record=self.record,
-            turn=self.turn,
-            elapsed_ms=self.elapsed_ms,
-            tool_schemas=prepared.tool_schemas,
-            asked=prepared.scenario,
-            timeout_seconds=prepared.timeout_seconds,
-        )
 
     def turn(self) -> int:
         return len(self._turns)
@@ -104,7 +92,7 @@ class _Conversation:
 
     async def play(self) -> Played:
         user = self._prepared.make_user(self._index, self._seed)
-        session = self._prepared.agent.open(self._start)
+        session = self._prepared.agent.open(self._trial_start())
         try:
             stop_reason, error = await self._converse(user, session)
         finally:
@@ -120,6 +108,22 @@ class _Conversation:
             duration_ms=self.elapsed_ms(),
         )
         return transcript, self._use
+
+    def _trial_start(self) -> TrialStart:
+        """What the agent's session is told. Nobody keeps it here: it refers to us, and a circle outlives the trial."""
+        return TrialStart(
+            trial_id=self._trial_id,
+            scenario=self._prepared.entry.key.name,
+            index=self._index,
+            seed=self._seed,
+            tools=self._tools,
+            record=self.record,
+            turn=self.turn,
+            elapsed_ms=self.elapsed_ms,
+            tool_schemas=self._prepared.tool_schemas,
+            asked=self._prepared.scenario,
+            timeout_seconds=self._prepared.timeout_seconds,
+        )
 
     def _with_evidence(self) -> tuple[PlayedTurn, ...]:
         """An agent that used ctx.call_tool or a wrapped tool records its calls, also where it made none."""
