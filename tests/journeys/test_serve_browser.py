@@ -291,6 +291,8 @@ def test_pages_fit_small_screens_and_dark_rooms(chromium: Any, site: Site, schem
         visit.go(path)
         visit.keep(f"{name}-{scheme}-{width}")
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        hidden = "[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).length"
+        assert visit.page.evaluate(hidden) == 0, path
     visit.go("/runs/bad")
     visit.click("moves a booking")
     visit.click("trial-1")
