@@ -36,7 +36,7 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
         if not is_suite:
             reader.read_scenario(raw, (), complaints, source=source)
             if reader.count > KEEP:
-                reader.forget()
+                reader.forget(lambda: _name_lines(path, reader.again().names))
         if complaints.found or twice:
             problems.extend(_place(path, number, str(line), complaints))
     _finish(path, reader, problems)
@@ -51,7 +51,7 @@ def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
 
 
 def stream_jsonl(path: Path, read: Callable[..., Iterator[Scenario]]) -> Iterator[Scenario]:
-    """The scenarios of a file that was found to be right, read again by one of the reader's ways to do so."""
+    """The scenarios of a file that was found to be right, read again in one of the ways to do so."""
     first = True
     for number, line in _lines(path):
         source = f"{path}:{number}"
@@ -61,6 +61,19 @@ def stream_jsonl(path: Path, read: Callable[..., Iterator[Scenario]]) -> Iterato
             raise UsageError(f"{source}: the file was changed after it was checked; run again") from None
         if not (first and _is_suite_line(raw)):
             yield from read(raw, source=source)
+        first = False
+
+
+def _name_lines(path: Path, names: Callable[..., Iterator[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
+    """The names of a file and their places; lines that cannot be read have none."""
+    first = True
+    for number, line in _lines(path):
+        try:
+            raw, _ = _parse(line)
+        except UnreadableFile:
+            continue
+        if not (first and _is_suite_line(raw)):
+            yield from names(raw, source=f"{path}:{number}")
         first = False
 
 

@@ -10,11 +10,12 @@ from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
 from .documents import read_document
 from .jsonl_files import read_jsonl, stream_jsonl
 from .merge import read_overrides
+from .names import Names
 from .paths import find_files
 from .problems import FileProblems, Problem
 from .python_files import find_suites, import_file, import_named
 from .python_suites import read_objects
-from .reader import Names, SuiteReader
+from .reader import SuiteReader
 from .suites import LoadedSuite, Streamed
 
 Source = str | Path | Suite | Scenario
@@ -94,10 +95,11 @@ class _Loader:
     def _add(self, reader: SuiteReader, file: Path) -> None:
         written: Iterable[Scenario] = reader.scenarios or ()
         resolved: Iterable[Scenario] = reader.resolved or ()
+        again = reader.again()
         if reader.scenarios is None:
-            written = Streamed(lambda: stream_jsonl(file, reader.read_again))
+            written = Streamed(lambda: stream_jsonl(file, again.written))
         if reader.resolved is None:
-            resolved = Streamed(lambda: stream_jsonl(file, reader.resolve_again))
+            resolved = Streamed(lambda: stream_jsonl(file, again.resolved))
         if reader.suite is not None:
             self.suites.append(
                 LoadedSuite(

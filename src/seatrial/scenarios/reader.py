@@ -1,6 +1,6 @@
 """From raw keys to a suite: the part that all kinds of files share."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,12 @@ from .examples import expand_rows
 from .kinds import given
 from .merge import Resolver
 from .metrics import find_definitions
+from .names import LargeFile, Names
 from .problems import Complaints, Where, closest, did_you_mean
 from .rules import check_resolved
 from .scorers import is_built_in, scorer_names
+from .second_reading import SecondReading, complete
 from .shape import SCENARIO, SUITE
-
-
-class Names:
-    """The names that scenarios have taken, over all files: suite and name together are an identity."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, dict[str, str]] = {}
-
-    def take(self, suite: str, name: str, place: str) -> str | None:
-        """Where the name was taken before; None when it was free."""
-        places = self._places.setdefault(suite, {})
-        before = places.get(name)
-        if before is None:
-            places[name] = place
-        return before
-
-    def of(self, suite: str) -> Collection[str]:
-        """The names of a suite."""
-        return self._places.get(suite, {}).keys()
 
 
 class SuiteReader:
@@ -47,6 +30,8 @@ class SuiteReader:
         self.resolved: list[Scenario] | None = []
         self._flags = flags
         self._names = names
+        self._taken = 0
+        self._large: LargeFile | None = None
         self._environ = environ
         self._tags: set[str] = set()
         self._thresholds: set[str] = set()
@@ -94,7 +79,7 @@ class SuiteReader:
 
     def take(self, made: dict[str, Any], where: Where, complaints: Complaints, *, source: str) -> None:
         """The same, from keys that were read."""
-        self._complete(made, source)
+        complete(made, self.suite, source)
         if self.scenarios is None and not made.get("examples"):
             self.count += 1
             self._check(made, where, complaints)
@@ -109,42 +94,22 @@ class SuiteReader:
         """Hold no scenario as it was written: they will be read again."""
         self.scenarios = None
 
-    def forget(self) -> None:
-        """Hold no scenario any more."""
-        self.scenarios = self.resolved = None
+    def forget(self, names: Callable[[], Iterator[tuple[str, str]]]) -> None:
+        """Hold no scenario any more. `names` are those of the file and their places, read again."""
+        if self._large is None:
+            self.scenarios = self.resolved = None
+            self._large = LargeFile(names, taken=self._taken)
 
-    def read_again(self, raw: Any, *, source: str) -> Iterator[Scenario]:
-        """The scenarios of a line that was found to be right before."""
-        yield from expand_rows(Scenario(**self._keys_again(raw, source)), (), Complaints())
-
-    def resolve_again(self, raw: Any, *, source: str) -> Iterator[Scenario]:
-        """The same, with everything that holds for them filled in."""
-        assert self._resolver is not None
-        made = self._keys_again(raw, source)
-        if made.get("examples"):
-            yield from map(self._resolver.resolve, expand_rows(Scenario(**made), (), Complaints()))
-        else:
-            yield self._resolver.resolve_keys(made)
-
-    def _keys_again(self, raw: Any, source: str) -> dict[str, Any]:
-        complaints = Complaints()
-        complaints.metrics = self.definitions
-        made = SCENARIO.read_keys(raw, (), complaints)
-        if made is None:
-            raise UsageError(f"{source}: the file was changed after it was checked; run again")
-        self._complete(made, source)
-        return made
-
-    def _complete(self, made: dict[str, Any], source: str) -> None:
-        made["source"] = source
-        if self.suite is not None and self.suite.tags:
-            made["tags"] = tuple(dict.fromkeys((*self.suite.tags, *made.get("tags", ()))))
+    def again(self) -> SecondReading:
+        """Reads the same lines again, and holds nothing but what that takes."""
+        return SecondReading(suite=self.suite, resolver=self._resolver, definitions=self.definitions)
 
     def _check(self, made: dict[str, Any], where: Where, complaints: Complaints) -> None:
         if self.suite is None or self._resolver is None:
             return
         resolved = self._resolver.resolve_keys(made)
-        before = self._names.take(self.suite.name, resolved.name, resolved.source or "")
+        before = self._names.take(self.suite.name, resolved.name, resolved.source or "", large=self._large)
+        self._taken += 1
         if before is not None:
             message = f"the name {resolved.name!r} is taken in the suite {self.suite.name!r} by {before}"
             complaints.add((*where, "name"), message, "A name is what results are kept under: make it unique")
@@ -176,9 +141,9 @@ class SuiteReader:
         self._check_groups(self.suite, where, complaints)
 
     def _check_groups(self, suite: Suite, where: Where, complaints: Complaints) -> None:
-        known = self._names.of(suite.name)
         for index, group in enumerate(suite.groups):
             place = (*where, "groups", index)
+            known = self._names.of(suite.name) if group.must_pass else ()
             for name in group.must_pass:
                 if name not in known:
                     message = f"must_pass names {name!r}, but no scenario has that name"
