@@ -1,16 +1,31 @@
 """The report for people at a terminal: what passed, what did not and why, and the command to look closer."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterator
+from heapq import merge
+from itertools import filterfalse, islice
 from typing import TextIO
 
 from seatrial.vocabulary.roles import RunRecord
-from seatrial.vocabulary.run import RunOutcome, RunState, ScenarioOutcome, Status, Trial
+from seatrial.vocabulary.run import RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
 from .conversation import converse
 from .explain import explain, explain_error, measures_of, summarise
 from .paper import Paper
-from .phrases import VERDICT_WORDS, aside, failing, gates_of, run_facts, share, tally_line, trials_of, verdict_line
+from .phrases import (
+    VERDICT_WORDS,
+    aside,
+    counts_of,
+    failing,
+    failing_in_order,
+    gates_of,
+    is_failing,
+    run_facts,
+    share,
+    tally_line,
+    trials_of,
+    verdict_line,
+)
 from .repeats import flaky_line, is_flaky
 from .visible import cut, one_line
 
@@ -33,7 +48,7 @@ class _Console:
 
     def print(self) -> None:
         outcome = self._record.outcome
-        self._print_scenarios(outcome.scenarios)
+        self._print_scenarios(outcome)
         for name, verdict in outcome.groups:
             reasons = "; ".join(verdict.failure_reasons)
             text = f"group {one_line(name)}: {VERDICT_WORDS[verdict.status]}"
@@ -41,25 +56,19 @@ class _Console:
         for gate in gates_of(self._record.run, outcome.totals):
             self._paper.line(gate.text)
         self._print_verdict(outcome)
-        self._print_failures(failing(outcome))
+        self._print_failures(outcome)
 
-    def _print_scenarios(self, outcomes: Iterable[ScenarioOutcome]) -> None:
-        suites = {one.entry.key.suite for one in self._record.outcome.scenarios}
+    def _print_scenarios(self, outcome: RunOutcome) -> None:
+        counts = counts_of(outcome)
         suite = None
-        shown = dict.fromkeys((True, False), 0)
-        limits = {True: PASSING_SHOWN, False: FAILING_SHOWN}
-        for outcome in outcomes:
-            good = outcome.verdict.passed or aside(outcome) is not None
-            shown[good] += 1
-            if shown[good] > limits[good] and not self._verbose:
-                continue
-            if len(suites) > 1 and outcome.entry.key.suite != suite:
-                suite = outcome.entry.key.suite
+        for one in outcome.scenarios if self._verbose else _first(outcome, counts):
+            if counts.suites > 1 and one.entry.key.suite != suite:
+                suite = one.entry.key.suite
                 self._paper.line(one_line(suite), style="bold")
-            self._print_scenario(outcome)
+            self._print_scenario(one)
         if not self._verbose:
-            self._print_rest(shown[True] - PASSING_SHOWN, "passed")
-            self._print_rest(shown[False] - FAILING_SHOWN, "did not pass")
+            self._print_rest(_good(counts) - PASSING_SHOWN, "passed")
+            self._print_rest(counts.failing - FAILING_SHOWN, "did not pass")
 
     def _print_rest(self, count: int, words: str) -> None:
         if count > 0:
@@ -130,20 +139,35 @@ class _Console:
         if run.state is RunState.INTERRUPTED:
             self._paper.line(f"interrupted; what was played is kept: seatrial run --resume {shlex.quote(run.id)}")
 
-    def _print_failures(self, outcomes: list[ScenarioOutcome]) -> None:
-        if not outcomes:
+    def _print_failures(self, outcome: RunOutcome) -> None:
+        count = counts_of(outcome).failing
+        if not count:
             return
         self._paper.line()
         self._paper.line("Failures, worst first:", style="bold")
-        limit = len(outcomes) if self._verbose else FAILING_SHOWN
         run = shlex.quote(one_line(self._record.run.id))
-        for outcome in outcomes[:limit]:
-            reasons = "; ".join(outcome.verdict.failure_reasons) or outcome.verdict.status.replace("_", " ")
-            name = one_line(outcome.entry.key.label)
-            self._paper.line(f"{name}: {cut(reasons, TEXT_LIMIT)}", indent=2, mark=outcome.verdict.status)
-            self._paper.line(f"seatrial show {run} {_quoted(one_line(outcome.entry.key.name))}", indent=6)
-        if len(outcomes) > limit:
-            self._paper.line(f"… {len(outcomes) - limit:,} more: seatrial show {run}", indent=2)
+        for one in failing(outcome, most=None if self._verbose else FAILING_SHOWN):
+            reasons = "; ".join(one.verdict.failure_reasons) or one.verdict.status.replace("_", " ")
+            name = one_line(one.entry.key.label)
+            self._paper.line(f"{name}: {cut(reasons, TEXT_LIMIT)}", indent=2, mark=one.verdict.status)
+            self._paper.line(f"seatrial show {run} {_quoted(one_line(one.entry.key.name))}", indent=6)
+        if count > FAILING_SHOWN and not self._verbose:
+            self._paper.line(f"… {count - FAILING_SHOWN:,} more: seatrial show {run}", indent=2)
+
+
+def _good(counts: ScenarioCounts) -> int:
+    """How many scenarios speak not against the run."""
+    return counts.passed + counts.skipped + counts.xfailed
+
+
+def _first(outcome: RunOutcome, counts: ScenarioCounts) -> Iterator[ScenarioOutcome]:
+    """As many of the scenarios as are shown, in order. Of a large run no more are read than it takes to find them."""
+    good = islice(filterfalse(is_failing, outcome.scenarios), min(_good(counts), PASSING_SHOWN))
+    bad = islice(failing_in_order(outcome), min(counts.failing, FAILING_SHOWN))
+    if outcome.others is not None:
+        return merge(good, bad, key=lambda one: one.entry.position)
+    shown = {id(one) for one in (*good, *bad)}
+    return (one for one in outcome.scenarios if id(one) in shown)
 
 
 def _quoted(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, filterfalse, islice
 from typing import TextIO
 
 from seatrial.vocabulary.roles import RunRecord
@@ -13,10 +13,12 @@ from .explain import explain_error, measures_of
 from .phrases import (
     VERDICT_WORDS,
     aside,
+    counts_of,
     duration,
     failing,
     gates_of,
     interval,
+    is_failing,
     money,
     run_facts,
     tally_line,
@@ -78,16 +80,16 @@ def quoted(text: str) -> str:
 
 
 def _table(record: RunRecord) -> Iterator[str]:
-    bad = failing(record.outcome)
-    worst = {id(one) for one in bad}
-    ordered = [*bad, *(one for one in record.outcome.scenarios if id(one) not in worst)]
-    if not ordered:
+    outcome = record.outcome
+    count = len(outcome.scenarios)
+    if not count:
         return
     yield "\n| | Scenario | Passed | Interval | Slowest turn | Cost | Why |\n|---|---|---|---|---|---|---|\n"
-    for outcome in islice(ordered, ROWS_SHOWN):
-        yield _row(outcome, tally(record, outcome))
-    if len(ordered) > ROWS_SHOWN:
-        yield f"\n… {len(ordered) - ROWS_SHOWN:,} more scenarios\n"
+    ordered = chain(failing(outcome, most=ROWS_SHOWN), filterfalse(is_failing, outcome.scenarios))
+    for one in islice(ordered, ROWS_SHOWN):
+        yield _row(one, tally(record, one))
+    if count > ROWS_SHOWN:
+        yield f"\n… {count - ROWS_SHOWN:,} more scenarios\n"
     yield "\n"
 
 
@@ -108,13 +110,13 @@ def _row(outcome: ScenarioOutcome, sums: Tally) -> str:
 
 
 def _failures(record: RunRecord) -> Iterator[str]:
-    found = failing(record.outcome)
-    if found:
+    count = counts_of(record.outcome).failing
+    if count:
         yield "### What did not pass, worst first\n\n"
-    for outcome in found[:FAILING_SHOWN]:
+    for outcome in failing(record.outcome, most=FAILING_SHOWN):
         yield _failure(record, outcome)
-    if len(found) > FAILING_SHOWN:
-        yield f"… {len(found) - FAILING_SHOWN:,} more scenarios did not pass\n"
+    if count > FAILING_SHOWN:
+        yield f"… {count - FAILING_SHOWN:,} more scenarios did not pass\n"
 
 
 def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:

@@ -1,9 +1,10 @@
 """The words and numbers that every report uses, so that all of them say the same thing in the same way."""
 
 from collections.abc import Iterator
+from heapq import nsmallest
 
 from seatrial.vocabulary.record import record
-from seatrial.vocabulary.run import Run, RunOutcome, ScenarioOutcome, Status, Totals
+from seatrial.vocabulary.run import Run, RunOutcome, ScenarioCounts, ScenarioOutcome, Status, Totals
 
 VERDICT_WORDS = {
     Status.PASSED: "PASS",
@@ -88,10 +89,21 @@ def aside(outcome: ScenarioOutcome) -> str | None:
     return f"xfail: {outcome.entry.xfail}" if outcome.xfailed else None
 
 
-def failing(outcome: RunOutcome) -> list[ScenarioOutcome]:
-    """The scenarios that speak against the run, worst first."""
-    found = [one for one in outcome.scenarios if not one.verdict.passed and aside(one) is None]
-    return sorted(found, key=_how_bad)
+def is_failing(outcome: ScenarioOutcome) -> bool:
+    """Whether the scenario speaks against the run."""
+    return not outcome.verdict.passed and aside(outcome) is None
+
+
+def failing_in_order(outcome: RunOutcome) -> Iterator[ScenarioOutcome]:
+    """The scenarios that speak against the run, in the order of the report."""
+    return filter(is_failing, outcome.scenarios if outcome.others is None else outcome.others)
+
+
+def failing(outcome: RunOutcome, *, most: int | None = None) -> list[ScenarioOutcome]:
+    """The scenarios that speak against the run, worst first; so many of them, or all."""
+    if most is None:
+        return sorted(failing_in_order(outcome), key=_how_bad)
+    return nsmallest(most, failing_in_order(outcome), key=_how_bad)
 
 
 def _how_bad(outcome: ScenarioOutcome) -> tuple[bool, int, float, int]:
@@ -103,13 +115,27 @@ def _how_bad(outcome: ScenarioOutcome) -> tuple[bool, int, float, int]:
     )
 
 
+def counts_of(outcome: RunOutcome) -> ScenarioCounts:
+    """How many scenarios came to what."""
+    if outcome.counts is not None:
+        return outcome.counts
+    skipped = sum(one.skipped for one in outcome.scenarios)
+    xfailed = sum(one.xfailed for one in outcome.scenarios)
+    bad = sum(map(is_failing, outcome.scenarios))
+    return ScenarioCounts(
+        passed=len(outcome.scenarios) - skipped - xfailed - bad,
+        failing=bad,
+        skipped=skipped,
+        xfailed=xfailed,
+        suites=len({one.entry.key.suite for one in outcome.scenarios}),
+    )
+
+
 def tally_line(outcome: RunOutcome) -> str:
     """`2/3 scenarios passed, 1 skipped`."""
-    counting = [one for one in outcome.scenarios if aside(one) is None]
-    passed = sum(one.verdict.passed for one in counting)
-    text = f"{passed:,}/{counted(len(counting), 'scenario')} passed"
-    skipped = sum(one.skipped for one in outcome.scenarios)
-    foretold = sum(one.xfailed for one in outcome.scenarios)
+    counts = counts_of(outcome)
+    text = f"{counts.passed:,}/{counted(counts.passed + counts.failing, 'scenario')} passed"
+    skipped, foretold = counts.skipped, counts.xfailed
     return text + (f", {skipped:,} skipped" if skipped else "") + (f", {foretold:,} xfailed" if foretold else "")
 
 

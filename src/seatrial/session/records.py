@@ -1,7 +1,6 @@
 """Runs as they can be read back: verdicts derived from the rows, whenever somebody asks."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import cached_property
 
 from seatrial.store import Store
@@ -16,9 +15,13 @@ from seatrial.vocabulary.run import (
     Status,
     Trial,
     TrialSummary,
-    Verdict,
 )
 from seatrial.vocabulary.summary import summarise
+
+from .large_runs import budget_of, decide_large, mind_the_end
+
+HELD = 500
+"""Verdicts of so many scenarios are held; of larger runs they are derived whenever somebody goes through them."""
 
 
 def decide(
@@ -28,12 +31,7 @@ def decide(
     merged: Iterable[MergedErrors] = (),
 ) -> RunOutcome:
     """What follows from the rows; a run that did not come to its end has not passed, whatever they say."""
-    settings = (run.config or {}).get("run") or {}
-    outcome = decide_run(entries, summaries, run.gates, merged=merged, budget_usd=settings.get("budget"))
-    if run.state is RunState.FINISHED or not outcome.verdict.passed:
-        return outcome
-    why = "the run was interrupted" if run.state is RunState.INTERRUPTED else "the run has not come to its end"
-    return replace(outcome, verdict=Verdict(status=Status.NOT_RUN, failure_reasons=(why,)))
+    return mind_the_end(run, decide_run(entries, summaries, run.gates, merged=merged, budget_usd=budget_of(run)))
 
 
 class StoredRecord:
@@ -46,6 +44,8 @@ class StoredRecord:
     @cached_property
     def outcome(self) -> RunOutcome:
         run_id = self.run.id
+        if self.store.count_scenarios(run_id) > HELD:
+            return decide_large(self.store, self.run)
         return decide(self.run, self.store.entries(run_id), self.store.summaries(run_id), self.store.merged(run_id))
 
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:

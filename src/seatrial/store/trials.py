@@ -1,6 +1,6 @@
 """Trials as rows: their columns, their bodies, and what is large apart from them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -128,11 +128,17 @@ def read_summaries(
             keys = known.of(run_id) if key is None else {}
             if key is None and not all(row[0] in keys for row in page):
                 keys = _read_keys(connection, run_id, page[0][0], page[-1][0])
-        told = iter(read_fields(TrialSummary, (row[-1] for row in page if row[-1] is not None)))
-        for number, trial, *columns, details in page:
-            yield _summary(key or keys[number], trial, columns, None if details is None else next(told))
+        yield from read_summary_rows(page, keys if key is None else {row[0]: key for row in page})
         if len(page) < _PAGE:
             return
+        number, trial, *_ = page[-1]
+
+
+def read_summary_rows(rows: Sequence[Row], keys: Mapping[int, ScenarioKey]) -> Iterator[TrialSummary]:
+    """The summaries of rows: number, trial, and the columns. `keys` are those of the scenarios with these numbers."""
+    told = iter(read_fields(TrialSummary, (row[-1] for row in rows if row[-1] is not None)))
+    for number, trial, *columns, details in rows:
+        yield _summary(keys[number], trial, columns, None if details is None else next(told))
 
 
 def _read_keys(connection: Connection, run_id: str, first: int, last: int) -> dict[int, ScenarioKey]:

@@ -4,6 +4,7 @@ It is a room of its own so that the command line, pytest, the server and a regra
 from the same rows.
 """
 
+from .decision import RunDecision
 from .rates import answer_of, can_still_pass, reaches, read_sequential_test
 from .run import decide_run
 from .scenario import decide_scenario
@@ -11,6 +12,7 @@ from .spending import Spending
 from .trial import decide_trial, find_error
 
 __all__ = [
+    "RunDecision",
     "Spending",
     "answer_of",
     "can_still_pass",

@@ -68,14 +68,19 @@ _PASSED = Verdict(status=Status.PASSED)
 _index = attrgetter("index")
 
 
-def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool:
-    """Whether every planned trial passed and nothing else is asked: so it is with most scenarios of large runs."""
+def passes_plainly(entry: ScenarioEntry, trials: int) -> bool:
+    """Whether so many trials make the scenario pass, if all of them passed and left nothing else to tell."""
     gates = entry.gates
     if entry.skip is not None or entry.xfail is not None or entry.sequential is not None:
         return False
     if gates.pass_rate is not None or gates.metric_thresholds or gates.fail_on_error_severity is not None:
         return False
-    if not len(trials) == entry.trials > 0:
+    return trials == entry.trials > 0
+
+
+def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool:
+    """So it is with most scenarios of large runs."""
+    if not passes_plainly(entry, len(trials)):
         return False
     for trial in trials:
         if trial.status is not Status.PASSED or trial.scores or trial.failures or trial.overall_score is not None:

@@ -1,6 +1,6 @@
 """What a run keeps: the scenarios it planned, the trials it played, and the verdicts that follow from them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -131,6 +131,10 @@ class TrialSummary:
         return f"trial-{self.index + 1}"
 
 
+Figures = tuple[float | None, float | None, int | None, float | None]
+"""Of a trial that passed and left nothing else to tell: median latency, slowest turn, tokens, cost."""
+
+
 @record
 class Verdict:
     """What was decided, and why."""
@@ -229,11 +233,28 @@ class Totals:
 
 
 @record
+class ScenarioCounts:
+    """How many scenarios of a run came to what."""
+
+    passed: int = 0
+    failing: int = 0
+    """Those that speak against the run."""
+    skipped: int = 0
+    xfailed: int = 0
+    suites: int = 0
+    """How many suites they are of."""
+
+
+@record
 class RunOutcome:
     """A run's verdict with the numbers it follows from."""
 
     verdict: Verdict
-    scenarios: tuple[ScenarioOutcome, ...]
+    scenarios: Sequence[ScenarioOutcome]
+    """In the order of reports. Those of a large run are derived anew each time somebody goes through them."""
+    others: Iterable[ScenarioOutcome] | None = None
+    """Those among them that did not simply pass, where they can be found without looking through all."""
+    counts: ScenarioCounts | None = None
     totals: Totals = Totals()
     groups: tuple[tuple[str, Verdict], ...] = ()
     notes: tuple[str, ...] = ()

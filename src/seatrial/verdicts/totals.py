@@ -1,0 +1,94 @@
+"""What the trials of a run add up to, taken in one by one: of each stay sixteen bytes at most."""
+
+from array import array
+from collections.abc import Iterable
+
+from seatrial.vocabulary.findings import ModelUse, sum_model_use
+from seatrial.vocabulary.run import Figures, RunGates, Status, Totals, TrialSummary
+
+from .averages import mean, quantile
+from .rates import reaches
+from .spending import Spending
+
+_FOLDED = 1_000
+
+
+class TrialSums:
+    """The aggregates of a run in the making."""
+
+    def __init__(self) -> None:
+        self.spending = Spending()
+        self._counts = dict.fromkeys(Status, 0)
+        self._scores = array("d")
+        self._middles = array("d")
+        self._slowest: float | None = None
+        self._tokens: int | None = None
+        self._cost: float | None = None
+        self._uses: list[ModelUse] = []
+
+    @property
+    def count(self) -> int:
+        """How many trials were taken in."""
+        return sum(self._counts.values())
+
+    def add(self, trial: TrialSummary) -> None:
+        self._counts[trial.status] += 1
+        if trial.overall_score is not None:
+            self._scores.append(trial.overall_score)
+        self._add_figures((trial.median_latency_ms, trial.latency_ms, trial.tokens, trial.cost_usd), trial.instruments)
+        if trial.instruments is not None:
+            self.add_use(trial.instruments)
+
+    def add_passed(self, trials: Iterable[Figures]) -> None:
+        """Trials that passed and of which nothing else is to be told."""
+        for figures in trials:
+            self._counts[Status.PASSED] += 1
+            self._add_figures(figures, None)
+
+    def add_use(self, use: ModelUse) -> None:
+        """What instruments took."""
+        self._uses.append(use)
+        if len(self._uses) >= _FOLDED:
+            self._uses = [sum_model_use(self._uses)]
+
+    def _add_figures(self, figures: Figures, use: ModelUse | None) -> None:
+        middle, slowest, tokens, cost = figures
+        if middle is not None:
+            self._middles.append(middle)
+        if slowest is not None and (self._slowest is None or slowest > self._slowest):
+            self._slowest = slowest
+        if tokens is not None:
+            self._tokens = tokens + (self._tokens or 0)
+        if cost is not None:
+            self._cost = cost + (self._cost or 0)
+        self.spending.add(cost, use)
+
+    def totals(self, gates: RunGates, *, planned: int) -> Totals:
+        """Percentages and gates are None where there is nothing to take them from."""
+        use = sum_model_use(self._uses)
+        passed = self._counts[Status.PASSED]
+        metrics_pct = mean(self._scores)
+        cases_threshold = 100.0 if gates.cases_pass_threshold is None else gates.cases_pass_threshold
+        return Totals(
+            total_executions=planned,
+            passed_count=passed,
+            failed_count=self._counts[Status.FAILED],
+            error_count=self._counts[Status.ERRORED],
+            not_run_count=planned - self.count,
+            cases_pass_rate_pct=100.0 * passed / planned if planned else None,
+            cases_pass_threshold=cases_threshold,
+            cases_passed=reaches(passed, planned, cases_threshold / 100) if planned else None,
+            weighted_metrics_score_pct=metrics_pct,
+            metrics_pass_threshold=gates.metrics_pass_threshold,
+            metrics_passed=None if metrics_pct is None else round(metrics_pct, 2) >= gates.metrics_pass_threshold,
+            latency_avg_ms=mean(self._middles),
+            latency_p50_ms=quantile(self._middles, 0.5),
+            latency_p95_ms=quantile(self._middles, 0.95) if len(self._middles) >= 20 else None,
+            latency_max_ms=self._slowest,
+            tokens=self._tokens,
+            cost_usd=self._cost,
+            model_calls=use.calls,
+            cache_hits=use.cached,
+            model_tokens=use.usage.total_tokens if use.usage else None,
+            model_cost_usd=use.cost_usd,
+        )
