@@ -60,7 +60,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in {"_SCENARIOS": 7, "_TRIALS": 5, "_AT_ONCE": 4, "_KINDS": 3}.items():
+    for name, size in {"_SCENARIOS": 7, "_TRIALS": 5, "_AT_ONCE": 4}.items():
         monkeypatch.setattr(played, name, size)
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -86,6 +85,8 @@ def find_scenarios(record: StoredRecord, text: str) -> list[ScenarioOutcome]:
     where = f"run {record.run.id}"
     if part:
         raise UsageError(f"{where}: {text!r} is part of several names: {_several(names)}. Give more of the name.")
+    from difflib import get_close_matches  # only for an error text
+
     close = get_close_matches(text, names, n=3, cutoff=0.5)
     known = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"There are: {_several(names)}."
     raise UsageError(f"{where}: has no scenario {text!r}. {known}")

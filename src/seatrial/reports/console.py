@@ -4,9 +4,8 @@ import shlex
 from collections.abc import Iterator
 from heapq import merge
 from itertools import filterfalse, islice
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from seatrial.vocabulary.roles import RunRecord
 from seatrial.vocabulary.run import RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
 from .conversation import converse
@@ -29,19 +28,22 @@ from .phrases import (
 from .repeats import flaky_line, is_flaky
 from .visible import cut, one_line
 
+if TYPE_CHECKING:
+    from seatrial.vocabulary.roles import RunRecord
+
 PASSING_SHOWN = 30
 FAILING_SHOWN = 50
 TRIALS_SHOWN = 10
 TEXT_LIMIT = 2_000
 
 
-def print_run(record: RunRecord, stream: TextIO, *, verbose: bool = False, colour: bool | None = None) -> None:
+def print_run(record: "RunRecord", stream: TextIO, *, verbose: bool = False, colour: bool | None = None) -> None:
     """Write the whole report; scenario by scenario, so that memory does not grow with the run."""
     _Console(record, Paper(stream, colour=colour), verbose=verbose).print()
 
 
 class _Console:
-    def __init__(self, record: RunRecord, paper: Paper, *, verbose: bool) -> None:
+    def __init__(self, record: "RunRecord", paper: Paper, *, verbose: bool) -> None:
         self._record = record
         self._paper = paper
         self._verbose = verbose

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, TextIO, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, get_args
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.roles import RunRecord
+
+if TYPE_CHECKING:
+    from seatrial.vocabulary.roles import RunRecord
 
 ReportKind: TypeAlias = Literal["console", "json", "jsonl", "html", "junit", "markdown", "github"]
 KINDS: tuple[ReportKind, ...] = get_args(ReportKind)
@@ -45,7 +47,7 @@ def parse_report_option(text: str, *, folder: Path = Path(".seatrial")) -> tuple
     return kind, None if default is None else folder / default
 
 
-def write_report(kind: str, record: RunRecord, target: str | os.PathLike[str] | TextIO) -> None:
+def write_report(kind: str, record: "RunRecord", target: str | os.PathLike[str] | TextIO) -> None:
     """Write one report to a file, which appears whole or not at all, or to an open stream; `-` is standard output.
 
     The github report is added to what the file holds already, since all steps of a job share it.
@@ -62,7 +64,7 @@ def write_report(kind: str, record: RunRecord, target: str | os.PathLike[str] | 
             write(record, stream)
 
 
-def _writer(kind: ReportKind) -> Callable[[RunRecord, TextIO], None]:
+def _writer(kind: ReportKind) -> "Callable[[RunRecord, TextIO], None]":
     module, name = _WRITERS[kind]
     writer: Callable[[RunRecord, TextIO], None] = getattr(import_module(f"{__package__}.{module}"), name)
     return writer

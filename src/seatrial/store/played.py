@@ -14,11 +14,11 @@ from .trials import read_summary_rows
 
 Played = tuple[ScenarioEntry, list[TrialSummary]]
 
+_FIRST = 50
 _SCENARIOS = 2_000
 _TRIALS = 5_000
 _AT_ONCE = 500
 """Scenarios that are asked for by their numbers in one question."""
-_KINDS = 1_000
 
 
 @record
@@ -36,22 +36,34 @@ class Digest:
 def read_played(connections: Connections, run_id: str) -> Iterator[Played]:
     """Every scenario with its trials, in the order of reports."""
     position, number = -1, -1
-    while True:
+    for size in _sizes(_SCENARIOS):
         with connections.one() as connection:
-            page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, number, _SCENARIOS))
+            page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, number, size))
         yield from _with_trials(connections, run_id, page)
-        if len(page) < _SCENARIOS:
+        if len(page) < size:
             return
         number, position, *_ = page[-1]
 
 
 def read_some_played(connections: Connections, run_id: str, numbers: Sequence[int]) -> Iterator[Played]:
     """The scenarios of those numbers with their trials, in the order of the numbers given."""
-    for start in range(0, len(numbers), _AT_ONCE):
-        some = numbers[start : start + _AT_ONCE]
+    start = 0
+    for size in _sizes(_AT_ONCE):
+        some = numbers[start : start + size]
+        start += size
+        if not some:
+            return
         with connections.one() as connection:
             found = {row[0]: row for row in connection.rows(_asking(schema.SCENARIOS, some), (run_id, *some))}
         yield from _with_trials(connections, run_id, [found[number] for number in some if number in found])
+
+
+def _sizes(most: int) -> Iterator[int]:
+    """How many to ask for, again and again: few at first, since many only want to see the first."""
+    size = min(_FIRST, most)
+    while True:
+        yield size
+        size = min(4 * size, most)
 
 
 def _with_trials(connections: Connections, run_id: str, rows: Sequence[Row]) -> Iterator[Played]:
@@ -99,19 +111,18 @@ def read_digests(
         plain = not is_old  # an earlier version kept a scenario's name among its terms
         figures: list[Figures] = []
         while trial is not None and trial[0] == number:
-            plain = plain and bool(trial[2])
+            if not trial[2]:
+                plain = False
             figures.append(tuple(trial[3:]))
             trial = next(trials, None)
         if plain and figures and kinds.count(position, written, terms, len(figures)):
             digest.trials.extend(figures)
         else:
             digest.others.append((position, number))
-        if len(digest.trials) >= _TRIALS or len(digest.others) >= _AT_ONCE or kinds.full:
-            digest.passed.extend(kinds.take())
-            yield digest
+        if len(digest.trials) >= _TRIALS or len(digest.others) >= _AT_ONCE:
+            yield kinds.settle(digest)
             digest = Digest()
-    digest.passed.extend(kinds.take())
-    yield digest
+    yield kinds.settle(digest)
 
 
 class _Kinds:
@@ -121,36 +132,33 @@ class _Kinds:
         self._together = together
         self._suite = "\0"
         """How the keys of the last suite begin, as they are written."""
-        self._known: dict[tuple[str, bytes, int], ScenarioEntry | None] = {}
-        self._counts: dict[tuple[str, bytes, int], int] = {}
-
-    @property
-    def full(self) -> bool:
-        return len(self._known) >= _KINDS
+        self._counts: dict[tuple[str, bytes, int], int | None] = {}
+        """None: those are not counted."""
+        self._examples: dict[tuple[str, bytes, int], ScenarioEntry] = {}
 
     def count(self, position: int, written: str, terms: bytes, trials: int) -> bool:
         """Whether the scenario is counted; else nothing happened."""
         if not written.startswith(self._suite):
             self._suite = write([read(written)[0]])[:-1] + ","
         kind = (self._suite, bytes(terms), trials)
-        known = self._known.get(kind)
-        if known is None and kind not in self._known:
-            [entry] = read_entry_rows([(position, written, "", "", None, terms)])
-            known = self._known[kind] = entry if self._together(entry, trials) else None
-        if known is None:
+        count = self._counts.get(kind, 0)
+        if count is None:
             return False
-        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if count == 0:
+            [entry] = read_entry_rows([(position, written, "", "", None, terms)])
+            if not self._together(entry, trials):
+                self._counts[kind] = None
+                return False
+            self._examples[kind] = entry
+        self._counts[kind] = count + 1
         return True
 
-    def take(self) -> Iterator[tuple[ScenarioEntry, int]]:
-        """One of each kind and how many there were, since this was last asked."""
-        for kind, count in self._counts.items():
-            entry = self._known[kind]
-            assert entry is not None
-            yield entry, count
+    def settle(self, digest: Digest) -> Digest:
+        """The digest with what was counted since this was last asked."""
+        digest.passed.extend((entry, self._counts[kind] or 0) for kind, entry in self._examples.items())
         self._counts.clear()
-        if self.full:
-            self._known.clear()
+        self._examples.clear()
+        return digest
 
 
 def _terms(connections: Connections, run_id: str) -> Iterator[Row]:

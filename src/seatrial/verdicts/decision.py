@@ -61,7 +61,7 @@ class RunDecision:
         for group in self._groups:
             group.add_passed(entry, scenarios)
 
-    def add_passed_trials(self, trials: Iterable[Figures]) -> None:
+    def add_passed_trials(self, trials: Sequence[Figures]) -> None:
         """All trials of such scenarios."""
         self._sums.add_passed(trials)
 

@@ -1,7 +1,7 @@
 """What the trials of a run add up to, taken in one by one: of each stay sixteen bytes at most."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from seatrial.vocabulary.findings import ModelUse, sum_model_use
 from seatrial.vocabulary.run import Figures, RunGates, Status, Totals, TrialSummary
@@ -35,15 +35,27 @@ class TrialSums:
         self._counts[trial.status] += 1
         if trial.overall_score is not None:
             self._scores.append(trial.overall_score)
-        self._add_figures((trial.median_latency_ms, trial.latency_ms, trial.tokens, trial.cost_usd), trial.instruments)
+        self._add_figures(
+            [] if trial.median_latency_ms is None else [trial.median_latency_ms],
+            [] if trial.latency_ms is None else [trial.latency_ms],
+            [] if trial.tokens is None else [trial.tokens],
+            [] if trial.cost_usd is None else [trial.cost_usd],
+        )
+        self.spending.add(trial.cost_usd, trial.instruments)
         if trial.instruments is not None:
             self.add_use(trial.instruments)
 
-    def add_passed(self, trials: Iterable[Figures]) -> None:
-        """Trials that passed and of which nothing else is to be told."""
-        for figures in trials:
-            self._counts[Status.PASSED] += 1
-            self._add_figures(figures, None)
+    def add_passed(self, trials: Sequence[Figures]) -> None:
+        """Trials that passed and of which nothing else is to be told, column by column: they may be very many."""
+        if not trials:
+            return
+        self._counts[Status.PASSED] += len(trials)
+        columns = ([value for value in column if value is not None] for column in zip(*trials, strict=True))
+        middles, slowest, tokens, costs = columns
+        self._add_figures(middles, slowest, tokens, costs)
+        self.spending.add(sum(costs), None)
+        if len(costs) < len(trials):
+            self.spending.add(None, None)
 
     def add_use(self, use: ModelUse) -> None:
         """What instruments took."""
@@ -51,17 +63,15 @@ class TrialSums:
         if len(self._uses) >= _FOLDED:
             self._uses = [sum_model_use(self._uses)]
 
-    def _add_figures(self, figures: Figures, use: ModelUse | None) -> None:
-        middle, slowest, tokens, cost = figures
-        if middle is not None:
-            self._middles.append(middle)
-        if slowest is not None and (self._slowest is None or slowest > self._slowest):
-            self._slowest = slowest
-        if tokens is not None:
-            self._tokens = tokens + (self._tokens or 0)
-        if cost is not None:
-            self._cost = cost + (self._cost or 0)
-        self.spending.add(cost, use)
+    def _add_figures(self, middles: list[float], slowest: list[float], tokens: list[int], costs: list[float]) -> None:
+        """What is known of some trials."""
+        self._middles.extend(middles)
+        if slowest:
+            self._slowest = max(slowest) if self._slowest is None else max(self._slowest, *slowest)
+        if tokens:
+            self._tokens = sum(tokens, self._tokens or 0)
+        if costs:
+            self._cost = sum(costs, self._cost or 0)
 
     def totals(self, gates: RunGates, *, planned: int) -> Totals:
         """Percentages and gates are None where there is nothing to take them from."""
