@@ -117,6 +117,10 @@ def instant(rounds: int, largest: int) -> Rows:
         if count <= largest:
             medians = throughput.compare(count, rounds=rounds if count < 100_000 else 1)
             yield from beside(f"{count:,} instant scenarios", medians)
+    for trials in (10, 100):
+        if 1_000 * trials <= largest:
+            medians = throughput.compare(1_000, trials=trials, rounds=rounds if trials < 100 else 1)
+            yield from beside(f"1,000 instant scenarios x {trials} trials", medians)
 
 
 def waiting(rounds: int) -> Rows:

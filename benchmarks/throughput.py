@@ -4,7 +4,7 @@ The floor: read the JSONL, call the agent, make the same four checks, write a ro
 body into SQLite, in batches of 100, with the durability that SQLite has by default. Some scenarios are wrong on
 purpose; both must find exactly those.
 
-    python benchmarks/throughput.py [--scenarios 10000] [--rounds 3]
+    python benchmarks/throughput.py [--scenarios 10000] [--trials 1] [--rounds 3]
 """
 
 import argparse
@@ -85,19 +85,20 @@ def save(scenarios, trials, bodies):
 scenarios, trials, bodies, failed = [], [], [], 0
 for line in open(sys.argv[1], encoding="utf-8"):
     scenario = json.loads(line)
-    at, started = time.time(), time.perf_counter()
-    output, calls = agent(scenario["input"])
-    passed, reasoning = check(scenario, output, calls)
-    failed += not passed
-    ms = 1000 * (time.perf_counter() - started)
-    name = uuid.uuid4().hex
-    result = {"evaluator": "passfail", "passed": passed, "reasoning": reasoning}
-    turn = {"user": scenario["input"], "reply": output, "tool_calls": calls, "latency_ms": ms}
     scenarios.append((scenario["name"], line.encode()))
-    trials.append((name, scenario["name"], passed, at, ms))
-    bodies.append((name, json.dumps({"turns": [turn], "results": [result]}).encode()))
-    if len(trials) == 100:
-        save(scenarios, trials, bodies)
+    for _ in range(int(sys.argv[3])):
+        at, started = time.time(), time.perf_counter()
+        output, calls = agent(scenario["input"])
+        passed, reasoning = check(scenario, output, calls)
+        failed += not passed
+        ms = 1000 * (time.perf_counter() - started)
+        name = uuid.uuid4().hex
+        result = {"evaluator": "passfail", "passed": passed, "reasoning": reasoning}
+        turn = {"user": scenario["input"], "reply": output, "tool_calls": calls, "latency_ms": ms}
+        trials.append((name, scenario["name"], passed, at, ms))
+        bodies.append((name, json.dumps({"turns": [turn], "results": [result]}).encode()))
+        if len(trials) == 100:
+            save(scenarios, trials, bodies)
 save(scenarios, trials, bodies)
 print(failed)
 """
@@ -131,9 +132,11 @@ def measure(command: list[str], folder: Path) -> tuple[float, float, float, str]
     return wall, cpu, usage.ru_maxrss / 1024, output
 
 
-def compare(scenarios: int, *, rounds: int, agent: str = "bench_agent:answer") -> dict[str, list[float]]:
+def compare(
+    scenarios: int, *, rounds: int, trials: int = 1, agent: str = "bench_agent:answer"
+) -> dict[str, list[float]]:
     """Medians of (wall seconds, CPU seconds, peak MB, MB stored) for both, taken in turns."""
-    wrong = scenarios // 97
+    wrong = scenarios // 97 * trials
     figures: dict[str, list[tuple[float, ...]]] = {"floor": [], "seatrial": []}
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as name:
@@ -141,16 +144,14 @@ def compare(scenarios: int, *, rounds: int, agent: str = "bench_agent:answer") -
             write_suite(folder / "suite.jsonl", scenarios)
             (folder / "bench_agent.py").write_text(AGENT, encoding="utf-8")
             (folder / "floor.py").write_text(FLOOR, encoding="utf-8")
-            floor = measure([sys.executable, "floor.py", "suite.jsonl", "floor.db"], folder)
-            ours = measure(
-                [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", agent],
-                folder,
-            )
+            floor = measure([sys.executable, "floor.py", "suite.jsonl", "floor.db", str(trials)], folder)
+            run = [sys.executable, "-m", "seatrial", "run", "suite.jsonl", "--agent", agent, "--trials", str(trials)]
+            ours = measure(run, folder)
             assert int(floor[3]) == wrong, floor[3]
             database = sqlite3.connect(folder / ".seatrial" / "runs.db")
             found = dict(database.execute("SELECT status, count(*) FROM trials GROUP BY status"))
             database.close()
-            assert found == {"passed": scenarios - wrong, "failed": wrong}, found
+            assert found == {"passed": scenarios * trials - wrong, "failed": wrong}, found
             figures["floor"].append((*floor[:3], megabytes(folder / "floor.db")))
             figures["seatrial"].append((*ours[:3], megabytes(folder / ".seatrial" / "runs.db")))
     return {name: [statistics.median(values) for values in zip(*rows, strict=True)] for name, rows in figures.items()}
@@ -163,10 +164,11 @@ def megabytes(file: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenarios", type=int, default=10_000)
+    parser.add_argument("--trials", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--agent", default="bench_agent:answer")
     options = parser.parse_args()
-    medians = compare(options.scenarios, rounds=options.rounds, agent=options.agent)
+    medians = compare(options.scenarios, rounds=options.rounds, trials=options.trials, agent=options.agent)
     for name, (wall, cpu, peak, _) in medians.items():
         print(f"{name:10} wall {wall:6.2f} s   cpu {cpu:6.2f} s   peak {peak:6.1f} MB")
     ratio = [ours / floor for ours, floor in zip(medians["seatrial"], medians["floor"], strict=True)]

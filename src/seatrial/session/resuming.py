@@ -1,6 +1,8 @@
 """Going on with a run that was interrupted: what it was asked for, what it has already, and whether it is still it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from seatrial.errors import UsageError
@@ -20,7 +22,7 @@ class Resumed:
     """What an interrupted run has already."""
 
     run: Run
-    answers: dict[ScenarioKey, dict[int, bool | None]]
+    answers: Mapping[ScenarioKey, Mapping[int, bool | None]]
     """By scenario and index, what the stored trials said; those of trials that are played again are left out."""
     replaced: frozenset[tuple[ScenarioKey, int]]
     """Errored trials that are played again."""
@@ -79,17 +81,25 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
     if missing := missing_shards(run):
         lacking = ", ".join(map(str, missing))
         raise UsageError(f"run {run.id}: shard {lacking} is missing. Import it first: seatrial import FILE")
-    stored = _require_same(store, run, plan)
-    answers: dict[ScenarioKey, dict[int, bool | None]] = {}
+    _require_same(store, run, plan)
+    answers: dict[ScenarioKey, Mapping[int, bool | None]] = {}
     replaced = set()
+    stored: dict[ScenarioKey, int] = {}
     spent = 0.0
-    for summary in store.summaries(run.id):
-        spent += _cost(summary)
-        if request.retry_errors and summary.status is Status.ERRORED:
-            replaced.add((summary.key, summary.index))
-            continue
-        stored[summary.key] += 1
-        answers.setdefault(summary.key, {})[summary.index] = answer_of(summary.status, summary.error_kind)
+    alike: dict[tuple[tuple[int, bool | None], ...], Mapping[int, bool | None]] = {}
+    for key, summaries in groupby(store.summaries(run.id), key=lambda summary: summary.key):
+        said: dict[int, bool | None] = {}
+        for summary in summaries:
+            spent += _cost(summary)
+            if request.retry_errors and summary.status is Status.ERRORED:
+                replaced.add((key, summary.index))
+            else:
+                said[summary.index] = answer_of(summary.status, summary.error_kind)
+        stored[key] = len(said)
+        # Most scenarios have the same answers, and a run may have very many scenarios.
+        answers[key] = alike.setdefault(tuple(said.items()), said)
+    for entry in store.entries(run.id):
+        stored.setdefault(entry.key, 0)
     return Resumed(run=run, answers=answers, replaced=frozenset(replaced), stored=stored, spent_usd=spent)
 
 
@@ -98,9 +108,37 @@ def _cost(summary: TrialSummary) -> float:
     return (summary.cost_usd or 0.0) + (instruments or 0.0)
 
 
-def _require_same(store: Store, run: Run, plan: RunPlan) -> dict[ScenarioKey, int]:
-    """The keys of the stored scenarios, once it is sure that the files still say what they said."""
+def _require_same(store: Store, run: Run, plan: RunPlan) -> None:
+    """Raise UsageError unless the files still say what they said."""
     changed = _changed_settings(run, plan)
+    if not _is_same_selection(store, run, plan):
+        changed += _changed_scenarios(store, run, plan)
+    planned = (run.config or {}).get("scenarios")
+    if not changed and planned is not None and planned != plan.count()[0]:
+        changed.append(f"there were {planned} scenarios, and now there are {plan.count()[0]}")
+    if changed:
+        shown = "; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else "")
+        raise UsageError(
+            f"run {run.id}: cannot be resumed, since it would not be the same run: {shown}. Start a new run instead."
+        )
+
+
+def _is_same_selection(store: Store, run: Run, plan: RunPlan) -> bool:
+    """Whether the stored scenarios are the planned ones, or the first of them: looked at in step, so none is held."""
+    entries = store.entries(run.id)
+    for prepared in plan.scenarios():
+        was, entry = next(entries, None), prepared.entry
+        if was is None:
+            if run.state is not RunState.RUNNING:
+                return False
+        elif (was.key, was.position, was.fingerprint) != (entry.key, entry.position, entry.fingerprint):
+            return False
+    return next(entries, None) is None
+
+
+def _changed_scenarios(store: Store, run: Run, plan: RunPlan) -> list[str]:
+    """What became of scenarios that are not as they were."""
+    changed = []
     there = {entry.key: entry for entry in store.entries(run.id)}
     last = max((entry.position for entry in there.values()), default=-1)
     seen = set()
@@ -114,16 +152,7 @@ def _require_same(store: Store, run: Run, plan: RunPlan) -> dict[ScenarioKey, in
             changed.append(f"{entry.key.label} was edited (the scenario, its mocks or evaluators, or the agent)")
         elif was is not None and was.position != entry.position:
             changed.append(f"{entry.key.label} has moved")
-    changed += [f"{key.label} is gone" for key in there if key not in seen]
-    planned = (run.config or {}).get("scenarios")
-    if not changed and planned is not None and planned != plan.count()[0]:
-        changed.append(f"there were {planned} scenarios, and now there are {plan.count()[0]}")
-    if changed:
-        shown = "; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else "")
-        raise UsageError(
-            f"run {run.id}: cannot be resumed, since it would not be the same run: {shown}. Start a new run instead."
-        )
-    return dict.fromkeys(there, 0)
+    return changed + [f"{key.label} is gone" for key in there if key not in seen]
 
 
 def _changed_settings(run: Run, plan: RunPlan) -> list[str]:
