@@ -1,7 +1,7 @@
 """Runs of a store side by side: found by name, pooled, compared, explained."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
@@ -83,7 +83,9 @@ class StoredRuns:
 
 def side_of(record: StoredRecord | MemoryRecord) -> RunSide:
     """A run that was just made, as one side of a comparison."""
-    return RunSide(run=record.run, outcome=record.outcome, summaries=list(record.summaries()))
+    outcome = record.outcome
+    held = replace(outcome, scenarios=tuple(outcome.scenarios))  # they are gone through many times
+    return RunSide(run=record.run, outcome=held, summaries=list(record.summaries()))
 
 
 def _stored_side(store: Store, run: Run) -> RunSide:
