@@ -2,8 +2,10 @@
 
 import os
 import random
+import sqlite3
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from io import StringIO
 from itertools import count
@@ -17,6 +19,7 @@ from seatrial.reports.phrases import failing
 from seatrial.session import StoredRecord, records
 from seatrial.session.large_runs import StoredOutcomes, decide_large
 from seatrial.store import Store, open_store, played
+from seatrial.store.codec import encode
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript, Usage
 from seatrial.vocabulary.findings import BehaviourFailure, Judgement, MetricScore, ModelUse, Severity
 from seatrial.vocabulary.run import (
@@ -158,6 +161,20 @@ def test_a_run_read_in_pieces_comes_to_the_same_as_one_held_in_memory(gates: Run
             assert getattr(large, field) == getattr(whole, field), (seed, field)
         assert failing(large) == failing(whole)
         assert failing(large, most=3) == failing(whole)[:3]
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_scenarios_as_an_earlier_version_kept_them_are_read_as_well(tmp_path: Path) -> None:
+    with open_store(tmp_path / "runs.db") as store:
+        run = a_stored_run(store, 5, GATES[1])
+        entries = list(store.entries(run.id))
+        with closing(sqlite3.connect(tmp_path / "runs.db")) as rows, rows:
+            for entry in entries:
+                old = (encode(ScenarioEntry, entry), entry.position)
+                rows.execute("UPDATE scenarios SET fingerprint = NULL, terms = ? WHERE position = ?", old)
+        whole, large = in_memory(store, run), decide_large(store, run)
+    assert [one.entry for one in whole.scenarios] == entries
+    assert (large.verdict, large.totals, large.counts) == (whole.verdict, whole.totals, whole.counts)
 
 
 @pytest.mark.usefixtures("small_pages")
