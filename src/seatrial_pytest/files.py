@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -16,12 +16,14 @@ from seatrial.scenarios import LoadedSuite, load
 from seatrial.vocabulary.scenario import Scenario
 
 from .agents import is_supplied
-from .items import play_item
+from .items import ScenarioItem
 from .pytest_run import CASTING, PytestRun
 
 _NOT_IN_MARKS = re.compile(r"[^\w.+/-]|^_+")
 _OWN_MARKS = ("skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "seatrial", "asyncio", "anyio")
 """A tag of such a name would do something to the test instead of describing it."""
+_PYTESTS_OWN = {"python", "funcmanage"}
+"""The plugins of pytest that make several tests of one: by marks that we refuse, and by parameters of fixtures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,11 @@ class FileCasting:
 
 class ScenarioFile(pytest.Module):
     """A scenario file. A Module, so that its items are functions that use fixtures as all tests do."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._names: set[str] = set()
+        self._fixtures: tuple[Any, bool] | None = None
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.stem)
@@ -81,23 +88,56 @@ class ScenarioFile(pytest.Module):
     def _items(self, casting: FileCasting) -> Iterator[pytest.Item]:
         scenario = casting.scenario
         name = self._free_name(f"{scenario.name}[{casting.agent_name}]" if casting.agent_name else scenario.name)
-        function = _function(casting, name)
-        function.pytestmark = [self._mark(tag, scenario) for tag in dict.fromkeys(scenario.tags)]
+        function = _function(name, supplied=casting.supplied)
+        marks = [self._mark(tag, scenario) for tag in dict.fromkeys(scenario.tags)]
         if scenario.skip is not None:
-            function.pytestmark.append(pytest.mark.skip(reason=scenario.skip))
-        setattr(self.obj, name, function)
-        for item in self._genfunctions(name, function):
+            marks.append(pytest.mark.skip(reason=scenario.skip))
+        if marks:
+            function.pytestmark = marks
+        for made in self._variants(name, function):
+            item = ScenarioItem.from_parent(self, callobj=function, **made)
             item.stash[CASTING] = casting
             yield item
+
+    def _variants(self, name: str, function: Any) -> Iterator[dict[str, Any]]:
+        """What the tests of a scenario are made with: one test, or one for each set of parameters."""
+        fixtures, are_plain = self._fixtures_of(function)
+        if are_plain:
+            yield {"name": name, "fixtureinfo": fixtures}
+            return
+        setattr(self.obj, name, function)
+        for made in self._genfunctions(name, function):
+            callspec = getattr(made, "callspec", None)
+            yield {
+                "name": made.name,
+                "fixtureinfo": made._fixtureinfo,
+                "originalname": made.originalname,
+                "callspec": callspec,
+                "keywords": None if callspec is None else {callspec.id: True},
+            }
+
+    def _fixtures_of(self, function: Any) -> tuple[Any, bool]:
+        """The fixtures that a test uses, and whether nothing can make several tests of one.
+
+        The same for all tests of a file, so it is found out once: for each it would take longer than all else here.
+        """
+        if self._fixtures is None:
+            file: Any = self  # it is asked for an item, and looks at those above it
+            found = self.session._fixturemanager.getfixtureinfo(file, function, None)
+            hooks = {each.plugin_name for each in self.ihook.pytest_generate_tests.get_hookimpls()}
+            params = any(each.params for several in found.name2fixturedefs.values() for each in several)
+            self._fixtures = (found, not params and hooks <= _PYTESTS_OWN)
+        return self._fixtures
 
     def _free_name(self, name: str) -> str:
         """A name that node ids can hold, and that no other item of the file has."""
         shown = one_line(name).replace("::", ":")
         count = 1
         free = shown
-        while hasattr(self.obj, free):
+        while free in self._names or hasattr(self.obj, free):
             count += 1
             free = f"{shown} ({count})"
+        self._names.add(free)
         return free
 
     def _mark(self, tag: str, scenario: Scenario) -> pytest.MarkDecorator:
@@ -112,19 +152,13 @@ class ScenarioFile(pytest.Module):
         return mark
 
 
-def _function(casting: FileCasting, name: str) -> Any:
-    """The test function of a scenario, placed where the scenario is written."""
+def _function(name: str, *, supplied: bool) -> Any:
+    """What fixtures, marks and parameters of a test are found by; the test itself is the item's `runtest`."""
 
-    def with_fixture(request: pytest.FixtureRequest, seatrial_agent: Any) -> None:
-        play_item(request.node, seatrial_agent, casting)
+    def with_fixture(seatrial_agent: Any) -> None: ...
 
-    def without(request: pytest.FixtureRequest) -> None:
-        play_item(request.node, None, casting)
+    def without() -> None: ...
 
     # A fixture costs as much as playing a quick scenario, so it is asked for only where it gives something.
-    scenario = with_fixture if casting.supplied else without
-    file, _, line = (casting.scenario.source or "").rpartition(":")
-    code: CodeType = scenario.__code__
-    if file and line.isdigit():
-        code = code.replace(co_filename=os.path.abspath(file), co_firstlineno=int(line))
-    return FunctionType(code, scenario.__globals__, name, None, scenario.__closure__)
+    function = with_fixture if supplied else without
+    return FunctionType(function.__code__, function.__globals__, name)

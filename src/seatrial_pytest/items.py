@@ -1,6 +1,7 @@
 """A scenario of a file, played as a test."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,18 +15,34 @@ from seatrial.vocabulary.run import Status
 from .agents import require_agent
 from .failure import describe
 from .outcomes import ScenarioErrored, ScenarioFailed, notes_of
-from .pytest_run import PytestRun, apply_marker, choose_agent, read_marker
+from .pytest_run import CASTING, PytestRun, apply_marker, choose_agent, read_marker
 
 if TYPE_CHECKING:
     from .files import FileCasting
 
 
+class ScenarioItem(pytest.Function):
+    """A scenario of a file as a test. A Function, so that it uses fixtures as all tests do."""
+
+    def runtest(self) -> None:
+        __tracebackhide__ = True
+        play_item(self, self.funcargs.get("seatrial_agent"), self.stash[CASTING])
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Where the scenario is written. (A Function would look for the source of its function, for longer.)"""
+        file, _, line = (self.stash[CASTING].scenario.source or "").rpartition(":")
+        if not (file and line.isdigit()):
+            return self.path, 0, self.name
+        return os.path.join(self.config.invocation_params.dir, file), int(line) - 1, self.name
+
+
 def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
     """Play the scenario and end the test by its verdict. `supplied` is what the fixture `seatrial_agent` gave."""
     __tracebackhide__ = True
-    if read_marker(item).get("live"):
+    marker = read_marker(item)
+    if marker.get("live"):
         require_live(item, "it is marked live")
-    whole = cast_item(item, casting, supplied)
+    whole = cast_item(item, casting, marker, supplied)
     require_agent(whole.agent, item)
     played = play_casting(item, whole)
     loaded = casting.loaded
@@ -34,12 +51,12 @@ def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
     end(item, played)
 
 
-def cast_item(item: Any, casting: "FileCasting", supplied: Any = None) -> Casting:
+def cast_item(item: Any, casting: "FileCasting", marker: Mapping[str, Any], supplied: Any = None) -> Casting:
     """The scenario with the marker's numbers and its agent; None where only a fixture would know it."""
     run = PytestRun.of(item.config)
     return Casting(
         loaded=casting.loaded,
-        scenario=apply_marker(casting.scenario, read_marker(item), run.options),
+        scenario=apply_marker(casting.scenario, marker, run.options),
         agent=supplied if casting.supplied else choose_agent(casting, run.options),
         agent_name=casting.agent_name or _parameters(item),
         position=run.position_of(item),

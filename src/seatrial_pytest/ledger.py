@@ -43,7 +43,11 @@ class Ledger:
     def note(self, report: pytest.TestReport) -> None:
         """Take a report into account: of one phase of one test."""
         told: dict[str, Any] = getattr(report, "seatrial", {})
-        entry = self.entries.setdefault(report.nodeid, Entry(nodeid=report.nodeid))
+        entry = self.entries.get(report.nodeid)
+        if entry is None:
+            entry = self.entries[report.nodeid] = Entry(nodeid=report.nodeid)
+        elif report.when == "teardown" and report.passed and not told:
+            return  # by far the most
         if told:
             self.run = told.get("run") or self.run
             if report.when == "setup" or "left_out" in told:

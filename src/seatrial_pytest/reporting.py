@@ -13,6 +13,8 @@ def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.Te
         forget_notes(item)
         return  # everything was told before, and what fails now is an error whatever it says
     notes = known_notes(item)
+    if notes is None and report.passed and not for_groups:
+        return
     told_more = _left_out(item, notes, call, report) if not report.passed else {}
     if notes is None and not for_groups and not told_more:
         return
@@ -67,8 +69,9 @@ def _left_out(
         if notes is not None and notes.results:
             return {}
         from .items import cast_item
+        from .pytest_run import read_marker
 
-        castings = [cast_item(item, item.stash[CASTING])]
+        castings = [cast_item(item, item.stash[CASTING], read_marker(item))]
     if not castings:
         return {}
     from seatrial.session.open_run import left_out
@@ -82,10 +85,12 @@ def _left_out(
 
 def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> None:
     """The conversations: of scenarios that did not pass, where the test itself does not tell them; with -v of all."""
+    verbosity = item.config.get_verbosity()
+    if report.passed and verbosity <= 0:
+        return
     from .failure import describe
     from .pytest_run import PytestRun
 
-    verbosity = item.config.get_verbosity()
     for name, played in notes.results:
         wanted = report.failed if not played.outcome.verdict.passed else verbosity > 0
         if wanted and name not in notes.told:

@@ -93,7 +93,7 @@ def test_collecting_plays_nothing(project: Any) -> None:
     project.write("shop.trial.yaml", SHOP)
     result = project.run("--collect-only")
     result.stdout.fnmatch_lines(
-        ["*<ScenarioFile shop.trial.yaml>*", "*<Function greets>*", "*<Function looks up an order>*"]
+        ["*<ScenarioFile shop.trial.yaml>*", "*<ScenarioItem greets>*", "*<ScenarioItem looks up an order>*"]
     )
     assert not (project.path / ".seatrial").exists()
 
