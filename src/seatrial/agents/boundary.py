@@ -17,11 +17,15 @@ from .threads import AgentThreads
 
 
 class Boundary:
-    """Runs foreign functions, sync or async, for one run; never on the runner's own loop."""
+    """Runs foreign functions, sync or async, for one run; never on the runner's own loop.
 
-    def __init__(self) -> None:
+    `one_at_a_time`: calls seldom overlap, so the runner's loop may wait for a quick one.
+    """
+
+    def __init__(self, *, one_at_a_time: bool = False) -> None:
         self._hall: asyncio.AbstractEventLoop | None = None
-        self._threads = AgentThreads()
+        self._one_at_a_time = one_at_a_time
+        self._threads = AgentThreads(one_at_a_time=one_at_a_time)
         self._loop = AgentLoop()
 
     async def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Any:
@@ -46,7 +50,7 @@ class Boundary:
         if self._hall is not hall:
             self.close()
             self._hall = hall
-            self._threads = AgentThreads()
+            self._threads = AgentThreads(one_at_a_time=self._one_at_a_time)
             self._loop = AgentLoop()
 
     @property

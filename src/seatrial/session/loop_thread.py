@@ -32,14 +32,27 @@ class LoopThread:
         return self._wait_here(coroutine) if self._thread is None and _is_free() else self._wait_there(coroutine)
 
     def _wait_here(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        task = self._loop.create_task(_without_exits(coroutine))
+        task = self._loop.create_task(self._play(coroutine))
         try:
-            return self._loop.run_until_complete(task)
+            self._run_until_done(task)
         except (KeyboardInterrupt, SystemExit):
-            if not task.done():
-                task.cancel()
-                self._loop.run_until_complete(asyncio.wait([task]))
+            task.cancel()
+            self._run_until_done(task)
+            if not task.cancelled():
+                task.exception()  # it is raised here, so nobody need be told that it was lost
             raise
+        return task.result()
+
+    def _run_until_done(self, task: "asyncio.Task[T]") -> None:
+        """As `run_until_complete` does, which needs the loop to come round once more than a task that stops it."""
+        while not task.done():
+            self._loop.run_forever()
+
+    async def _play(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await _without_exits(coroutine)
+        finally:
+            self._loop.stop()
 
     def _wait_there(self, coroutine: Coroutine[Any, Any, T]) -> T:
         ending = threading.Event()

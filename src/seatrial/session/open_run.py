@@ -3,7 +3,7 @@
 Several processes may play the same run, each for its own scenarios; one of them, or whoever started them, ends it.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,7 @@ class OpenRun:
         self.models = cast(
             defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
         )
+        self._offline = self.models if isinstance(self.models, OfflineModels) else None
         self._agents = SharedAgents(request.environ)
         self._listeners = listeners_of(request)
         self._store: Store | None = None
@@ -88,6 +89,8 @@ class OpenRun:
         self._spent: dict[str, float] = {}
         self._kept: set[tuple[ScenarioKey, int]] = set()
         self._redaction: tuple[int, Redaction] | None = None
+        self._asking: set[ScenarioKey] = set()
+        """Scenarios that ask a model, where none may be asked."""
 
     @property
     def started(self) -> bool:
@@ -97,7 +100,8 @@ class OpenRun:
     def prepare(self, casting: Casting) -> PreparedScenario:
         """The scenario ready to be played. Raises UsageError, and NotLive where it is plain that a model is missing."""
         scenario, loaded = casting.scenario, casting.loaded
-        if isinstance(self.models, OfflineModels) and asks_models(scenario) and not self.models.knows_something():
+        offline = self._offline if self._offline is not None and asks_models(scenario) else None
+        if offline is not None and not offline.knows_something():
             raise NotLive("it asks a model")
         isolated = self._config_of(loaded).isolation == "process"
         key, agent = self._agents.of(casting.agent, name=casting.agent_name or loaded.name, isolated=isolated)
@@ -113,17 +117,19 @@ class OpenRun:
             models=self.models,
         )
         prepared = prepare(scenario, cast, position=casting.position)
-        if casting.name is None:
-            return prepared
-        entry = prepared.entry
-        return replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
+        if casting.name is not None:
+            entry = prepared.entry
+            prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
+        if offline is not None:
+            self._asking.add(prepared.entry.key)
+        return prepared
 
     async def play(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
         """All trials of the scenario, each kept once it is finished. To be run on `loop`.
 
         Raises NotLive when a model would have had to be asked; then nothing is kept.
         """
-        offline = self.models if isinstance(self.models, OfflineModels) and asks_models(prepared.scenario) else None
+        offline = self._offline if prepared.entry.key in self._asking else None
         refused = offline.refused if offline else 0
         redaction = self._redact()
         prepared = discreet(prepared, redaction)
@@ -133,18 +139,26 @@ class OpenRun:
             self._save([entry], ())
         played: list[Trial] = []
         options = self._options(prepared, loaded, redaction)
-        trials = _play_one(prepared, options) if alone else run_trials([prepared], options)
-        try:
-            async for trial in trials:
-                played.append(trial)
-                self._spend(loaded, trial)
-                if offline is None:
-                    # A single trial is kept together with its scenario: one commit instead of two.
-                    self._save([entry] if alone else (), (trial,))
-                elif offline.refused > refused:
-                    raise NotLive("an answer that it needs is not in the cache")
-        finally:
-            await trials.aclose()
+
+        def take(trial: Trial) -> None:
+            played.append(trial)
+            self._spend(loaded, trial)
+            if offline is None:
+                # A single trial is kept together with its scenario: one commit instead of two.
+                self._save([entry] if alone else (), (trial,))
+            elif offline.refused > refused:
+                raise NotLive("an answer that it needs is not in the cache")
+
+        if alone:
+            for trial in await _play_one(prepared, options):
+                take(trial)
+        else:
+            trials = run_trials([prepared], options)
+            try:
+                async for trial in trials:
+                    take(trial)
+            finally:
+                await trials.aclose()
         if offline is not None or not played:
             self._save([entry], played)
         return PlayedScenario(prepared=prepared, trials=tuple(sorted(played, key=lambda trial: trial.index)))
@@ -223,10 +237,9 @@ class OpenRun:
 
     def _redact(self) -> Redaction:
         """Made anew only when an agent has come that may have brought secrets."""
-        settings = self._agents.settings()
-        if self._redaction is None or self._redaction[0] != len(settings):
-            known = (*settings, self._request.models, self._request.store)
-            self._redaction = (len(settings), Redaction(find_secrets(self._request.environ, known)))
+        if self._redaction is None or self._redaction[0] != len(self._agents):
+            known = (*self._agents.settings(), self._request.models, self._request.store)
+            self._redaction = (len(self._agents), Redaction(find_secrets(self._request.environ, known)))
         return self._redaction[1]
 
     def _spend(self, loaded: LoadedSuite, trial: Trial) -> None:
@@ -265,13 +278,12 @@ class OpenRun:
         self._kept |= places
 
 
-async def _play_one(prepared: PreparedScenario, options: RunOptions) -> AsyncGenerator[Trial, None]:
+async def _play_one(prepared: PreparedScenario, options: RunOptions) -> list[Trial]:
     """The only trial of a scenario, without the schedule that several need: that would take longer than the trial."""
     try:
-        yield await run_trial(prepared, 0, options.settings)
+        return [await run_trial(prepared, 0, options.settings)]
     except PlayAgain:
-        async for trial in run_trials([prepared], options):
-            yield trial
+        return [trial async for trial in run_trials([prepared], options)]
 
 
 def _join(store: Store, run: Run) -> Run:

@@ -18,6 +18,9 @@ class SharedAgents:
         self._made: dict[Any, tuple[Any, str, Agent]] = {}
         self._boundary: Any = None
 
+    def __len__(self) -> int:
+        return len(self._made)
+
     def of(self, spec: Any, *, name: str, isolated: bool) -> tuple[str, Agent]:
         """(key for fingerprints, agent). `isolated`: in processes of its own."""
         identity = (describe_agent(spec) if isinstance(spec, str | Mapping) else id(spec), isolated)
@@ -36,7 +39,7 @@ class SharedAgents:
 
         if isinstance(agent, CallableAgent):
             if self._boundary is None:
-                self._boundary = Boundary()
+                self._boundary = Boundary(one_at_a_time=True)
             agent.share(self._boundary)
 
     def settings(self) -> list[Any]:
