@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from .options import options_of
-from .outcomes import ScenarioErrored
-from .pytest_run import CASTING
+from .outcomes import CASTING, ScenarioErrored
 
 _HOW = """Supply one in any of these ways:
     a fixture in conftest.py:

@@ -1,7 +1,7 @@
 """How a session ends: the run's state, its reports, what gates and groups make of the exit code."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,23 +12,26 @@ from seatrial.session.open_run import end_run
 from seatrial.store.codec import decode
 from seatrial.verdicts import reasons
 from seatrial.verdicts.run import decide_group as decide_suite_group
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import RunState, ScenarioEntry
 
-from .groups import Group, GroupVerdict, decide_group
 from .ledger import Entry, Ledger
 from .options import Options, options_of
+
+if TYPE_CHECKING:
+    from .groups import Group, GroupVerdict
 
 _PARTIAL = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob")
 """Options of pytest that leave tests out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Conclusion:
     exitstatus: int
     lines: list[str]
 
 
-def conclude(session: pytest.Session, ledger: Ledger, groups: Sequence[Group], *, exitstatus: int) -> Conclusion:
+def conclude(session: pytest.Session, ledger: Ledger, groups: "Sequence[Group]", *, exitstatus: int) -> Conclusion:
     """End the run, write the reports, and decide how the session ends."""
     config = session.config
     options = options_of(config)
@@ -46,9 +49,7 @@ def conclude(session: pytest.Session, ledger: Ledger, groups: Sequence[Group], *
     if ledger.not_live:
         what = "1 test was" if ledger.not_live == 1 else f"{ledger.not_live} tests were"
         lines.append(f"{what} skipped because a model would have to be asked: --seatrial-live runs them")
-    verdicts = [
-        decide_group(group, list(ledger.entries.values()), partial=_is_partial(config, stopped)) for group in groups
-    ]
+    verdicts = list(_decide_groups(groups, ledger, partial=_is_partial(config, stopped)))
     for verdict in verdicts:
         lines += verdict.lines()
     saved, broken = _gates_of(report, ledger) if report is not None and ended else (False, [])
@@ -65,7 +66,16 @@ def conclude(session: pytest.Session, ledger: Ledger, groups: Sequence[Group], *
     return Conclusion(exitstatus=exitstatus, lines=lines)
 
 
-def _absorbed(ledger: Ledger, verdicts: Sequence[GroupVerdict], *, cases: bool) -> Iterator[Entry]:
+def _decide_groups(groups: "Sequence[Group]", ledger: Ledger, *, partial: bool) -> "Iterator[GroupVerdict]":
+    if not groups:
+        return
+    from .groups import decide_group
+
+    entries = list(ledger.entries.values())
+    yield from (decide_group(group, entries, partial=partial) for group in groups)
+
+
+def _absorbed(ledger: Ledger, verdicts: "Sequence[GroupVerdict]", *, cases: bool) -> Iterator[Entry]:
     """The failures that gates take upon themselves: all of them, or none."""
     bad = [entry for entry in ledger.entries.values() if entry.ending in ("failed", "errored")]
     carrying = [verdict.group for verdict in verdicts if verdict.total]

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -13,11 +12,13 @@ from seatrial.errors import UsageError
 from seatrial.reports import parse_report_option
 from seatrial.reports.visible import one_line
 from seatrial.scenarios import LoadedSuite, load
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.scenario import Scenario
 
 from .agents import is_supplied
 from .items import ScenarioItem
-from .pytest_run import CASTING, PytestRun
+from .outcomes import CASTING
+from .pytest_run import PytestRun
 
 _NOT_IN_MARKS = re.compile(r"[^\w.+/-]|^_+")
 _OWN_MARKS = ("skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "seatrial", "asyncio", "anyio")
@@ -26,7 +27,7 @@ _PYTESTS_OWN = {"python", "funcmanage"}
 """The plugins of pytest that make several tests of one: by marks that we refuse, and by parameters of fixtures."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FileCasting:
     """What an item of a scenario file is to play."""
 
@@ -44,6 +45,10 @@ class ScenarioFile(pytest.Module):
         super().__init__(*args, **kwargs)
         self._names: set[str] = set()
         self._fixtures: tuple[Any, bool] | None = None
+        self.hooks: Any = None
+        """Those that its items call; known once everything is collected."""
+        self.shown: dict[Any, str] = {}
+        """Paths of its items, as pytest shows them."""
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.stem)

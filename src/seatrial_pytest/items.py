@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -14,8 +15,8 @@ from seatrial.vocabulary.run import Status
 
 from .agents import require_agent
 from .failure import describe
-from .outcomes import ScenarioErrored, ScenarioFailed, notes_of
-from .pytest_run import CASTING, PytestRun, apply_marker, choose_agent, read_marker
+from .outcomes import CASTING, ScenarioErrored, ScenarioFailed, notes_of
+from .pytest_run import PytestRun, apply_marker, choose_agent, read_marker
 
 if TYPE_CHECKING:
     from .files import FileCasting
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 class ScenarioItem(pytest.Function):
     """A scenario of a file as a test. A Function, so that it uses fixtures as all tests do."""
+
+    @property
+    def ihook(self) -> Any:
+        """The same for all items of a file. Asked for nine times for each item, and found anew each time by pytest."""
+        return self._file.hooks or super().ihook
+
+    @property
+    def _file(self) -> Any:
+        return self.parent
 
     def runtest(self) -> None:
         __tracebackhide__ = True
@@ -34,6 +44,15 @@ class ScenarioItem(pytest.Function):
         if not (file and line.isdigit()):
             return self.path, 0, self.name
         return os.path.join(self.config.invocation_params.dir, file), int(line) - 1, self.name
+
+    @cached_property
+    def location(self) -> tuple[str, int | None, str]:
+        """The same, with the path as pytest shows it; which it would find out for each item of a file."""
+        path, line, name = self.reportinfo()
+        shown: dict[Any, str] = self._file.shown
+        if path not in shown:
+            shown[path] = super().location[0]
+        return shown[path], line, name
 
 
 def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
@@ -106,14 +125,15 @@ def keep(item: pytest.Item, played: PlayedScenario) -> None:
     """Leave what was played for the report of the test."""
     outcome = played.outcome
     name = outcome.entry.key.label
-    results = notes_of(item).results
-    known = [index for index, (before, _) in enumerate(results) if before == name]
+    notes = notes_of(item)
+    notes.run = PytestRun.of(item.config).open()
+    known = [index for index, (before, _) in enumerate(notes.results) if before == name]
     if known:
-        results[known[0]] = (name, played)
+        notes.results[known[0]] = (name, played)
         return
-    results.append((name, played))
+    notes.results.append((name, played))
     item.user_properties += [
-        ("seatrial_run", PytestRun.of(item.config).open().run.id),
+        ("seatrial_run", notes.run.run.id),
         ("seatrial_scenario", name),
         ("seatrial_trials", outcome.played),
         ("seatrial_passed", outcome.passed),

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.settings import models_from, read_settings, read_switch
+from seatrial.vocabulary.record import record
 
 _KEY = pytest.StashKey["Options"]()
 _INI = ("seatrial_live", "seatrial_trials", "seatrial_agent", "seatrial_report", "seatrial_testpaths")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Options:
     """Everything that may be set."""
 

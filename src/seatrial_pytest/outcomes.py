@@ -1,9 +1,15 @@
 """How a test ends that played scenarios: failed is the agent's fault, errored is nobody's answer yet."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from .files import FileCasting
+
+CASTING: "pytest.StashKey[FileCasting]" = pytest.StashKey()
+"""On items of scenario files: the suite, the scenario and the agent's name."""
 
 
 class ScenarioFailed(pytest.fail.Exception):  # type: ignore[name-defined,misc]
@@ -30,6 +36,8 @@ class Notes:
 
     results: list[tuple[str, Any]] = field(default_factory=list)
     """(name, PlayedScenario) of each scenario that was played."""
+    run: Any = None
+    """The OpenRun that they were played in."""
     told: set[str] = field(default_factory=set)
     """Names of scenarios whose conversation is in the failure's own text."""
     not_live: str | None = None

@@ -13,14 +13,13 @@ from seatrial.session.request import RunRequest
 from seatrial.vocabulary.scenario import Scenario
 
 from .options import Options, options_of
+from .outcomes import CASTING
 from .summary import name_the_run, watch
 
 if TYPE_CHECKING:
     from .files import FileCasting
 
 _KEY = pytest.StashKey["PytestRun"]()
-CASTING = pytest.StashKey["FileCasting"]()
-"""On items of scenario files: the suite, the scenario and the agent's name."""
 
 
 class PytestRun:
@@ -48,6 +47,9 @@ class PytestRun:
         """Positions follow the order of the session, so that all workers of xdist give the same ones."""
         self.selected = session.items
         self._positions = {item.nodeid: position for position, item in enumerate(session.items)}
+        files: dict[Any, None] = dict.fromkeys(item.parent for item in session.items if CASTING in item.stash)
+        for file in files:
+            file.hooks = file.ihook
 
     def find_modules(self) -> None:
         """Let `agent: package.module:attribute` be found from the project's folder, as on the command line."""

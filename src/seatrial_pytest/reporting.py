@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from .outcomes import Notes, ScenarioErrored, forget_notes, known_notes
+from .outcomes import CASTING, Notes, ScenarioErrored, forget_notes, known_notes
 
 
 def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
@@ -40,18 +40,13 @@ def _is_failure(call: "pytest.CallInfo[None]") -> bool:
 
 
 def _facts(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> dict[str, Any]:
-    from .pytest_run import CASTING
-
     facts: dict[str, Any] = {"is_scenario": CASTING in item.stash}
     if CASTING in item.stash and (reports := item.stash[CASTING].loaded.suite.reports):
         facts["reports"] = list(reports)
     if notes.results and report.when == "call":
-        from .pytest_run import PytestRun
-
-        opened = PytestRun.of(item.config).open()
         for _, played in notes.results:
-            opened.tell(played)
-        facts["run"] = opened.run.id
+            notes.run.tell(played)
+        facts["run"] = notes.run.run.id
         facts["scored"] = any(played.outcome.overall_score is not None for _, played in notes.results)
     if notes.not_live and report.skipped:
         facts["not_live"] = True
@@ -62,8 +57,6 @@ def _left_out(
     item: pytest.Item, notes: Notes | None, call: "pytest.CallInfo[None]", report: pytest.TestReport
 ) -> dict[str, Any]:
     """The scenarios of the test that nobody played, as the run will keep them."""
-    from .pytest_run import CASTING
-
     castings = notes.unplayed if notes is not None else []
     if CASTING in item.stash:
         if notes is not None and notes.results:
@@ -89,10 +82,9 @@ def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) ->
     if report.passed and verbosity <= 0:
         return
     from .failure import describe
-    from .pytest_run import PytestRun
 
     for name, played in notes.results:
         wanted = report.failed if not played.outcome.verdict.passed else verbosity > 0
         if wanted and name not in notes.told:
-            text = describe(played, run=PytestRun.of(item.config).open().run.id, verbosity=verbosity)
+            text = describe(played, run=notes.run.run.id, verbosity=verbosity)
             report.sections.append((f"seatrial: {name}", text))

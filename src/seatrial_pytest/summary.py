@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .ledger import Ledger
+from .reporting import annotate
 
 if TYPE_CHECKING:
     from .groups import Group
@@ -55,8 +56,6 @@ class Watch:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        from .reporting import annotate
-
         annotate(item, call, report, for_groups=bool(self.groups))
         return report
 

@@ -218,3 +218,47 @@ def test_a_suite_that_says_fail_fast_ends_the_session(project: Any) -> None:
     result = project.run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*fail_fast*"])
+
+
+def test_fixtures_that_are_always_used_are_used_for_each_scenario(project: Any) -> None:
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def noted(request):
+            with open("noted.txt", "a") as file:
+                print(request.node.name, file=file)
+        """,
+    )
+    project.write("shop.trial.yaml", SHOP)
+    project.run()
+    assert (project.path / "noted.txt").read_text().splitlines() == ["greets", "looks up an order"]
+
+
+def test_a_hook_can_make_several_tests_of_one_scenario(project: Any) -> None:
+    project.supply_agent()
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write(
+            "\n\ndef pytest_generate_tests(metafunc):\n"
+            "    if metafunc.function.__name__ == 'greets':\n"
+            "        metafunc.parametrize('seatrial_agent', [answer, answer], ids=['first', 'second'])\n"
+        )
+    project.write("shop.trial.yaml", SHOP)
+    result = project.run("-v", "-k", "greets and not looks")
+    result.assert_outcomes(passed=2, deselected=1)
+    result.stdout.fnmatch_lines(["*::greets?first? PASSED*", "*::greets?second? PASSED*"])
+
+
+def test_the_place_of_a_test_is_the_line_of_its_scenario(project: Any) -> None:
+    project.write("shop.trial.yaml", SHOP.replace("input: hello", "input: hello\n        skip: not yet"))
+    project.run("-rs").stdout.fnmatch_lines(["SKIPPED ?1? shop.trial.yaml:3: not yet"])
+
+
+def test_hooks_of_another_folder_leave_scenarios_alone(project: Any) -> None:
+    project.write("a/shop.trial.yaml", SHOP)
+    project.write("b/conftest.py", "def pytest_runtest_setup(item):\n    raise KeyError(item.name)\n")
+    project.write("b/test_plain.py", "def test_plain(): pass\n")
+    project.write("b/more.trial.yaml", SHOP.replace("name: shop", "name: more"))
+    project.run().assert_outcomes(passed=1, failed=1, errors=3)

@@ -263,3 +263,27 @@ def test_spans_of_every_trial_are_sent_with_what_checks_found(
     assert sum(not span.parent_span_id for span in spans) == 3
     names = [value.value.string_value for span in spans for event in span.events for value in event.attributes]
     assert "contains" in names
+
+
+def test_ctrl_c_while_the_agent_answers_keeps_what_was_finished(project: Any) -> None:
+    project.write(
+        "agent.py",
+        """
+        import os, signal, threading
+
+        def answer(input):
+            if input == "stop":
+                os.kill(os.getpid(), signal.SIGINT)
+                threading.Event().wait()
+            return input
+        """,
+    )
+    inputs = "\n".join(f"  - {{name: s{n}, input: {said}}}" for n, said in enumerate(["x", "stop", "x"]))
+    project.write("a.trial.yaml", f"suite: {{agent: 'agent:answer'}}\nscenarios:\n{inputs}\n")
+    result = project.process()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*KeyboardInterrupt*"])
+    assert "never retrieved" not in result.stderr.str() + result.stdout.str()
+    with open_store(project.path / ".seatrial" / "runs.db") as store:
+        (row,) = store.run_rows()
+    assert (row.run.state, row.trials, row.passed) == (RunState.INTERRUPTED, 1, 1)

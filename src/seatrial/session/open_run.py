@@ -19,6 +19,7 @@ from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
 from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
 from seatrial.vocabulary.failures import PlayAgain
+from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario
 from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.vocabulary.scenario import Scenario, SuiteConfig
@@ -38,7 +39,7 @@ from .shared_agents import SharedAgents
 from .snapshot import plain, redact_spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Casting:
     """A scenario, and with whom it is played."""
 
