@@ -52,7 +52,10 @@ _KEY = pytest.StashKey[Notes]()
 
 
 def notes_of(item: pytest.Item) -> Notes:
-    return item.stash.setdefault(_KEY, Notes())
+    known = known_notes(item)
+    if known is None:
+        known = item.stash[_KEY] = Notes()
+    return known
 
 
 def forget_notes(item: pytest.Item) -> None:

@@ -278,6 +278,8 @@ def test_ctrl_c_while_the_agent_answers_keeps_what_was_finished(project: Any) ->
             return input
         """,
     )
+    # A shell lets what it runs in the background ignore Ctrl-C.
+    project.write("conftest.py", "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n")
     inputs = "\n".join(f"  - {{name: s{n}, input: {said}}}" for n, said in enumerate(["x", "stop", "x"]))
     project.write("a.trial.yaml", f"suite: {{agent: 'agent:answer'}}\nscenarios:\n{inputs}\n")
     result = project.process()
