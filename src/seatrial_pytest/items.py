@@ -35,7 +35,7 @@ class ScenarioItem(pytest.Function):
         return self.parent
 
     def runtest(self) -> None:
-        __tracebackhide__ = True
+        # Not hidden, as all below is: pytest would say that nothing is left to be shown.
         play_item(self, self.funcargs.get("seatrial_agent"), self.stash[CASTING])
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
