@@ -77,7 +77,9 @@ SCENARIOS = [scenario(case) for case in json.loads(Path(__file__).with_name("cas
 def scenario_of(case: dict[str, Any]) -> dict[str, Any]:
     """The case as a scenario in a file."""
     if case["scorer"] in SCORERS:
-        return {"name": case["id"], "input": "go", "scorers": [{SCORERS[case["scorer"]]: case["scenario"]}]}
+        # The evaluator alone decides: an empty reply is for it to judge.
+        turns = [{"user": "go", "reply": "optional"}]
+        return {"name": case["id"], "turns": turns, "scorers": [{SCORERS[case["scorer"]]: case["scenario"]}]}
     return {"scorers": [case["scorer"]], **case["scenario"], "name": case["id"]}
 
 
@@ -116,7 +118,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_scenario_file_decides_as_the_vector_says(case: dict[str, Any], played: dict[str, Any]) -> None:
     found, wanted = played[case["id"]], case["expect"]
     trials = found["trials"]
-    results = [result for trial in trials for result in trial["results"]]
+    results = [result for trial in trials for result in trial["results"] if result["evaluator"] != "reply"]
 
     assert found["passed"] == wanted["passed"], found["failure_reasons"]
     if wanted.get("status") == "errored":

@@ -1,6 +1,6 @@
 """From a resolved scenario to finished objects that the runner can play."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any
 
@@ -19,8 +19,11 @@ from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
 from .merge import SEQUENTIAL
 from .model_cast import ModelCast
+from .scorers import scorer_names
 
 _REPLY = ReplyProduced()
+_LOOKS_FOR_A_REPLY = frozenset(("passfail", "exact"))
+"""Scorers that know an empty reply for what it is: passfail refuses it, and exact may have been told to expect it."""
 
 
 @record
@@ -173,7 +176,9 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
 
 def _turn_evaluators(scenario: Scenario, cast: Cast) -> tuple[tuple[tuple[Evaluator, ...], ...], tuple[Evaluator, ...]]:
     if not scenario.turns:
-        return (), (() if scenario.user is None else (_REPLY,))
+        if scenario.user is not None:
+            return (), (_REPLY,)
+        return (() if _LOOKS_FOR_A_REPLY.intersection(_names(scenario.scorers)) else ((_REPLY,),)), ()
     found = []
     for turn in scenario.turns:
         checks: list[Evaluator] = [_REPLY] if turn.reply == "required" else []
@@ -183,6 +188,11 @@ def _turn_evaluators(scenario: Scenario, cast: Cast) -> tuple[tuple[tuple[Evalua
             checks.append(_trajectory(turn.trajectory))
         found.append(tuple(checks))
     return tuple(found), ()
+
+
+def _names(scorers: Sequence[Any] | None) -> Iterator[str]:
+    yield from scorer_names(scorers)
+    yield from (each.name for each in scorers or () if isinstance(getattr(each, "name", None), str))
 
 
 def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:

@@ -1,0 +1,41 @@
+"""Suites that look as if they asked for something, and would have passed whatever the agent did."""
+
+import json
+from typing import Any
+
+import pytest
+
+MINE = """
+    from seatrial import evaluator
+
+    @evaluator
+    def mine(ctx): return "sorry" not in ctx.reply
+"""
+
+
+def write_suite(folder: Any, scenario: dict[str, Any], **suite: Any) -> None:
+    content = {"suite": {"name": "shop", "agent": "agent:answer", **suite}, "scenarios": [{"name": "one", **scenario}]}
+    folder.write("suite.yaml", json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [{"regex": "x?"}, {"contains": {"none_of": ["sorry"]}}, {"limits": {"turns": 1}}, "mine"],
+    ids=["regex", "contains", "limits", "mine"],
+)
+def test_an_empty_reply_fails_whatever_the_scorers_ask_for(folder: Any, scorer: Any) -> None:
+    folder.write("agent.py", "def answer(input): return ' '")
+    folder.write("checks.py", MINE)
+    write_suite(folder, {"input": "Hello?", "scorers": [scorer]}, evaluators=["checks"])
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 1
+    assert "turn 1: reply: Output produced: FAIL (empty output)." in ended.out
+
+
+def test_an_empty_reply_that_exact_asks_for_passes(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input): return ''")
+    write_suite(folder, {"input": "Say nothing.", "expected_output": "", "scorers": ["exact"]})
+
+    assert folder.seatrial("run", "suite.yaml").code == 0
