@@ -143,3 +143,25 @@ def test_an_evaluator_that_was_broken_is_asked_again(folder: Any) -> None:
 
     assert folder.process("regrade", "latest").code == 0
     assert statuses(folder) == {"a": "passed"}
+
+
+def test_a_conversation_in_which_the_user_said_something_else_is_not_judged_by_a_regrade(played: Any) -> None:
+    write_suite(played, {"a": {"input": "cancel everything", "expected_output": "hello"}})
+
+    ended = played.seatrial("regrade", "first")
+
+    assert ended.code == 1
+    assert statuses(played) == {"a": "errored"}
+    said = "in turn 1 the scenario's user says 'cancel everything', but in the stored conversation 'a'"
+    assert said in ended.out
+    write_suite(played, {"a": {"expected_output": "hello"}})
+    assert played.seatrial("regrade", "latest").code == 0, "the conversation itself was kept"
+
+
+def test_words_that_were_redacted_are_the_same_words_to_a_regrade(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "sesame-open-12")
+    folder.write("agent.py", AGENT)
+    write_suite(folder, {"a": {"input": "my token is sesame-open-12"}})
+    assert folder.seatrial("run").code == 0
+
+    assert folder.seatrial("regrade", "latest").code == 0

@@ -244,7 +244,12 @@ def _problem(prepared: PreparedScenario, recording: Recording) -> ErrorInfo | No
         message = f"limits.latency_ms cannot be checked: the recording {recording.name!r} has no times"
         return ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint="leave the limit out for recordings")
     script = script_of(prepared.scenario)
-    difference = None if script is None else first_difference(script, recording.users)
+    return other_words(script, recording.users, place=f"in the recording {recording.name!r}")
+
+
+def other_words(script: Sequence[str] | None, users: Sequence[str], *, place: str) -> ErrorInfo | None:
+    """Why expectations cannot be asked of a conversation: its user did not say what the script says now."""
+    difference = None if script is None else first_difference(script, users)
     if difference is None:
         return None
     turn, scripted, recorded = difference
@@ -252,8 +257,8 @@ def _problem(prepared: PreparedScenario, recording: Recording) -> ErrorInfo | No
     said = "nothing more" if recorded is None else repr(recorded[:200])
     return ErrorInfo(
         kind=ErrorKind.CONFIG,
-        message=f"in turn {turn + 1} the scenario's user says {says}, but in the recording {recording.name!r} {said}",
-        hint="expectations hold for the words they were written for; use those of the recording",
+        message=f"in turn {turn + 1} the scenario's user says {says}, but {place} {said}",
+        hint="expectations hold for the words they were written for; use those that were said, or play it anew",
         turn=turn,
     )
 

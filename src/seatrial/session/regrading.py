@@ -8,14 +8,17 @@ from pathlib import Path
 from seatrial.errors import UsageError
 from seatrial.runner import Redaction, judge_transcript
 from seatrial.store import Store, open_store
+from seatrial.traces import script_of
+from seatrial.vocabulary.conversation import ErrorInfo, Transcript
 from seatrial.vocabulary.roles import AgentSession, PreparedScenario, TrialStart
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Trial
+from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 
 from .casting import Agents
 from .loops import cancel_on_sigterm, run_to_the_end
 from .merging import merge_errors
 from .planning import RunPlan
 from .project import find_commit
+from .recorded import other_words
 from .recording import Recorder
 from .records import Report
 from .request import RunRequest
@@ -130,11 +133,25 @@ class _Regrading:
             await recorder.close()
 
     async def _judge_one(self, prepared: PreparedScenario, trial: Trial) -> Trial:
+        error = self._problem(prepared, trial.transcript)
+        if error is not None:
+            # The transcript stays as it is, so that a later regrade can judge it.
+            nothing = replace(trial, results=(), judgement=None, instruments=None)
+            why = f"{error.kind}: {error.message}"
+            return replace(nothing, status=Status.ERRORED, failure_reasons=(why,), error=error)
         judged = await judge_transcript(
             prepared, trial.transcript, index=trial.index, redact=self._redaction.transcript
         )
         # The conversation is the old one, and so is when it was held.
         return replace(judged, seed=trial.seed, started_at=trial.started_at, duration_ms=trial.duration_ms)
+
+    def _problem(self, prepared: PreparedScenario, transcript: Transcript) -> ErrorInfo | None:
+        """Why the conversation cannot be judged: the user of the files now says something else."""
+        script = script_of(prepared.scenario)
+        if transcript.error is not None or script is None:
+            return None
+        users = [turn.user for turn in transcript.turns]
+        return other_words([*map(self._redaction.text, script)], users, place="in the stored conversation")
 
 
 def _like(prepared: PreparedScenario, old: ScenarioEntry) -> PreparedScenario:
