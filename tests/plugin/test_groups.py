@@ -183,6 +183,14 @@ def test_groups_of_a_suite_can_turn_red_but_save_nothing(project: Any) -> None:
     assert project.run().ret == RED
 
 
+def test_what_must_pass_in_a_group_of_a_suite_without_tags_turns_the_session_red(project: Any) -> None:
+    gates = "config: {cases_pass_threshold: 50}, groups: [{name: g, must_pass: [bad0]}]"
+    project.write("a.trial.yaml", scenarios(1, 1).replace("suite: {", f"suite: {{{gates}, "))
+    result = project.run()
+    assert result.ret == RED
+    result.stdout.fnmatch_lines(["group g: must pass, did not: bad0"])
+
+
 def test_two_of_three_reach_two_thirds() -> None:
     entries = [
         Entry(nodeid=n, ending=e, marks=frozenset("g")) for n, e in (("a", "passed"), ("b", "passed"), ("c", "failed"))

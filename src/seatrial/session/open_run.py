@@ -373,7 +373,7 @@ def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
     return RunGates(
         cases_pass_threshold=config.cases_pass_threshold,
         metrics_pass_threshold=config.metrics_pass_threshold,
-        groups=tuple(group for group in groups if group["tags"]),
+        groups=tuple(group for group in groups if group["tags"] or group["must_pass"]),
     )
 
 
