@@ -167,3 +167,33 @@ def test_no_secret_is_told_to_a_simulated_user_or_kept_in_the_cache(
     assert "[redacted]" in json.dumps([request.body for request in server.requests])
     assert list((folder.path / ".seatrial" / "cache").rglob("*.json"))
     assert find_secrets(folder.path) == []
+
+
+def write_leak_test(folder: Any, forbidden: str) -> None:
+    folder.write("agent.py", f"def answer(input): return 'Sure, it is {IN_ENVIRONMENT}.'")
+    scenario = {"name": "keeps quiet", "input": "Your key?", "expect": {"reply_excludes": [forbidden]}}
+    folder.write("suite.yaml", json.dumps({"suite": {"agent": "agent:answer"}, "scenarios": [scenario]}))
+
+
+@pytest.mark.parametrize("forbidden", [IN_ENVIRONMENT, "env-"])
+def test_a_forbidden_text_that_was_redacted_is_no_pass_also_when_judged_again(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, forbidden: str
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", IN_ENVIRONMENT)
+    write_leak_test(folder, forbidden)
+
+    played, again = folder.seatrial("run", "suite.yaml"), folder.seatrial("regrade", "latest")
+
+    assert (played.code, again.code) == (1, 1)
+    for ended in (played, again):
+        assert "ERROR config: contains: a secret was taken out of the reply" in ended.out
+
+
+def test_a_secret_that_was_told_fails_where_the_redaction_is_forbidden(
+    folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", IN_ENVIRONMENT)
+    write_leak_test(folder, "[redacted]")
+
+    assert folder.seatrial("run", "suite.yaml").code == 1
+    assert folder.results()["scenarios"][0]["status"] == "failed"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
+from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Context
@@ -108,7 +109,12 @@ class ContainsEvaluator:
         flag("contains.case_sensitive", self.case_sensitive)
 
     async def evaluate(self, ctx: Context) -> EvalResult:
-        failed = self._first_failure(ctx.reply or "")
+        reply = ctx.reply or ""
+        failed = self._first_failure(reply)
+        if failed is None and self.none_of and REDACTED in reply:
+            # What was taken out may have held a forbidden text: nobody can say that it did not.
+            message = "contains: a secret was taken out of the reply, so it cannot be searched for forbidden strings"
+            return no_answer(message, hint=f"To test that no secret is told, forbid {REDACTED!r} itself.")
         if failed is None:
             return EvalResult(passed=True, reasoning="All substring checks passed")
         return EvalResult(passed=False, reasoning=failed.detail, checks=(failed,))

@@ -6,10 +6,9 @@ from dataclasses import replace
 from operator import is_
 from typing import Any
 
-from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Transcript
+from seatrial.vocabulary.conversation import REDACTED, ErrorInfo, PlayedTurn, ToolCall, Transcript
 from seatrial.vocabulary.copies import DEEPEST
 
-REDACTED = "[redacted]"
 SHORTEST_SECRET = 8
 
 

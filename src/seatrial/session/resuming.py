@@ -10,11 +10,12 @@ from seatrial.runner.plan import Plan
 from seatrial.store import Store
 from seatrial.store.shards import missing_shards
 from seatrial.verdicts import answer_of
+from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status, TrialSummary
 
 from .planning import RunPlan
 from .request import RunRequest
-from .snapshot import REDACTED, plain, redact_spec
+from .snapshot import plain, redact_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.scenario import Scenario, Suite
 
 from .casting import describe_agent
 from .planning import RunPlan
 from .secrets_of import is_telling
-
-REDACTED = "[redacted]"
 
 
 def snapshot(plan: RunPlan) -> Mapping[str, Any]:

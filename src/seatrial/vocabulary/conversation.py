@@ -9,6 +9,9 @@ from .record import record, record_by_position
 Message: TypeAlias = dict[str, Any]
 """A chat message in the form of chat completions: role, content, and what else the agent put there."""
 
+REDACTED = "[redacted]"
+"""Stands where a secret stood, before anything was evaluated."""
+
 
 class StopReason(StrEnum):
     GOAL_MET = "goal_met"
