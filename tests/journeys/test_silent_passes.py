@@ -39,3 +39,14 @@ def test_an_empty_reply_that_exact_asks_for_passes(folder: Any) -> None:
     write_suite(folder, {"input": "Say nothing.", "expected_output": "", "scorers": ["exact"]})
 
     assert folder.seatrial("run", "suite.yaml").code == 0
+
+
+@pytest.mark.parametrize("config", [{"threshold": 0, "trials": 2}, {"cases_pass_threshold": 0}])
+def test_a_threshold_of_zero_passes_no_run_of_which_every_trial_errored(folder: Any, config: dict[str, Any]) -> None:
+    folder.write("agent.py", "def answer(input): raise ValueError('the database is down')")
+    write_suite(folder, {"input": "Hello?"}, config=config)
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 1
+    assert folder.results()["status"] == "errored"

@@ -36,8 +36,11 @@ def decide_rate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDec
 
 
 def decide_share(*, passed: int, errored: int, missing: int, total: int, threshold: float) -> Status:
-    """Whether the share suffices; if not, whether those that errored or are missing could have changed it."""
-    if reaches(passed, total, threshold):
+    """Whether the share suffices; if not, whether those that errored or are missing could have changed it.
+
+    A threshold of 0 asks for no pass, but for an answer all the same: where there is none, nothing passes.
+    """
+    if reaches(passed, total, threshold) and errored + missing < total:
         return Status.PASSED
     if errored and reaches(passed + errored, total, threshold):
         return Status.ERRORED

@@ -7,7 +7,7 @@ from seatrial.vocabulary.findings import ModelUse, sum_model_use
 from seatrial.vocabulary.run import Figures, RunGates, Status, Totals, TrialSummary
 
 from .averages import mean, quantile
-from .rates import reaches
+from .rates import decide_share
 from .spending import Spending
 
 _FOLDED = 1_000
@@ -78,16 +78,20 @@ class TrialSums:
         use = sum_model_use(self._uses)
         passed = self._counts[Status.PASSED]
         metrics_pct = mean(self._scores)
+        errored, not_run = self._counts[Status.ERRORED], planned - self.count
         cases_threshold = 100.0 if gates.cases_pass_threshold is None else gates.cases_pass_threshold
+        share = decide_share(
+            passed=passed, errored=errored, missing=not_run, total=planned, threshold=cases_threshold / 100
+        )
         return Totals(
             total_executions=planned,
             passed_count=passed,
             failed_count=self._counts[Status.FAILED],
-            error_count=self._counts[Status.ERRORED],
-            not_run_count=planned - self.count,
+            error_count=errored,
+            not_run_count=not_run,
             cases_pass_rate_pct=100.0 * passed / planned if planned else None,
             cases_pass_threshold=cases_threshold,
-            cases_passed=reaches(passed, planned, cases_threshold / 100) if planned else None,
+            cases_passed=share is Status.PASSED if planned else None,
             weighted_metrics_score_pct=metrics_pct,
             metrics_pass_threshold=gates.metrics_pass_threshold,
             metrics_passed=None if metrics_pct is None else round(metrics_pct, 2) >= gates.metrics_pass_threshold,
