@@ -212,3 +212,11 @@ def test_reading_the_output_only_in_part_is_no_crash_and_no_pass(letters: Any) -
     done = subprocess.run(["bash", "-c", command], cwd=letters.path, capture_output=True, text=True, check=False)
 
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("value", ["", " ", "null"])
+def test_set_without_a_value_is_refused_instead_of_changing_nothing(letters: Any, value: str) -> None:
+    ended = letters.seatrial("run", "--scenario", "a", "--set", f"cases_pass_threshold={value}")
+
+    assert ended.code == 2
+    assert "the value is empty. If it comes from a variable, is that one set?" in ended.err

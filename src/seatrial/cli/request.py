@@ -60,6 +60,9 @@ def read_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         for key in parents:
             place = place.setdefault(key, {})
         place[last] = parse_value(value)
+        if place[last] is None:
+            # It would change nothing without a word, where the shell's variable is not set and a gate was meant.
+            raise UsageError(f"--set {text!r}: the value is empty. If it comes from a variable, is that one set?")
     return made
 
 
