@@ -38,6 +38,16 @@ def test_hidden_and_foreign_things_in_a_folder_are_left_alone(tmp_path):
     assert [suite.name for suite in load(tmp_path)] == ["a"]
 
 
+def test_linked_folders_are_taken_too_and_a_link_that_leads_back_does_no_harm(tmp_path):
+    for name in ("suite/a.yaml", "shared/b.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_text(ONE)
+    (tmp_path / "suite/shared").symlink_to(tmp_path / "shared")
+    (tmp_path / "shared/back").symlink_to(tmp_path / "suite")
+    assert [suite.name for suite in load(tmp_path / "suite")] == ["a", "b"]
+
+
 def test_a_yaml_file_in_a_folder_that_is_no_suite_is_a_problem(tmp_path):
     (tmp_path / "a.yaml").write_text(ONE)
     (tmp_path / "settings.yaml").write_text("debug: true\n")

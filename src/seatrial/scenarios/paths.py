@@ -54,7 +54,13 @@ def _what_is_like(path: Path) -> str | None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
+    seen: set[str] = set()
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        place = os.path.realpath(parent)
+        if place in seen:  # a link that leads back to where it stands
+            folders.clear()
+            continue
+        seen.add(place)
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT]
         for name in files:
             if name.endswith(IN_FOLDERS) and not name.startswith("."):
