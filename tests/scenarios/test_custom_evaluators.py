@@ -44,6 +44,15 @@ def test_scorers_may_name_what_the_suites_modules_define(tmp_path):
     assert sorted(suite.evaluators) == ["by_its_name", "is_short", "polite"]
 
 
+@pytest.mark.parametrize("name", ["passfail", "regex", "judge"])
+def test_an_evaluator_with_the_name_of_a_built_in_one_is_refused(tmp_path, monkeypatch, name):
+    text = f"from seatrial import evaluator\n@evaluator(name='{name}')\ndef strict(ctx): return False\n"
+    (tmp_path / f"checks_named_{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(FileProblems, match=f"the evaluator '{name}' has the name of one that is built in"):
+        _load(tmp_path, f"{{evaluators: [checks_named_{name}]}}", "[passfail]")
+
+
 @pytest.mark.usefixtures("modules")
 def test_a_suite_that_lists_no_module_knows_none_of_them(tmp_path):
     _load(tmp_path, "{evaluators: [own_checks_here]}", "[polite]")

@@ -9,6 +9,7 @@ from seatrial.errors import UsageError
 
 from .problems import Complaints, Where
 from .python_files import explain
+from .scorers import is_built_in
 
 ENTRY_POINTS = "seatrial.evaluators"
 
@@ -27,6 +28,9 @@ def collect_evaluators(modules: Sequence[str], where: Where, complaints: Complai
         if not own:
             hint = "Mark a function with @evaluator, or define a class with an async evaluate method"
             complaints.add(place, f"the module {name!r} defines no evaluator", hint)
+        for taken in filter(is_built_in, own):
+            message = f"the evaluator {taken!r} has the name of one that is built in, so it is not plain which is meant"
+            complaints.add(place, message, "Give it another: @evaluator(name=...)")
         for twice in sorted(found.keys() & own.keys()):
             complaints.add(place, f"the evaluator {twice!r} is defined by another module too")
         found |= own
