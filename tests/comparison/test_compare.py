@@ -221,6 +221,11 @@ def test_nothing_answered_at_all_is_no_pass():
     assert "Nothing can be said" in find_objections(found, gate=Gate.STATISTICAL)[0]
 
 
+def test_a_candidate_without_any_answer_is_no_pass_by_limits_either():
+    assert "Nothing can be said" in find_objections(compared({"a": "jj"}, {"a": "jj"}))[0]
+    assert find_objections(compared({"a": "jj"}, {"a": "pp"})) == ()
+
+
 def test_noise_is_a_regression_by_limits_and_none_by_tests():
     found = compared({"a": "ppppp"}, {"a": "ppppf"})
     assert find_objections(found) == ("pass rate fell by 20 points (limit: 0)",)

@@ -23,6 +23,9 @@ def find_objections(
         found.append(f"{sentences.counted(len(missing), 'scenario')} missing: {sentences.named(missing)}")
     if gate is not Gate.STATISTICAL:
         found += [regression.text for regression in comparison.regressions]
+    if gate is Gate.THRESHOLDS and not any(one.candidate and one.candidate.answered for one in comparison.scenarios):
+        # A pass rate of nothing cannot fall below that of a baseline that had none either.
+        found.append(sentences.NO_ANSWERS)
     if gate is not Gate.THRESHOLDS:
         found += _statistical(comparison)
     return tuple(found)
