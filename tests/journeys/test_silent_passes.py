@@ -50,3 +50,29 @@ def test_a_threshold_of_zero_passes_no_run_of_which_every_trial_errored(folder: 
 
     assert ended.code == 1
     assert folder.results()["status"] == "errored"
+
+
+@pytest.mark.parametrize("key", ["scorers", "expect"])
+def test_an_evaluator_that_asks_for_tools_nobody_recorded_has_no_answer(folder: Any, key: str) -> None:
+    """`expect` is that of a turn in Python, `scorers` that of a trial in a file."""
+    folder.write("agent.py", "def answer(input): return 'I deleted it.'")
+    folder.write(
+        "checks.py",
+        """
+        from seatrial import Scenario, Turn, evaluator
+
+        @evaluator
+        def deletes_nothing(ctx): return "delete" not in ctx.tools_called
+        """,
+    )
+    turn = 'Turn(user="Hello?", expect={"evaluators": [deletes_nothing]})'
+    folder.write("one_trials.py", f"from checks import *\nONE = Scenario(name='one', turns=[{turn}])\n")
+    write_suite(folder, {"input": "Hello?", "scorers": ["deletes_nothing"]}, evaluators=["checks"])
+
+    file = "suite.yaml" if key == "scorers" else "one_trials.py"
+    ended = folder.seatrial("run", file, "--agent", "agent:answer")
+
+    assert ended.code == 1
+    said = "ERROR config: evaluator 'deletes_nothing': tools_called: the agent's tool calls were not recorded"
+    assert said in ended.out
+    assert "return AgentResult(output, tool_calls=[...])" in ended.out

@@ -2,10 +2,8 @@
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
 from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.roles import RECORD_CALLS
 
-RECORD_CALLS = (
-    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, or call tools through ctx.call_tool."
-)
 RECORD_ARGUMENTS = (
     "Record them: return AgentResult(output, tool_calls=[ToolCall(name, arguments), ...]) with the arguments as a "
     "mapping, or call tools through ctx.call_tool."

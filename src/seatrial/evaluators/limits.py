@@ -7,9 +7,9 @@ from typing import ClassVar
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import Transcript
 from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import Context, TrialContext
+from seatrial.vocabulary.roles import RECORD_CALLS, Context, TrialContext
 
-from .evidence import RECORD_CALLS, no_answer
+from .evidence import no_answer
 from .matchers import shown
 
 _Taken = tuple[float, bool]

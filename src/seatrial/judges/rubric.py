@@ -7,15 +7,12 @@ from typing import ClassVar
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import Context, TrialContext
+from seatrial.vocabulary.roles import RECORD_CALLS, Context, TrialContext
 
 from .panel import Panel
 from .prompts import conversation_message, rubric_system
 from .record import record_of
 
-_RECORD_CALLS = (
-    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, or call tools through ctx.call_tool."
-)
 _RECORD_ARGUMENTS = "Record them: give each ToolCall its arguments as a mapping, or call tools through ctx.call_tool."
 
 
@@ -58,7 +55,7 @@ class ToolArgsJudge(Panel):
     async def evaluate(self, ctx: Context) -> EvalResult:
         if ctx.tool_calls is None:
             message = f"tool_calls_args for {self.tool!r}: the agent's tool calls were not recorded"
-            return _not_recorded(message, _RECORD_CALLS)
+            return _not_recorded(message, RECORD_CALLS)
         calls = [call for call in ctx.tool_calls if call.name == self.tool]
         if not calls:
             return EvalResult(passed=False, reasoning=f"Tool {self.tool!r} was never called")

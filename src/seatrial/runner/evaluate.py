@@ -3,10 +3,12 @@
 import inspect
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import CoroutineType
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Transcript
+from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.findings import EvalResult
 from seatrial.vocabulary.record import altered
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
@@ -59,6 +61,9 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
         said: Any = evaluator.evaluate(ctx)
         if type(said) is CoroutineType or inspect.isawaitable(said):
             said = await said
+    except TrialError as missing:
+        error = replace(missing.info, message=f"evaluator {name!r}: {missing.info.message}", turn=turn)
+        return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
     except FOREIGN as raised:
         require_foreign(raised)
         return _broken(name, turn, describe(raised), "".join(traceback.format_exception(raised)))

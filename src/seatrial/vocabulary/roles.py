@@ -4,11 +4,24 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from .conversation import Message, ToolCall, Transcript, Usage
+from .conversation import ErrorKind, Message, ToolCall, Transcript, Usage
+from .failures import TrialError
 from .findings import EvalResult, Judgement, ModelUse
 from .record import record
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Scenario
+
+RECORD_CALLS = (
+    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, or call tools through ctx.call_tool."
+)
+"""What to do where something is asked about tool calls that nobody recorded."""
+
+
+def _names(calls: Sequence[ToolCall] | None) -> list[str]:
+    """The names of the tools. Raises where they were not recorded: in no list, every tool would be one not called."""
+    if calls is None:
+        raise TrialError(ErrorKind.CONFIG, "tools_called: the agent's tool calls were not recorded", hint=RECORD_CALLS)
+    return [call.name for call in calls]
 
 
 @record
@@ -27,8 +40,8 @@ class TurnContext:
 
     @property
     def tools_called(self) -> list[str]:
-        """The names of the tools, in order; empty when they were not recorded."""
-        return [call.name for call in self.tool_calls or ()]
+        """The names of the tools, in order. Asking where they were not recorded is an error, not an empty list."""
+        return _names(self.tool_calls)
 
 
 @record
@@ -53,7 +66,7 @@ class TrialContext:
 
     @property
     def tools_called(self) -> list[str]:
-        return [call.name for call in self.tool_calls or ()]
+        return _names(self.tool_calls)
 
     @property
     def history(self) -> Sequence[Message]:
