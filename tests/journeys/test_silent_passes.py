@@ -76,3 +76,36 @@ def test_an_evaluator_that_asks_for_tools_nobody_recorded_has_no_answer(folder: 
     said = "ERROR config: evaluator 'deletes_nothing': tools_called: the agent's tool calls were not recorded"
     assert said in ended.out
     assert "return AgentResult(output, tool_calls=[...])" in ended.out
+
+
+@pytest.mark.parametrize("scorer", ["function", "method"])
+def test_an_evaluator_that_changes_a_call_changes_it_for_nobody_else(folder: Any, scorer: str) -> None:
+    folder.write(
+        "agent.py",
+        """
+        from seatrial import AgentResult, ToolCall
+
+        def answer(input): return AgentResult("Done.", tool_calls=[ToolCall("refund", {"items": [{"amount": 900}]})])
+        """,
+    )
+    folder.write(
+        "checks.py",
+        """
+        from seatrial import EvalResult, evaluator
+
+        @evaluator
+        def function(ctx):
+            ctx.tool_calls[0].arguments["items"][0]["amount"] = 5
+            return True
+
+        class Method:
+            async def evaluate(self, ctx): return EvalResult(passed=function(ctx))
+        """,
+    )
+    expected = {"refund": {"items": [{"amount": 5}]}}
+    keys = {"input": "Refund 5.", "scorers": [scorer, "passfail"], "expected_tool_args": expected}
+    write_suite(folder, keys, evaluators=["checks"])
+
+    assert folder.seatrial("run", "suite.yaml").code == 1
+    [trial] = folder.results()["scenarios"][0]["trials"]
+    assert "amount': 900" in trial["failure_reasons"][0]

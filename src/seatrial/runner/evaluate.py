@@ -57,6 +57,10 @@ def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[
 
 async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
     name = evaluator_name(evaluator)
+    if _is_foreign(evaluator):
+        from .evidence_copies import own_copy
+
+        ctx = own_copy(ctx)
     try:
         said: Any = evaluator.evaluate(ctx)
         if type(said) is CoroutineType or inspect.isawaitable(said):
@@ -75,6 +79,11 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
     if said.evaluator == name and said.turn == turn:
         return said
     return altered(said, evaluator=name, turn=turn)
+
+
+def _is_foreign(evaluator: Any) -> bool:
+    """Whether code of the user's will run: in a class of theirs, or in a function that one of ours wraps."""
+    return not type(evaluator).__module__.startswith("seatrial.") or hasattr(evaluator, "__wrapped__")
 
 
 def _broken(name: str, turn: int | None, message: str, foreign: str | None = None) -> EvalResult:
