@@ -63,6 +63,9 @@ def _scenario(body: str) -> str:
         ("input: x\n    expected_tool_args: {f: {a: {$nope: 1}}}", "unknown matcher '$nope'"),
         ("input: x\n    mocks: {f: {returns: 1, raises: x}}", "only one of them can answer"),
         ("input:", "expected a string, got null"),
+        ("input: x\n    expect: {reply_contains_any: [a, '']}", "reply_contains_any[1]: an empty text is in"),
+        ("turns: [{user: x, expect: {reply_matches_all: ['']}}]", "reply_matches_all[0]: an empty text is in every"),
+        ("input: x\n    trajectory: {expected: [{name: a, min: 0}]}", "a 'in_order' trajectory with nothing expected"),
     ],
 )
 def test_a_scenario_that_cannot_be_meant_is_refused(body, said, tmp_path):
@@ -79,6 +82,8 @@ def test_a_scenario_that_cannot_be_meant_is_refused(body, said, tmp_path):
         "input: x\n    trajectory: {mode: within}",
         "input: x\n    trajectory: {expected: [a, {any_of: [b, {name: c, args: {d: 1}}]}]}",
         "input: x\n    trajectory: {forbidden: [a]}",
+        "input: x\n    trajectory: {mode: strict, expected: [{name: a, min: 0}]}",
+        "input: x\n    trajectory: {expected: [{name: a, min: 0, max: 2}]}",
         "input: x\n    scorers: [regex]\n    metadata: {regex_pattern: a+}",
         "input: x\n    scorers: [{exact: y}]",
         "input: x\n    metrics: [{name: polite, rubric: Is it polite?, scale: binary, scope: turn}]",

@@ -12,8 +12,8 @@ from .problems import Complaints, Where, show
 NOTHING = "an empty list asserts nothing; remove the key or fill the list"
 NAME = Text(blank=False)
 NAMES = ListOf(item=NAME, of="strings")
-TEXTS = ListOf(item=Text(), of="strings", empty=NOTHING)
-PATTERNS = ListOf(item=Text(pattern=True), of="strings", empty=NOTHING)
+TEXTS = ListOf(item=Text(empty=False), of="strings", empty=NOTHING)
+PATTERNS = ListOf(item=Text(pattern=True, empty=False), of="strings", empty=NOTHING)
 TOOLS = ListOf(item=NAME, of="tool names", empty=NOTHING)
 
 
@@ -196,7 +196,8 @@ class _Alternative:
 
 def _check_trajectory(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
     mode = made.get("mode", "in_order")
-    if mode in ("contains", "in_order") and not made.get("expected") and not made.get("forbidden"):
+    required = [call for call in made.get("expected", ()) if call is None or call.min != 0 or call.max is not None]
+    if mode in ("contains", "in_order") and not required and not made.get("forbidden"):
         complaints.add(where, f"a {mode!r} trajectory with nothing expected and nothing forbidden asserts nothing")
     for index, call in enumerate(made.get("forbidden", ())):
         if call.optional or (call.count, call.min, call.max) != (None, None, None):

@@ -33,7 +33,9 @@ class Text:
     """A string."""
 
     blank: bool = True
-    """Whether an empty string says anything."""
+    """Whether a string of nothing but spaces says anything."""
+    empty: bool = True
+    """Whether an empty string does."""
     pattern: bool = False
     """It is a regular expression."""
 
@@ -43,6 +45,8 @@ class Text:
             complaints.add(where, f"expected a string, got {show(value)}", fix)
         elif not self.blank and not value.strip():
             complaints.add(where, f"expected a text, got {value!r}, which is blank")
+        elif not self.empty and not value:
+            complaints.add(where, "an empty text is in every reply, so it tells nothing; remove it or fill it")
         elif self.pattern:
             check_pattern(value, where, complaints)
         return value
@@ -51,6 +55,8 @@ class Text:
         schema: Schema = {"type": "string"}
         if not self.blank:
             schema["pattern"] = r"\S"
+        if not self.empty:
+            schema["minLength"] = 1
         if self.pattern:
             schema["format"] = "regex"
         return schema
