@@ -128,7 +128,7 @@ def test_a_turn_without_a_reply_is_told_and_asserts_nothing(folder: Any) -> None
 
     text = (folder.path / "made.yaml").read_text()
     assert ended.code == 0
-    assert text.startswith("# chat: no reply was recorded in turn 1, so none is expected there\n")
+    assert "# chat: no reply was recorded in turn 1, so none is expected there\n" in text
     assert folder.seatrial("run", "made.yaml").code == 1
 
 
@@ -356,3 +356,33 @@ def test_a_file_that_is_none_is_one_clear_line(folder: Any) -> None:
     assert ended.code == 2
     assert ended.err.startswith("error: notes.txt: is neither JSON nor lines of JSON")
     assert not folder.exists(".seatrial/runs.db")
+
+
+def test_a_log_of_words_alone_does_not_show_that_no_tool_was_called(folder: Any) -> None:
+    folder.write("chat.json", '[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Deleted."}]')
+    scenario = {"name": "chat", "input": "hi", "expect": {"tool_calls_exclude": ["delete"]}}
+    folder.write("suite.yaml", json.dumps({"suite": {"name": "s", "agent": "a:b"}, "scenarios": [scenario]}))
+
+    guessed = folder.seatrial("import-trace", "chat.json", "--suite", "suite.yaml")
+    told = folder.seatrial("import-trace", "chat.json", "--suite", "suite.yaml", "--format", "openai-chat")
+
+    assert (guessed.code, told.code) == (1, 0)
+    assert "ERROR config: must_exclude: the agent's tool calls were not recorded" in guessed.out
+    assert "chat.json: holds nothing but words" in guessed.err
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        {"model": "m", "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]},
+        [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello.", "tool_calls": None}],
+        [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello.", "refusal": None}],
+    ],
+    ids=["request", "no calls", "refusal"],
+)
+def test_a_log_in_which_calls_would_stand_shows_that_there_was_none(folder: Any, log: Any) -> None:
+    folder.write("chat.json", json.dumps(log))
+    scenario = {"name": "chat", "input": "hi", "expect": {"tool_calls_exclude": ["delete"]}}
+    folder.write("suite.yaml", json.dumps({"suite": {"name": "s", "agent": "a:b"}, "scenarios": [scenario]}))
+
+    assert folder.seatrial("import-trace", "chat.json", "--suite", "suite.yaml").code == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .documents import MAX_BYTES, Conversation, conversations, parse
-from .recording import Recording, TraceError, TraceFile
+from .recording import Recording, TraceError, TraceFile, without_calls
 from .scribe import Notes, Scribe
 
 FORMATS = {
@@ -20,6 +20,14 @@ FORMATS = {
 }
 _OF_MESSAGES = ("openai-chat", "openai-responses", "anthropic", "langchain", "pydantic-ai")
 _HOW = "Say which it is: --format"
+_SHOW_TOOLS = ("tool_calls", "function_call", "refusal")
+"""Keys of messages as an API gives them: calls would stand beside."""
+_SHOW_REQUESTS = ("tools", "functions", "model", "choices", "request", "response")
+"""Keys of what was sent to an API, or came from one: tools would stand in it."""
+_WORDS_ALONE = (
+    "holds nothing but words, so which tools were called counts as not recorded; say --format openai-chat where such "
+    "a log would show them"
+)
 
 Write = Callable[[Mapping[str, Any], Scribe], None]
 
@@ -34,12 +42,15 @@ def read_trace(path: str | Path, *, format: str | None = None) -> TraceFile:
     chosen = format or _detect(documents, where)
     stem = Path(path).stem
     recordings = tuple(_named(list(_read(documents, chosen, notes)), stem))
+    more: tuple[str, ...] = ()
+    if format is None and chosen == "openai-chat" and _are_words_alone(conversations(documents)):
+        recordings, more = tuple(map(without_calls, recordings)), (_WORDS_ALONE,)
     if not recordings:
         raise TraceError(
             f"{where}: no conversation was found, read as {chosen} ({FORMATS[chosen]})."
             + "".join(f" {sentence[:1].upper()}{sentence[1:]}." for sentence in notes.sentences())
         )
-    return TraceFile(path=where, format=chosen, recordings=recordings, notes=notes.sentences())
+    return TraceFile(path=where, format=chosen, recordings=recordings, notes=(*notes.sentences(), *more))
 
 
 def _read_text(path: Path, where: str) -> str:
@@ -71,6 +82,15 @@ def _detect(documents: list[Any], where: str) -> str:
     if any(message.get("role") in ("user", "assistant", "system") for message in messages):
         return "openai-chat"  # Plain words are the same in all that have roles.
     raise TraceError(f"{where}: is of no format that is known. {_HOW} {'|'.join(FORMATS)}")
+
+
+def _are_words_alone(found: Sequence[Conversation]) -> bool:
+    """Whether a log may be one of what people saw: in such a one, no call does not mean that none was made."""
+    if any(isinstance(one.document, Mapping) and any(key in one.document for key in _SHOW_REQUESTS) for one in found):
+        return False
+    messages = [each for one in found for each in one.messages if isinstance(each, Mapping)]
+    shows = _module("openai-chat").recognises
+    return not any(shows(message) or any(key in message for key in _SHOW_TOOLS) for message in messages)
 
 
 def _module(format: str) -> Any:

@@ -1,5 +1,6 @@
 """What a trace file holds once it is read, and the one error of this room."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from seatrial.errors import UsageError
@@ -26,6 +27,12 @@ class Recording:
     def users(self) -> tuple[str, ...]:
         """What the user said, turn by turn."""
         return tuple(turn.user for turn in self.transcript.turns)
+
+
+def without_calls(recording: Recording) -> Recording:
+    """The same, where nobody can say which tools were called."""
+    turns = tuple(replace(turn, tool_calls=None) for turn in recording.transcript.turns)
+    return replace(recording, transcript=replace(recording.transcript, turns=turns))
 
 
 @record
