@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from seatrial import Scenario, run
+
 MINE = """
     from seatrial import evaluator
 
@@ -109,3 +111,26 @@ def test_an_evaluator_that_changes_a_call_changes_it_for_nobody_else(folder: Any
     assert folder.seatrial("run", "suite.yaml").code == 1
     [trial] = folder.results()["scenarios"][0]["trials"]
     assert "amount': 900" in trial["failure_reasons"][0]
+
+
+def test_a_report_is_as_true_as_its_run_passed(folder: Any) -> None:
+    scenario = Scenario(name="one", input="Hello?", expected_output="hello")
+
+    assert run([scenario], agent=lambda input: "hello")
+    assert not run([scenario], agent=lambda input: "go away")
+
+
+def test_an_evaluator_that_asks_another_hears_its_answer(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input): return 'go away'")
+    folder.write(
+        "checks.py",
+        """
+        from seatrial import ContainsEvaluator, evaluator
+
+        @evaluator
+        async def polite(ctx): return bool(await ContainsEvaluator(any_of=["please"]).evaluate(ctx))
+        """,
+    )
+    write_suite(folder, {"input": "Hello?", "scorers": ["polite"]}, evaluators=["checks"])
+
+    assert folder.seatrial("run", "suite.yaml").code == 1

@@ -98,6 +98,10 @@ class Report:
     def passed(self) -> bool:
         return self.outcome.verdict.passed
 
+    def __bool__(self) -> bool:
+        """Else `assert run(...)` would hold for every run."""
+        return self.passed
+
     @property
     def status(self) -> Status:
         return self.outcome.verdict.status

@@ -76,6 +76,10 @@ class EvalResult:
         if self.error is not None and self.passed:
             raise ValueError("a result with an error cannot have passed")
 
+    def __bool__(self) -> bool:
+        """Else an evaluator that asks others would take every answer for a pass."""
+        return self.passed is True
+
     @property
     def details(self) -> str:
         """The reasoning, by its name in AgenticAssure."""
