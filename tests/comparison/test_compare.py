@@ -226,6 +226,11 @@ def test_a_candidate_without_any_answer_is_no_pass_by_limits_either():
     assert find_objections(compared({"a": "jj"}, {"a": "pp"})) == ()
 
 
+def test_a_comparison_is_neither_true_nor_false():
+    with pytest.raises(TypeError, match="find_objections"):
+        assert compared({"a": "p"}, {"a": "p"})
+
+
 def test_noise_is_a_regression_by_limits_and_none_by_tests():
     found = compared({"a": "ppppp"}, {"a": "ppppf"})
     assert find_objections(found) == ("pass rate fell by 20 points (limit: 0)",)

@@ -201,6 +201,10 @@ class Comparison:
         """Whether a figure of the suite fell further than its limit allows."""
         return bool(self.regressions)
 
+    def __bool__(self) -> bool:
+        """Refused: `assert compare(...)` would hold for every comparison, and its contrary for none."""
+        raise TypeError("a comparison is neither true nor false; ask seatrial.comparison.find_objections")
+
     def keys(self, change: Change) -> tuple[ScenarioKey, ...]:
         """The scenarios of which that became."""
         return tuple(scenario.key for scenario in self.scenarios if scenario.change is change)
