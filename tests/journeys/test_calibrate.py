@@ -191,6 +191,7 @@ def test_a_judge_can_be_tried_on_the_stored_conversations(folder: Any) -> None:
         ("label,input\npass,a", RUBRIC, "a conversation needs both input and output"),
         ("label\n", RUBRIC, "has no rows"),
         ("label,input,output\npass,a,b", (), "Give --judge-model and a --rubric or --metric"),
+        ("label,judge\nnan,pass", (), "labels.csv:2: label: expected pass, fail or a score, got 'nan'"),
         ("label,scenario,trial\npass,a,1", RUBRIC, "has no conversation to judge"),
         ("label,input,output\npass,a,b", (*RUBRIC, "--votes", "2"), "expected an odd number"),
         ("label,input,output\npass,a,b", (*RUBRIC, "--metric", "helpfulness"), "two questions"),
@@ -205,3 +206,11 @@ def test_labels_that_cannot_be_used_are_refused(folder: Any, text: str, args: tu
 
     assert ended.code == 2
     assert told in ended.err
+
+
+def test_a_score_of_one_in_the_judges_column_is_no_pass_on_a_scale_up_to_five(folder: Any) -> None:
+    folder.write("labels.csv", "label,judge\n1,1\n5,5\nfail,fail\npass,pass\n")
+
+    found = json.loads(folder.seatrial("calibrate", "labels.csv", "--metric", "helpfulness", "--json").out)
+
+    assert [(row["human"], row["judge"]) for row in found["rows"]] == [(False, False), (True, True)] * 2

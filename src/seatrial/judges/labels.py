@@ -8,6 +8,7 @@ counts for the pass rate that is to be corrected.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ class LabelRow:
     """The label was a word, so it is a verdict whatever the scale."""
     judge: float | None = None
     """What a judge said, where the file has it."""
+    judged_in_words: bool = False
+    """It said so in a word: a score of 1 is no pass on a scale up to 5."""
     transcript: Transcript | None = None
     scenario: str | None = None
     trial: int | None = None
@@ -85,26 +88,32 @@ def _read(raw: Any, place: str) -> LabelRow:
     return LabelRow(
         place=f"{place} ({name})" if name else place,
         human=_verdict(raw.get("label"), f"{place}: label"),
-        said_in_words=isinstance(raw.get("label"), bool) or str(raw.get("label")).strip().lower() in _WORDS,
+        said_in_words=_is_word(raw.get("label")),
         judge=_verdict(raw.get("judge"), f"{place}: judge"),
+        judged_in_words=_is_word(raw.get("judge")),
         transcript=_conversation(raw, place),
         scenario=None if raw.get("scenario") is None else str(raw["scenario"]),
         trial=_trial_index(raw.get("trial"), place),
     )
 
 
+def _is_word(value: Any) -> bool:
+    return isinstance(value, bool) or str(value).strip().lower() in _WORDS
+
+
 def _verdict(value: Any, where: str) -> float | None:
     if value is None or value == "":
         return None
-    if isinstance(value, bool | int | float):
-        return float(value)
     word = str(value).strip().lower()
     if word in _WORDS:
         return _WORDS[word]
     try:
-        return float(word)
+        score = float(word)
     except ValueError:
-        raise UsageError(f"{where}: expected pass, fail or a score, got {value!r}") from None
+        score = nan
+    if not isfinite(score):  # an empty cell of a data frame is no fail
+        raise UsageError(f"{where}: expected pass, fail or a score, got {value!r}")
+    return score
 
 
 def _trial_index(value: Any, place: str) -> int | None:

@@ -177,7 +177,7 @@ def _looked_up(case: _Case, request: CalibrationRequest) -> JudgedRow:
     """What was judged before: the file's own column, or what is stored of the trial."""
     row, trial = case.row, case.trial
     if row.judge is not None:
-        judged, reason = row.judge >= _pass_mark(request, in_words=row.judge in (0.0, 1.0)), ""
+        judged, reason = row.judge >= _pass_mark(request, in_words=row.judged_in_words), ""
         return JudgedRow(place=row.place, human=_human(row, request), judge=judged, reason=reason)
     if trial is None:
         raise UsageError(
