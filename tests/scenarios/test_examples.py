@@ -69,6 +69,7 @@ def test_braces_that_are_no_column_stay():
     [
         ("{city} {day}", ({"city": "a", "day": "b"}, {"city": "c"}), "this row has no column 'day'"),
         ("{citty} {city}", ({"city": "a"},), "unknown column 'citty' Did you mean 'city'?"),
+        ("{city}", ({"city": "a"}, {"city": ""}), "with this row, the text '{city}' of the scenario is empty"),
         ("nothing", ({"city": "a"},), "no text of the scenario uses a column; write {city}"),
     ],
 )
@@ -76,6 +77,14 @@ def test_a_column_that_is_not_there_is_a_mistake(text, rows, said):
     with pytest.raises(UsageError) as refused:
         expand_examples(Scenario(name="a", input=text, examples=rows))
     assert said in str(refused.value)
+
+
+def test_a_row_that_empties_what_is_expected_is_refused_and_one_that_empties_a_description_is_not():
+    rows = ({"q": "x", "a": ""},)
+    assert expand_examples(Scenario(name="a", input="{q}", description="{a}", examples=rows))[0].description == ""
+    for expected in ({"expected_output": "{a}"}, {"expect": Expect(reply_contains_all=("{a}",))}):
+        with pytest.raises(UsageError, match="is empty, so it says nothing"):
+            expand_examples(Scenario(name="a", input="{q}", examples=rows, **expected))
 
 
 def test_rows_of_a_file_are_scenarios_of_their_own(tmp_path):

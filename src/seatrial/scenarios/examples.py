@@ -11,6 +11,7 @@ from seatrial.vocabulary.scenario import Scenario
 from .problems import Complaints, Where, closest
 
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
+_MAY_BE_EMPTY = ("description", "tags")
 _UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
 
 
@@ -33,11 +34,11 @@ def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Ite
     used: set[str] = set()
     for index, row in enumerate(scenario.examples):
         filler = _Filler(row, columns, (*where, "examples", index), complaints)
-        made = {
-            field.name: filler.fill(getattr(scenario, field.name))
-            for field in fields(scenario)
-            if field.name not in _UNTOUCHED and field.name != "name"
-        }
+        made = {}
+        for field in fields(scenario):
+            if field.name not in _UNTOUCHED and field.name != "name":
+                filler.may_empty = field.name in _MAY_BE_EMPTY
+                made[field.name] = filler.fill(getattr(scenario, field.name))
         name = filler.fill(scenario.name)
         used |= filler.used
         label = row.get("name", row.get("id", index + 1))
@@ -52,6 +53,8 @@ class _Filler:
 
     def __init__(self, row: Mapping[str, Any], columns: list[str], where: Where, complaints: Complaints) -> None:
         self.used: set[str] = set()
+        self.may_empty = False
+        """Whether a text may be empty once it is filled."""
         self._row = row
         self._columns = columns
         self._where = where
@@ -77,7 +80,12 @@ class _Filler:
         if whole is not None and whole.group(1) in self._row:
             self.used.add(whole.group(1))
             return self._row[whole.group(1)]
-        return _BRACES.sub(self._value_of, text)
+        filled = _BRACES.sub(self._value_of, text)
+        if not filled and not data and not self.may_empty:
+            # An empty text is in every reply: the row would pass whatever the agent says.
+            message = f"with this row, the text {text!r} of the scenario is empty, so it says nothing"
+            self._complaints.add(self._where, message, "Fill the column, or remove the row")
+        return filled
 
     def _value_of(self, match: re.Match[str]) -> str:
         column = match.group(1)
