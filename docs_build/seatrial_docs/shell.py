@@ -82,7 +82,7 @@ class Shell:
             return self._serve(command.rpartition("&")[0], len(shown.splitlines()))
         if words[0] == "seatrial" and not _METACHARACTERS.search(re.sub(r"'[^']*'|\"[^\"$]*\"|#.*", "", command)):
             return self._seatrial(words[1:])
-        parts = command.partition(" #")[0].split(" && ")
+        parts = re.split(r" && |; ", command.partition(" #")[0])
         if len(parts) > 1 and all(part.startswith("seatrial ") for part in parts):
             return "".join(self.run(part) for part in parts)
         return self._bash(command)

@@ -101,6 +101,31 @@ def test_a_failing_evaluator_fails_the_trial_with_its_reason() -> None:
     assert (trial.status, trial.failure_reasons) == (Status.FAILED, ("says: not fine",))
 
 
+def test_an_evaluator_of_the_users_that_never_answers_is_errored_when_the_time_of_the_trial_is_up() -> None:
+    class Waits:
+        name = "waits"
+
+        async def evaluate(self, ctx: Any) -> EvalResult:
+            await asyncio.Event().wait()
+            return EvalResult(passed=True)
+
+    trial = run(a_scenario(GOOD, Waits(), trial_timeout_seconds=0.05))
+    assert trial.status is Status.ERRORED
+    assert trial.error is not None
+    assert trial.error.message == ("evaluator 'waits': TimeoutError: no answer within 0.05 s (trial_timeout_seconds)")
+
+
+def test_a_hook_that_never_returns_is_errored_when_the_time_of_the_trial_is_up() -> None:
+    async def waits(ctx: Any) -> None:
+        await asyncio.Event().wait()
+
+    trial = run(a_scenario(GOOD, setup=(waits,), trial_timeout_seconds=0.05))
+    assert trial.status is Status.ERRORED
+    assert trial.failure_reasons == (
+        "config: setup failed: TimeoutError: no answer within 0.05 s (trial_timeout_seconds)",
+    )
+
+
 def test_a_trial_without_evaluators_is_errored_and_not_passed() -> None:
     trial = run(a_scenario())
     assert (trial.status, trial.failure_reasons) == (

@@ -5,7 +5,8 @@ cancellation is ours only where this very task was cancelled; else somebody rais
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable
+from typing import Any, Final
 
 FOREIGN: Final = (Exception, SystemExit, asyncio.CancelledError)
 """What to catch at the border; `require_foreign` then lets pass what is not foreign after all."""
@@ -17,6 +18,17 @@ def require_foreign(raised: BaseException) -> None:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise raised
+
+
+async def within(seconds: float, awaitable: Awaitable[Any]) -> Any:
+    """What it gives. Raises TimeoutError, with the limit in its text, for one that would be waited for in vain."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await awaitable
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"no answer within {seconds:g} s (trial_timeout_seconds)") from None
 
 
 def describe(raised: BaseException) -> str:

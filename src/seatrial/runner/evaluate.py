@@ -14,13 +14,14 @@ from seatrial.vocabulary.record import altered
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
 
 from .as_messages import messages_of
-from .border import FOREIGN, describe, require_foreign
+from .border import FOREIGN, describe, require_foreign, within
 
 
 async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index: int) -> tuple[EvalResult, ...]:
     """All results of a trial: turn by turn, then of the whole. Of a trial that errored only the trajectories."""
     results: list[EvalResult] = []
     errored = transcript.error is not None
+    seconds = prepared.trial_timeout_seconds
     if prepared.turn_evaluators or prepared.every_turn_evaluators:
         history: list[Message] = list(transcript.history)
         for turn in transcript.turns:
@@ -35,14 +36,14 @@ async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index:
                 turn=turn.index,
             )
             for evaluator in _for_the_record(evaluators, errored):
-                results.append(await _ask(evaluator, ctx, turn.index))
+                results.append(await _ask(evaluator, ctx, turn.index, seconds))
             history += messages_of(turn)
         if not errored:
             results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
     if prepared.trial_evaluators:
         whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
         for evaluator in _for_the_record(prepared.trial_evaluators, errored):
-            results.append(await _ask(evaluator, whole, None))
+            results.append(await _ask(evaluator, whole, None, seconds))
     return tuple(results)
 
 
@@ -55,16 +56,17 @@ def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[
     return [e for e in evaluators if evaluator_name(e) == "trajectory"] if errored else evaluators
 
 
-async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None) -> EvalResult:
+async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
     name = evaluator_name(evaluator)
-    if _is_foreign(evaluator):
+    foreign = _is_foreign(evaluator)
+    if foreign:
         from .evidence_copies import own_copy
 
         ctx = own_copy(ctx)
     try:
         said: Any = evaluator.evaluate(ctx)
         if type(said) is CoroutineType or inspect.isawaitable(said):
-            said = await said
+            said = await (within(seconds, said) if foreign else said)
     except TrialError as missing:
         error = replace(missing.info, message=f"evaluator {name!r}: {missing.info.message}", turn=turn)
         return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)

@@ -17,7 +17,7 @@ from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
 
-from .border import FOREIGN, describe, require_foreign
+from .border import FOREIGN, describe, require_foreign, within
 from .evaluate import evaluate
 from .pace import Pace
 from .play import play
@@ -94,13 +94,13 @@ async def _play_between_hooks(
     )
     error: ErrorInfo | None = None
     try:
-        error = await _run_hooks(prepared.setup, ctx, "setup")
+        error = await _run_hooks(prepared.setup, ctx, "setup", prepared.trial_timeout_seconds)
         if error is None:
             transcript, use = await _play(prepared, begun, settings, tools)
         else:
             transcript, use = _not_played(prepared, error), None
     finally:
-        error = await _run_hooks(prepared.teardown, ctx, "teardown")
+        error = await _run_hooks(prepared.teardown, ctx, "teardown", prepared.trial_timeout_seconds)
     if error is not None and transcript.error is None:
         transcript = replace(transcript, error=error, stop_reason=StopReason.ERROR)
     return transcript, use
@@ -212,14 +212,14 @@ def _redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
     return replace(result, error=error, reasoning=reasoning)
 
 
-async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str) -> ErrorInfo | None:
+async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str, seconds: float) -> ErrorInfo | None:
     """The first failure. It ends a setup, but not a teardown: each of those undoes something of its own."""
     first: ErrorInfo | None = None
     for hook in hooks:
         try:
             done = hook(ctx)
             if inspect.isawaitable(done):
-                await done
+                await within(seconds, done)
         except FOREIGN as raised:
             require_foreign(raised)
             first = first or ErrorInfo(
