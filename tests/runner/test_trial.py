@@ -219,6 +219,25 @@ def test_of_an_errored_trial_only_the_trajectories_are_evaluated_for_the_record(
     assert trial.failure_reasons == ("agent: ValueError: boom",)
 
 
+def test_of_an_errored_trial_without_recorded_calls_there_is_no_advice_to_record_them() -> None:
+    trajectory = Trajectory(expected=["lookup"])
+
+    def agent(input: str) -> str:
+        raise ValueError("boom")
+
+    trial = run(a_scenario(trajectory, agent=agent))
+    assert (trial.results, trial.failure_reasons) == ((), ("agent: ValueError: boom",))
+
+
+def test_no_missing_call_is_held_against_an_agent_that_was_never_asked() -> None:
+    def nobody(conversation: Any) -> str:
+        raise ValueError("no user")
+
+    trial = run(a_scenario(Trajectory(expected=["lookup"]), user=nobody))
+    assert trial.error is not None
+    assert (trial.error.kind, trial.results) == (ErrorKind.SIMULATOR, ())
+
+
 # Judges.
 
 

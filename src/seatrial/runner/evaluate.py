@@ -18,7 +18,10 @@ from .border import FOREIGN, describe, require_foreign, within
 
 
 async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index: int) -> tuple[EvalResult, ...]:
-    """All results of a trial: turn by turn, then of the whole. Of a trial that errored only the trajectories."""
+    """All results of a trial: turn by turn, then of the whole.
+
+    Of a trial that errored only the trajectories, and of those only what the calls until then can tell.
+    """
     results: list[EvalResult] = []
     errored = transcript.error is not None
     seconds = prepared.trial_timeout_seconds
@@ -40,11 +43,12 @@ async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index:
             history += messages_of(turn)
         if not errored:
             results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
-    if prepared.trial_evaluators:
+    if prepared.trial_evaluators and not (errored and not transcript.turns):
         whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
         for evaluator in _for_the_record(prepared.trial_evaluators, errored):
             results.append(await _ask(evaluator, whole, None, seconds))
-    return tuple(results)
+    # Why calls are not recorded is told by the error that ended the trial, not by how to record them.
+    return tuple(result for result in results if result.error is None) if errored else tuple(results)
 
 
 def _for_turn(prepared: PreparedScenario, turn: int) -> Sequence[Evaluator]:
