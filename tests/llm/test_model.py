@@ -26,6 +26,11 @@ def test_a_mapping_is_filled_from_the_environment() -> None:
     assert (spec.base_url, spec.api_key) == ("http://127.0.0.1/v1", "secret-1")
 
 
+def test_a_string_is_filled_from_the_environment_too() -> None:
+    spec = parse_model("openai:${MODEL:-local}@${SERVER}", environ={"SERVER": "http://127.0.0.1:8000/v1", "MODEL": ""})
+    assert (spec.name, spec.base_url) == ("local", "http://127.0.0.1:8000/v1")
+
+
 def test_the_key_is_neither_shown_nor_part_of_the_identity() -> None:
     spec = parse_model({"model": "openai:local", "api_key": "secret-1"}, environ={})
     assert "secret-1" not in repr(spec) + spec.identity
@@ -56,6 +61,7 @@ def test_a_spec_that_is_parsed_already_stays_as_it_is() -> None:
         ({"model": "openai:x", "settings": 3}, "settings must be a mapping"),
         ({"model": "openai:x", "output": "xml"}, "output must be 'prompt' or 'native', got 'xml'"),
         ({"model": "openai:x", "api_key": "${NOT_SET}"}, "the environment variable NOT_SET is not set"),
+        ("openai:x@${NOT_SET}/v1", "model: the environment variable NOT_SET is not set"),
         ({"model": "openai:x", "base_url": "localhost:80"}, "must begin with http:// or https://"),
         ({"model": "openai:x@http://a/v1", "base_url": "http://b/v1"}, "the address is given twice"),
         ({"model": "groq:x", "base_url": "http://b/v1"}, "'groq' takes no base_url"),

@@ -50,13 +50,14 @@ def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[s
 
     A string is `provider:name`, with `@` and an address for a server of one's own: `openai:gpt-5-mini`,
     `openai:qwen3@http://127.0.0.1:8000/v1`. A mapping has `model` (such a string) and may have `base_url`, `api_key`,
-    `settings`, `output` and `price`; `${VARIABLE}` and `${VARIABLE:-default}` are filled in base_url and api_key.
+    `settings`, `output` and `price`. `${VARIABLE}` and `${VARIABLE:-default}` are filled in all three texts.
     """
     if isinstance(spec, ModelSpec):
         return spec
     given = {"model": spec} if isinstance(spec, str) else spec
     _refuse_unknown(given, where="model")
-    provider, name, base_url = _split(given.get("model"))
+    text = given.get("model")
+    provider, name, base_url = _split(_fill(text, key="model", environ=environ) if text else text)
     if given.get("base_url") is not None:
         if base_url is not None:
             raise UsageError(f"model {given['model']!r}: the address is given twice; drop the '@…' or the base_url")
@@ -114,7 +115,9 @@ def _fill(text: Any, *, key: str, environ: Mapping[str, str]) -> str:
         raise UsageError(f"model: {key} must be a text, got {text!r}")
 
     def value(match: re.Match[str]) -> str:
-        found = environ.get(match["name"], match["default"])
+        # As in a shell, and in agent settings, `:-` stands in for an empty variable too.
+        found = environ.get(match["name"])
+        found = match["default"] if not found and match["default"] is not None else found
         if found is None:
             raise UsageError(f"model: {key}: the environment variable {match['name']} is not set")
         return found
