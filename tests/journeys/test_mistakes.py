@@ -27,6 +27,10 @@ AGENTS = [
         "agent './agent.py' is not of the form 'package.module:attribute'. "
         "Name what is in the file as well: 'agent:answer'",
     ),
+    (
+        "./agent.py:answer",
+        "agent './agent.py:answer' is not of the form 'package.module:attribute'. Did you mean 'agent:answer'?",
+    ),
 ]
 FILES = [
     (
@@ -40,7 +44,7 @@ FILES = [
     (
         "  - name: a\n    input: Note: this fails",
         "mine.yaml:4:16: not YAML: mapping values are not allowed in this context. "
-        'A text that has ": " in it needs quotes around it',
+        'A text that has ": " in it needs quotes around it; a line that is indented too far looks the same',
     ),
     (
         "  - {name: a, input: x, expected_outcomes: [It is true.]}",

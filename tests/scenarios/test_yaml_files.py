@@ -100,6 +100,27 @@ def test_what_is_not_allowed_is_refused_at_its_place(text, said, tmp_path):
     assert said in _refusal(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scenarios:\n  - name: x\n   input: hi\n", "3:4: not YAML: {} Indent it like the lines it belongs to"),
+        ("suite:\n  name: a\n agent: b\n", "3:2: not YAML: {} Indent it like the lines it belongs to"),
+        ("- input: hi\n    tags: [a]\n", "{}; a line that is indented too far looks the same"),
+        ('a:\n  b: "abc\n  c: d\n', "{} The quote in line 2, column 6 is not closed"),
+        ("a:\n  b: [c, d\n  e: [f]\n", "{} The bracket in line 2, column 6 is not closed, or a comma is missing"),
+        ("a: @home\n", "{} A text that begins with @, % or a backtick needs quotes around it"),
+        ("a: *home\n", "{} A text that begins with * needs quotes around it"),
+        ('a: "yes" or no\n', "{} A text goes on after its closing quote: put quotes around all of it"),
+        ("scenarios:\n  name: x\n  input: hi\n", "{} Begin each scenario with '- '"),
+    ],
+)
+def test_what_is_not_yaml_is_told_what_would_mend_it(text, said, tmp_path):
+    begin, _, end = said.partition("{}")
+    refusal = _refusal(tmp_path, text)
+    assert refusal.startswith(begin)
+    assert refusal.endswith(end)
+
+
 def test_aliases_that_multiply_are_refused(tmp_path):
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]

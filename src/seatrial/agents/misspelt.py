@@ -9,9 +9,12 @@ _FORM = "is not of the form 'package.module:attribute'"
 
 def explain_form(path: str) -> str:
     """Why a text names no object, and how it would."""
-    file = path.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
+    file = _module(path)
     if path.endswith(".py") and _is_dotted(file):
         return f"{_FORM}. Name what is in the file as well: '{file}:answer'"
+    named, colon, inside = path.rpartition(":")
+    if colon and named.endswith(".py") and _is_dotted(module := _module(named)):
+        return f"{_FORM}. Did you mean '{module}:{inside}'?"
     module, dot, attribute = path.rpartition(".")
     if dot and _is_dotted(path):
         return f"{_FORM}. Did you mean '{module}:{attribute}'?"
@@ -29,6 +32,10 @@ def explain_missing(module: str) -> str:
     known = [file.stem for file in here.glob("*.py")] + [file.parent.name for file in here.glob("*/__init__.py")]
     close = get_close_matches(top, known, n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
 
 
 def _is_dotted(text: str) -> bool:

@@ -98,7 +98,8 @@ def _read_suite(content: _Content, path: Path, reader: SuiteReader, complaints: 
     raws = data["scenarios"]
     if not isinstance(raws, list) or not raws:
         empty = "no scenario is given, so nothing would run"
-        complaints.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}")
+        hint = "Begin each scenario with '- '" if isinstance(raws, dict) else None
+        complaints.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}", hint)
         return
     lines = content.lines
     for index, raw in enumerate(raws):

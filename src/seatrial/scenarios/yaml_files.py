@@ -83,10 +83,9 @@ def parse(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = f"not YAML: {error.problem or error.context}"
-        hint = "Indent with spaces, not tabs" if mark is not None and _has_tab(text, mark.line) else None
-        if hint is None and "mapping values are not allowed" in message:
-            hint = 'A text that has ": " in it needs quotes around it'
-        raise UnreadableFile(message, _place(mark), hint) from None
+        from .yaml_hints import hint_for
+
+        raise UnreadableFile(message, _place(mark), hint_for(error, text)) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         raise UnreadableFile(f"not YAML: {' '.join(str(error).split())}") from None
     return Document(data=builder.root[0] if builder.root else None, lines=builder.lines, doubtful_keys=builder.doubtful)
@@ -186,7 +185,8 @@ class _Builder:
         if is_key:
             raise UnreadableFile(f"an alias (*{event.anchor}) cannot be a key", place, "Write the key out")
         if event.anchor not in self._anchors:
-            raise UnreadableFile(f"the alias *{event.anchor} stands for nothing that is complete before it", place)
+            message = f"the alias *{event.anchor} stands for nothing that is complete before it"
+            raise UnreadableFile(message, place, "A text that begins with * needs quotes around it")
         value, size = self._anchors[event.anchor]
         self._aliased += size
         if self._aliased > MAX_ALIASED:
@@ -208,12 +208,6 @@ def _check_tag(event: Any) -> None:
             _place(event.start_mark),
             "Write the value without a tag",
         )
-
-
-def _has_tab(text: str, line: int) -> bool:
-    """Whether a tab stands in the indentation of a line."""
-    found = text.split("\n")[line : line + 1]
-    return any("\t" in each[: len(each) - len(each.lstrip())] for each in found)
 
 
 def _place(mark: Any) -> Place | None:
