@@ -213,3 +213,29 @@ test_it.py::test_it: no agent to run. Supply one in any of these ways:
 
 def test_a_command_with_a_slip(project: Any) -> None:
     assert refused(project, "rnu") == "no such command 'rnu'. Did you mean 'run'?"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("run", "--drop", "5"), "run: no such option '--drop'. It is a flag of `seatrial plan`. See: "),
+        (("run", "--trails", "5"), "run: no such option '--trails'. Did you mean '--trials'? See: "),
+        (("baseline", "set", "--nothing"), "baseline set: no such option '--nothing'. See: "),
+    ],
+)
+def test_a_flag_that_the_command_has_not(folder: Any, args: tuple[str, ...], said: str) -> None:
+    assert said in refused(folder, *args)
+
+
+def test_a_run_that_is_not_stored(project: Any) -> None:
+    project.seatrial("run")
+
+    assert refused(project, "show", "20250101-000000-aaaaaa") == (
+        ".seatrial/runs.db: no run has the id or name '20250101-000000-aaaaaa'. See: seatrial list runs"
+    )
+
+
+def test_a_report_says_where_it_was_written(project: Any) -> None:
+    ended = project.seatrial("run", "--report", "html", "--report", "json=found.json")
+
+    assert ended.err.endswith("wrote .seatrial/report.html\nwrote found.json\n")

@@ -96,6 +96,11 @@ def _exit_code(args: Sequence[str] | None) -> int:
         # Nobody's mistake in files or flags, such as a full disk: said without a traceback, and never a pass.
         show_error(error)
         return 1
+    except click.NoSuchOption as error:
+        from .unknown_flag import explain_flag
+
+        show_error(UsageError(explain_flag(error)))
+        return 2
     except click.ClickException as error:
         error.show()
         return 2

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import click
+
 from seatrial.reports import ReportKind, print_run, write_report
 from seatrial.session import Report
 
@@ -18,3 +20,5 @@ def show_and_write(
     for kind, path in reports:
         if kind != "console":
             write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-")
+            if path is not None and str(path) != "-":
+                click.echo(f"wrote {path}", err=True)

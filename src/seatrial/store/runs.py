@@ -171,7 +171,7 @@ def _unknown(connection: Connection, ref: str, where: str) -> UsageError:
         return UsageError(f"{where}: no run is stored yet, so there is no {ref!r}. Start one: seatrial run")
     close = get_close_matches(ref, dict.fromkeys(known), n=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    return UsageError(f"{where}: no run has the id or name {ref!r}.{meant} See: seatrial list")
+    return UsageError(f"{where}: no run has the id or name {ref!r}.{meant} See: seatrial list runs")
 
 
 def _can_be_id(text: str) -> bool:

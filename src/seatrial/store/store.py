@@ -181,7 +181,7 @@ class Store:
         """Make others be compared with this run: everywhere, or where the suite has that name."""
         with self._connections.transaction() as connection:
             if runs.read_run(connection, run_id) is None:
-                raise UsageError(f"{self.name}: no run has the id {run_id!r}. See: seatrial list")
+                raise UsageError(f"{self.name}: no run has the id {run_id!r}. See: seatrial list runs")
             connection.execute(schema.SET_BASELINE, (write(suite), run_id))
 
     def baseline(self, suite: str | None = None) -> Run | None:
