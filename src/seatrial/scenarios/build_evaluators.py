@@ -76,7 +76,9 @@ def _named(name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, 
 
 def _similarity(parameters: Any, scenario: Scenario) -> Evaluator:
     from seatrial.judges import Similarity
+    from seatrial.llm.embedding import require_embedding
 
+    require_embedding()  # before the first trial, like any model
     given: dict[str, Any] = {}
     threshold = (scenario.metadata or {}).get("similarity_threshold")
     if threshold is not None:
