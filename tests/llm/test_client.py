@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from seatrial.llm import LLM, Answer, ModelFailure, ModelSpec, Question, parse_model
+from seatrial.llm.exchange import open_model
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 from seatrial.vocabulary.conversation import Usage
 from seatrial.vocabulary.findings import ModelUse
@@ -285,3 +286,28 @@ def test_an_llm_can_be_used_on_one_event_loop_after_another() -> None:
 def test_a_question_begins_and_ends_with_the_users_side(messages: Any) -> None:
     with ModelServer([GOOD]) as server, pytest.raises(ValueError, match="begin and end"):
         a_question(server, messages=messages)
+
+
+def test_other_work_goes_on_while_a_model_is_loaded_and_it_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    others_worked = threading.Event()
+    opened: list[str] = []
+
+    def slowly(spec: ModelSpec, client: Any) -> Any:
+        opened.append(spec.label)
+        assert others_worked.wait(10)
+        return open_model(spec, client)
+
+    monkeypatch.setattr("seatrial.llm.client.open_model", slowly)
+
+    async def main(server: ModelServer) -> list[Answer[Opinion]]:
+        async with LLM(backoff=0.0) as llm:
+            asking = asyncio.gather(*(llm.ask(a_question(server)) for _ in range(2)))
+            while not opened:
+                await asyncio.sleep(0)
+            others_worked.set()
+            return await asking
+
+    with ModelServer([GOOD]) as server:
+        answers = asyncio.run(main(server))
+    assert [answer.value.passed for answer in answers] == [True, True]
+    assert opened == ["openai:scripted"]

@@ -11,7 +11,7 @@ from .cache import AnswerCache, cache_key
 from .exchange import Reply, RequestFailed, open_client, open_model, send
 from .model import ModelSpec
 from .question import Answer, ModelFailure, Question, Said
-from .structured import Malformed, instructions, parse_answer, repair_request
+from .structured import Malformed, instructions, load_reader, parse_answer, repair_request
 
 if TYPE_CHECKING:
     import asyncio
@@ -61,6 +61,8 @@ class LLM:
         self._client: AsyncClient | None = None
         self._models: dict[tuple[str, str | None], Model] = {}
         self._slots: dict[tuple[str, str | None], asyncio.Semaphore] = {}
+        self._opening: asyncio.Lock | None = None
+        load_reader()
 
     async def ask(self, question: Question[T]) -> Answer[T]:
         """The model's answer, validated. Raises ModelFailure when there is none."""
@@ -138,7 +140,7 @@ class LLM:
             await asyncio.sleep(wait)
 
     async def _send(self, question: Question[Any], system: str, messages: tuple[Said, ...]) -> Reply:
-        model, slot = self._open(question.model)
+        model, slot = await self._open(question.model)
         async with slot:
             if self._before_request is not None:
                 self._before_request(self._total)
@@ -151,19 +153,23 @@ class LLM:
                 timeout=question.timeout,
             )
 
-    def _open(self, spec: ModelSpec) -> "tuple[Model, asyncio.Semaphore]":
+    async def _open(self, spec: ModelSpec) -> "tuple[Model, asyncio.Semaphore]":
         import asyncio
 
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # connections and semaphores belong to the loop that made them
-            self._loop, self._client = loop, None
+        if loop is not self._loop or self._opening is None:
+            # Connections, locks and semaphores belong to the loop that made them.
+            self._loop, self._client, self._opening = loop, None, asyncio.Lock()
             self._models.clear()
             self._slots.clear()
-        if self._client is None:
-            self._client = open_client()
         who = (spec.identity, spec.api_key)
-        if who not in self._models:
-            self._models[who] = open_model(spec, self._client)
+        async with self._opening:
+            if who not in self._models:
+                # In a thread, because loading an SDK takes a second or two: meanwhile other trials go on, and the time
+                # must not be counted as their agents'.
+                if self._client is None:
+                    self._client = await asyncio.to_thread(open_client)
+                self._models[who] = await asyncio.to_thread(open_model, spec, self._client)
         where = (spec.provider, spec.base_url)
         if where not in self._slots:
             self._slots[where] = asyncio.Semaphore(self._concurrency)

@@ -26,6 +26,13 @@ class Malformed(ValueError):
     """The text holds no object that fits the schema; the message says why, for the model to read."""
 
 
+def load_reader() -> None:
+    """Load all that reads answers: done before the first trial, it is on no agent's clock."""
+    from pydantic import BeforeValidator, Field, StrictBool  # noqa: F401
+
+    json_schema(dict[str, bool])
+
+
 def json_schema(schema: type[Any]) -> dict[str, Any]:
     """The JSON Schema of the answer."""
     kind: Any = schema
