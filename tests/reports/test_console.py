@@ -208,7 +208,10 @@ def test_failures_are_listed_worst_first_with_the_command_to_look_closer(build: 
 def test_verbose_shows_the_whole_conversation(build: SimpleNamespace) -> None:
     call = ToolCall("book", {"time": "10am"}, result={"id": "BK-1"}, duration_ms=12.0)
     results = (
-        build.result(reasoning="fine", checks=(Check(name="Output produced", passed=True, detail="PASS"),)),
+        build.result(
+            reasoning="fine",
+            checks=(Check(name="Output produced", passed=True, detail="PASS"), Check(name="exact_match", passed=True)),
+        ),
         build.result(False, "not there", evaluator="contains", turn=0),
     )
     error = ErrorInfo(kind=ErrorKind.AGENT, message="boom", traceback="Traceback…\nValueError: boom")
@@ -230,6 +233,7 @@ def test_verbose_shows_the_whole_conversation(build: SimpleNamespace) -> None:
         "      helpfulness: 4 polite",
         "    ✓ passfail: fine",
         "      ✓ Output produced: PASS",
+        "      ✓ exact_match",
         "    Traceback…",
         "      ValueError: boom",
     ):

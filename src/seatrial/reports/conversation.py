@@ -89,7 +89,8 @@ def _describe_result(result: EvalResult) -> Iterator[Line]:
     score = "" if result.score in (0.0, 1.0, None) else f" (score {number(result.score or 0.0)})"
     yield 0, f"{'✓' if result.passed else '✗'} {result.evaluator}{score}: {result.reasoning}"
     for check in result.checks:
-        yield 1, f"{'✓' if check.passed else '✗'} {check.name}: {check.detail}"
+        detail = f": {check.detail}" if check.detail else ""
+        yield 1, f"{'✓' if check.passed else '✗'} {check.name}{detail}"
     for line in result.trajectory.diff if result.trajectory else ():
         yield 1, line
 
