@@ -88,7 +88,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _exit_code(args: Sequence[str] | None) -> int:
     try:
-        code = seatrial.main(args=None if args is None else list(args), standalone_mode=False)
+        given = None if args is None else list(args)
+        # One name wherever it was started from: `python -m pytest` would be no part of a command to type.
+        code = seatrial.main(args=given, prog_name="seatrial", standalone_mode=False)
     except UsageError as error:
         show_error(error)
         return 2
