@@ -115,7 +115,8 @@ def require_live(item: pytest.Item, why: str) -> None:
     if options.live:
         return
     if options.require_live:
-        raise ScenarioErrored(f"{item.nodeid}: {why}, and --seatrial-require-live is given without --seatrial-live")
+        said = f"{item.nodeid}: {why}, and --seatrial-require-live is given without --seatrial-live"
+        raise ScenarioErrored(said) from None  # nobody is helped by how we found out
     reason = f"{why}: --seatrial-live runs it"
     notes_of(item).not_live = reason
     pytest.skip(reason)

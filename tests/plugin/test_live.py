@@ -53,6 +53,7 @@ def test_where_live_is_required_a_skip_is_an_error(project: Any) -> None:
     result = project.run("--seatrial-require-live")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*--seatrial-require-live is given without --seatrial-live*"])
+    result.stdout.no_fnmatch_line("*another exception occurred*")
 
 
 def test_live_without_a_model_says_how_to_name_one(project: Any) -> None:
