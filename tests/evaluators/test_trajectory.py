@@ -99,6 +99,7 @@ def test_a_trajectory_built_empty_in_python_passes() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
+        ({"mode": "ordered"}, r"trajectory\.mode: unknown value 'ordered'\. Did you mean 'in_order'\?"),
         ({"mode": "in-order"}, r"trajectory\.mode: unknown value 'in-order'\. Did you mean 'in_order'\?"),
         ({"expected": "a"}, r"trajectory\.expected: expected a list of calls, got 'a'"),
         ({"expected": [5]}, r"trajectory\.expected\[0\]: expected a tool's name"),

@@ -14,7 +14,8 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     words = list(known)
-    close = get_close_matches(str(word), words, n=1)
+    # The opposite is close in letters alone: who writes `ordered` does not mean `unordered`.
+    close = get_close_matches(str(word), (one for one in words if one != f"un{word}"), n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"{hint} Known: {', '.join(words)}."
 

@@ -18,12 +18,14 @@ UNFINISHED: dict[str, str] = {}
 the message, because a key that is accepted and ignored would be a lie."""
 
 FAMILIAR = {
+    "any_order": "unordered",
     "attempts": "trials",
     "epochs": "trials",
     "expectations": "expect",
     "goal": "user",
     "id": "name",
     "message": "input",
+    "ordered": "in_order",
     "prompt": "input",
     "query": "input",
     "repeat": "trials",
