@@ -99,6 +99,14 @@ def test_a_trajectory_that_fails_in_one_trial_fails_the_scenario(folder: Any) ->
     assert "Missing tool calls: create_booking" in ended.out
 
 
+def test_a_call_with_other_arguments_is_told_from_one_that_was_not_made(folder: Any) -> None:
+    trajectory = {"expected": [{"name": "create_booking", "args": {"time": "10am"}}]}
+
+    _, ended = run(folder, {"books a slot": {"input": "call", "trajectory": trajectory, "trials": 1}})
+
+    assert "Missing tool calls: create_booking\n    Arguments differ: create_booking.time: missing\n" in ended.out
+
+
 def test_a_wrong_sequence_is_shown_with_what_was_called_and_expected(folder: Any) -> None:
     trajectory = {"mode": "strict", "expected": ["check_availability", "update_booking"]}
 

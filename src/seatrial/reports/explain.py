@@ -79,13 +79,16 @@ def _explain_result(result: EvalResult, *, known: ErrorInfo | None) -> Iterator[
             yield f"{where}ERROR {result.error.kind}: {result.error.message}"
             yield from _around_error(result.error)
     elif result.trajectory is not None and not result.trajectory.matched:
-        yield from (f"{where}{line}" for line in explain_trajectory(result.trajectory))
+        yield from (f"{where}{line}" for line in explain_trajectory(result.trajectory, result.reasoning))
     else:
         yield where + ": ".join(filter(None, (result.evaluator, result.reasoning or "failed without a reason")))
 
 
-def explain_trajectory(match: TrajectoryMatch) -> Iterator[str]:
-    """What was missing, too much, out of order or forbidden, then the calls that were made and expected."""
+def explain_trajectory(match: TrajectoryMatch, reasoning: str) -> Iterator[str]:
+    """What was missing, too much, out of order or forbidden, then the calls that were made and expected.
+
+    Which arguments differ only the reasoning tells; without, a call that was made would be called missing.
+    """
     for title, calls in (
         ("Missing", match.missing_calls),
         ("Extra", match.extra_calls),
@@ -94,6 +97,7 @@ def explain_trajectory(match: TrajectoryMatch) -> Iterator[str]:
         if calls:
             yield f"{title} tool calls: {', '.join(calls)}"
     yield from match.ordering_issues
+    yield from (line for line in reasoning.split("\n") if line.startswith("Arguments differ: "))
     yield f"Agent called: [{', '.join(match.actual)}]"
     yield f"Expected ({match.mode}): [{', '.join(match.expected)}]"
 
