@@ -27,13 +27,13 @@ def test_every_variable_that_is_not_set_is_named():
     assert "headers.X: the environment variable 'TOKEN' is not set" in str(refused.value)
 
 
-FILE = "suite: {agent: {type: openai, key: '${KEY}'}}\nscenarios: [{name: a, input: 'say ${KEY}'}]\n"
+FILE = "suite: {agent: {type: openai, base_url: '${KEY}'}}\nscenarios: [{name: a, input: 'say ${KEY}'}]\n"
 
 
 def test_a_variable_that_is_not_set_is_a_problem_of_the_file(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text(FILE)
-    with pytest.raises(FileProblems, match=r":1:36: suite.agent.key: the environment variable 'KEY' is not set"):
+    with pytest.raises(FileProblems, match=r":1:41: suite.agent.base_url: the environment variable 'KEY' is not set"):
         load(path, environ={})
 
 
@@ -41,7 +41,7 @@ def test_the_file_keeps_what_was_written_so_that_no_secret_is_stored(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text(FILE)
     [suite] = load(path, environ={"KEY": "s3cret"})
-    assert suite.suite.agent == {"type": "openai", "key": "${KEY}"}
+    assert suite.suite.agent == {"type": "openai", "base_url": "${KEY}"}
 
 
 def test_test_data_is_never_filled(tmp_path):

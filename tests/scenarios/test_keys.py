@@ -76,7 +76,7 @@ SUITE_ONLY: dict[str, tuple[Any, Any]] = {
     "description": ("text", []),
     "tags": (["nightly"], [1]),
     "metadata": ({"team": "a"}, "a"),
-    "agent": ({"type": "openai", "model": "m"}, {"model": "m"}),
+    "agent": ({"type": "openai", "base_url": "http://127.0.0.1/v1"}, {"type": "openai", "model": "m"}),
     "agents": ({"a": "shop:a", "b": "shop:b"}, {}),
     "config": ({"retries": 1}, {"retry": 1}),
     "reports": (["junit=out.xml"], "junit"),

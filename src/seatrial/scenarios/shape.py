@@ -66,8 +66,16 @@ class _AgentSpec:
         if isinstance(value, Mapping):
             if not isinstance(value.get("type"), str):
                 complaints.add(where, f"expected a 'type' such as openai, http or command, got {show(value)}")
+                return value
         elif not isinstance(value, str) or not value.strip():
             complaints.add(where, f"expected 'pkg.mod:attr' or a mapping with a type, got {show(value)}")
+            return value
+        # What a variable of the environment stands for is not known here.
+        if "${" not in (value if isinstance(value, str) else value["type"]):
+            from seatrial.agents import check_agent_spec
+
+            for problem in check_agent_spec(value):
+                complaints.add(where, problem.removesuffix("."))
         return value
 
     def schema(self) -> Schema:
