@@ -222,8 +222,8 @@ def test_a_path_that_does_not_fit_is_a_failure():
 @pytest.mark.parametrize(
     ("answer", "status", "part"),
     [
-        (b"<html>", 200, "where JSON was due: <html>"),
-        (b"", 200, "where JSON was due: (empty body)"),
+        (b"<html>", 200, "endpoint returned a body that is not JSON: <html>"),
+        (b"", 200, "endpoint returned a body that is not JSON: (empty body)"),
         ({"detail": "boom"}, 500, 'endpoint returned 500: {"detail": "boom"}'),
         (b"", 302, "endpoint returned 302, a redirect"),
         (b"x" * 10_000_001, 200, "a body of more than 10 MB"),

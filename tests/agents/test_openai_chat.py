@@ -276,7 +276,7 @@ def test_a_body_without_a_message_is_a_failure(body: Any):
     ("answer", "part"),
     [
         (http("<html><h1>Sign in</h1>", media="text/html; charset=utf-8"), "text/html where JSON was due: <html>"),
-        (http('{"choices": ['), "application/json where JSON was due"),
+        (http('{"choices": ['), "endpoint returned a body that is not JSON"),
         (http("[]"), "JSON that is no object: []"),
         (http(""), "endpoint returned 200: (empty body)"),
         (http("", status=204), "endpoint returned 204: (empty body)"),

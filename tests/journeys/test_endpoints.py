@@ -238,7 +238,7 @@ def test_a_retry_is_recorded(outcome: Outcome) -> None:
         ("500", "agent", 'endpoint returned 500: {"error": "database down", "you": "[redacted]"}'),
         ("a redirect", "agent", "endpoint returned 302, a redirect to http://elsewhere.example/"),
         ("a page", "agent", "endpoint returned text/html where JSON was due: <html>Welcome</html>"),
-        ("broken JSON", "agent", 'endpoint returned application/json where JSON was due: {"choices": ['),
+        ("broken JSON", "agent", 'endpoint returned a body that is not JSON: {"choices": ['),
         ("no message", "agent", 'endpoint returned a completion without choices[0].message: {"choices": []}'),
         ("nothing", "agent", "endpoint returned 200: (empty body)"),
         ("an empty stream", "agent", "endpoint returned an empty stream"),

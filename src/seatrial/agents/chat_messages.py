@@ -10,7 +10,7 @@ from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
 from .replies import parse_arguments, read_calls, read_content
-from .statuses import not_an_answer
+from .statuses import not_an_answer, not_json
 
 
 def read_completion(body: bytes, *, media_type: str, position: int) -> AgentReply:
@@ -18,8 +18,7 @@ def read_completion(body: bytes, *, media_type: str, position: int) -> AgentRepl
     try:
         completion = json.loads(body)
     except (ValueError, RecursionError):
-        shown = media_type or "a body without content-type"
-        raise not_an_answer(f"returned {shown} where JSON was due", body) from None
+        raise not_json(media_type, body) from None
     if not isinstance(completion, Mapping):
         raise not_an_answer("returned JSON that is no object", body)
     if completion.get("error"):

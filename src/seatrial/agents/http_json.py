@@ -13,7 +13,7 @@ from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 from .addresses import check_headers, check_url
 from .chat_messages import latest_user_text, read_amount, read_reported, read_usage
 from .placeholders import check_placeholders, fill, fill_url
-from .statuses import not_an_answer, show_body
+from .statuses import not_json, show_body
 from .wire import Outgoing, Wire
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ class HttpAgent:
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
-            shown = incoming.media_type or "a body without content-type"
-            raise not_an_answer(f"returned {shown} where JSON was due", body) from None
+            raise not_json(incoming.media_type, body) from None
         beside = {key: path.find(answer) for key, path in self._beside.items()}
         calls = beside.get("tool_calls")
         return AgentReply(

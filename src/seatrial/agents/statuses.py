@@ -41,6 +41,13 @@ def not_an_answer(what: str, body: bytes | str) -> AgentFailure:
     return AgentFailure(f"endpoint {what}: {show_body(body)}")
 
 
+def not_json(media_type: str, body: bytes) -> AgentFailure:
+    """The failure behind a body that is no JSON, by what it says it is."""
+    if "json" in media_type:
+        return not_an_answer("returned a body that is not JSON", body)
+    return not_an_answer(f"returned {media_type or 'a body without content-type'} where JSON was due", body)
+
+
 def show_body(body: bytes | str) -> str:
     """The start of a body, for an error text."""
     text = (body if isinstance(body, str) else body[: SHOWN_CHARACTERS * 4 + 4].decode("utf-8", "replace")).strip()
