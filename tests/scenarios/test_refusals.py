@@ -51,6 +51,7 @@ def _scenario(body: str) -> str:
         ("input: x\n    thresholds: {helpfulness: 3}", "a threshold for 'helpfulness', which is not among the metrics"),
         ("input: x\n    metrics: [helpfulness]\n    thresholds: {helpfulness: 6}", "cannot reach 6"),
         ("input: x\n    metrics: [goal_completion]\n    thresholds: {goal_completion: 3}", "its scale ends at 1"),
+        ("turns: [{user: x, reply: optional, expect: {}}]", "nothing is asserted, so every conversation would pass"),
         ("input: x\n    trajectory: {mode: ordered, expected: [a]}", "Did you mean 'in_order'?"),
         ("input: x\n    metrics: [helpfullness]", "Did you mean 'helpfulness'?"),
         ("input: x\n    metrics: [task_completion]", "metrics: 'task_completion' needs a weight"),

@@ -24,7 +24,7 @@ def check_resolved(
 
     `max_turns` is what somebody set; None when it is the default.
     """
-    if scenario.user is not None and not _asserts(scenario):
+    if (scenario.user is not None or _leaves_all_open(scenario)) and not _asserts(scenario):
         message = "nothing is asserted, so every conversation would pass"
         hint = "Give it expect, trajectory, metrics, expected_outcomes or another expectation"
         complaints.add(where, message, hint)
@@ -61,6 +61,14 @@ def _check_sequential(scenario: Scenario, where: Where, complaints: Complaints) 
         complaints.add((*where, "sequential"), f"bad {spec.bad:g} must be below good {spec.good:g}")
     if spec.alpha + spec.beta >= 1.0:
         complaints.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
+
+
+def _leaves_all_open(scenario: Scenario) -> bool:
+    """Whether it is a script in which no turn needs a reply or is looked at."""
+    return bool(scenario.turns) and all(
+        turn.reply == "optional" and turn.trajectory is None and turn.expect in (None, _NO_EXPECTATION)
+        for turn in scenario.turns
+    )
 
 
 def _asserts(scenario: Scenario) -> bool:
