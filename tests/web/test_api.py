@@ -83,6 +83,14 @@ def test_limits_of_a_comparison_can_be_given(served: Any) -> None:
     assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": -1}).status_code == 422
 
 
+def test_a_misspelt_parameter_is_refused_not_ignored(served: Any) -> None:
+    asked = {"baseline_run_id": "good", "candidate_run_id": "bad", "max_pass_rate": 1}
+    refused = served.get("/api/runs/compare", params=asked)
+
+    assert (refused.status_code, "max_pass_rate" in refused.json()["detail"]) == (422, True)
+    assert served.get("/api/runs/good/trials", params={"stauts": "failed"}).status_code == 422
+
+
 @pytest.mark.parametrize(
     "path",
     [

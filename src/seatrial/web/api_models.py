@@ -12,6 +12,7 @@ from .addresses import scenario_id
 
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
+Ref = Annotated[str, Field(min_length=1, max_length=200, description="An id, a name, `latest` or `baseline`.")]
 
 
 class RunItem(BaseModel):
@@ -65,8 +66,24 @@ class TrialItem(BaseModel):
     duration_ms: float | str
 
 
+class ComparisonQuery(BaseModel):
+    """Which runs are compared, and how much worse the candidate may be."""
+
+    # A misspelt limit would leave the usual one in force, and nobody would know.
+    model_config = ConfigDict(extra="forbid")
+
+    baseline_run_id: Ref
+    candidate_run_id: Ref
+    max_pass_rate_drop: float = Field(default=0.0, ge=0, description="As a share: 0.05 is 5 points.")
+    max_avg_score_drop: float = Field(default=5.0, ge=0, description="Points of the overall score.")
+    max_latency_increase_pct: float = Field(default=20.0, ge=0)
+    gate: Literal["thresholds", "statistical", "both"] = Field(default="thresholds", description="What decides.")
+
+
 class TrialQuery(BaseModel):
     """Which trials are asked for; what is not given lets everything through."""
+
+    model_config = ConfigDict(extra="forbid")
 
     status: Status | None = None
     scenario: str | None = Field(default=None, max_length=100, description="The id of a scenario.")

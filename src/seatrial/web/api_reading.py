@@ -1,7 +1,7 @@
 """The API that looks: runs, trials, comparisons, exports, live progress."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +15,17 @@ from seatrial.vocabulary.changes import RegressionLimits
 
 from .addresses import scenario_id
 from .answers import AsciiJSONResponse, Problem
-from .api_models import LabelItem, RunList, SuiteList, TrialList, TrialQuery, label_item, run_item, trial_item
+from .api_models import (
+    ComparisonQuery,
+    LabelItem,
+    RunList,
+    SuiteList,
+    TrialList,
+    TrialQuery,
+    label_item,
+    run_item,
+    trial_item,
+)
 from .desk import AtDesk, NotFound
 from .live import Watch, tell
 from .schemas import answer, events
@@ -27,7 +37,6 @@ router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 RunId = Annotated[str, Path(max_length=200)]
-Ref = Annotated[str, Query(min_length=1, max_length=200, description="An id, a name, `latest` or `baseline`.")]
 Search = Annotated[str, Query(max_length=200)]
 
 
@@ -41,26 +50,18 @@ def list_runs(desk: AtDesk, offset: Offset = 0, limit: Limit = 20, name: Search 
 
 
 @router.get("/runs/compare", responses=answer("ComparisonResult", "Two runs side by side."))
-def compare_runs(
-    desk: AtDesk,
-    baseline_run_id: Ref,
-    candidate_run_id: Ref,
-    max_pass_rate_drop: Annotated[float, Query(ge=0, description="As a share: 0.05 is 5 points.")] = 0.0,
-    max_avg_score_drop: Annotated[float, Query(ge=0, description="Points of the overall score.")] = 5.0,
-    max_latency_increase_pct: Annotated[float, Query(ge=0)] = 20.0,
-    gate: Annotated[Literal["thresholds", "statistical", "both"], Query(description="What decides.")] = "thresholds",
-) -> Response:
+def compare_runs(desk: AtDesk, asked: Annotated[ComparisonQuery, Query()]) -> Response:
     """What changed from the baseline to the candidate, whether it is a regression, and whether it is beyond noise."""
     limits = RegressionLimits(
-        max_pass_rate_drop=max_pass_rate_drop,
-        max_avg_score_drop=max_avg_score_drop,
-        max_latency_increase_pct=max_latency_increase_pct,
+        max_pass_rate_drop=asked.max_pass_rate_drop,
+        max_avg_score_drop=asked.max_avg_score_drop,
+        max_latency_increase_pct=asked.max_latency_increase_pct,
     )
-    runs, comparison = desk.comparisons.compare(baseline_run_id, candidate_run_id, limits)
+    runs, comparison = desk.comparisons.compare(asked.baseline_run_id, asked.candidate_run_id, limits)
     form = comparison_form(
         comparison,
-        gate=gate,
-        objections=find_objections(comparison, gate=Gate(gate)),
+        gate=asked.gate,
+        objections=find_objections(comparison, gate=Gate(asked.gate)),
         alignments=runs.explain_changes(comparison),
     )
     return AsciiJSONResponse(form)
