@@ -111,6 +111,10 @@ def test_single_trials_could_hardly_have_shown_anything():
     assert any("1 scenario could break completely and not be singled out" in line for line in evidence.details)
 
 
+def test_one_trial_is_counted_in_the_singular() -> None:
+    assert compared({"a": "p"}, {"a": "p"}).evidence.details[0].startswith("suite: 1 trial passed, ")
+
+
 def test_errors_of_instruments_are_counted_aloud():
     details = compared({"a": "pppp"}, {"a": "ppjj"}).evidence.details
     assert "2 trials without an answer, because an instrument failed, left out" in details

@@ -81,7 +81,7 @@ def details(
 ) -> tuple[str, ...]:
     """The numbers behind the verdict, and what a reader must know of them."""
     lines = [
-        f"suite: {test.observed:,} trials passed, {test.expected:.1f} expected if nothing had changed "
+        f"suite: {counted(test.observed, 'trial')} passed, {test.expected:.1f} expected if nothing had changed "
         f"(worse: {chance(test.p_regression)}, better: {chance(test.p_improvement)})"
     ]
     if pooled_runs:
