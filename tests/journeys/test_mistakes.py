@@ -249,11 +249,27 @@ def test_a_command_with_a_slip(project: Any) -> None:
             "run: no such option '--drop'. It is a flag of `seatrial plan`. See: seatrial run --help",
         ),
         (("run", "--trails", "5"), "run: no such option '--trails'. Did you mean '--trials'? See: seatrial run --help"),
+        (
+            ("run", "--seed", "x"),
+            "run: invalid value for '--seed': 'x' is not a valid integer. See: seatrial run --help",
+        ),
+        (("import",), "import: missing argument 'FILES...'. See: seatrial import --help"),
+        (
+            ("init", "--ci"),
+            "init: option '--ci' requires an argument. Give one of: github, gitlab. See: seatrial init --help",
+        ),
         (("baseline", "set", "--no"), "baseline set: no such option '--no'. See: seatrial baseline set --help"),
     ],
 )
-def test_a_flag_that_the_command_has_not(folder: Any, args: tuple[str, ...], said: str) -> None:
+def test_flags_that_a_command_does_not_take(folder: Any, args: tuple[str, ...], said: str) -> None:
     assert refused(folder, *args) == f"seatrial {said}"
+
+
+def test_no_command_at_all_shows_those_there_are(folder: Any) -> None:
+    ended = folder.seatrial()
+
+    assert ended.code == 2
+    assert "Run scenarios against an agent." in ended.err
 
 
 def test_a_run_that_is_not_stored(project: Any) -> None:

@@ -37,6 +37,10 @@ COMMANDS = {
 }
 
 
+# From click 8.2 on, help that nobody asked for comes as an error.
+_UNASKED_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
 class _Commands(click.Group):
     """Imports a command's module only when it is needed: `seatrial run` must start quickly."""
 
@@ -87,8 +91,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _exit_code(args: Sequence[str] | None) -> int:
+    given = list(sys.argv[1:] if args is None else args)
     try:
-        given = None if args is None else list(args)
         # One name wherever it was started from: `python -m pytest` would be no part of a command to type.
         code = seatrial.main(args=given, prog_name="seatrial", standalone_mode=False)
     except UsageError as error:
@@ -98,10 +102,13 @@ def _exit_code(args: Sequence[str] | None) -> int:
         # Nobody's mistake in files or flags, such as a full disk: said without a traceback, and never a pass.
         show_error(error)
         return 1
-    except click.NoSuchOption as error:
-        from .unknown_flag import explain_flag
+    except _UNASKED_HELP as error:
+        error.show()
+        return 2
+    except click.UsageError as error:
+        from .flag_mistakes import explain_mistake
 
-        show_error(UsageError(explain_flag(error)))
+        show_error(UsageError(explain_mistake(error, given)))
         return 2
     except click.ClickException as error:
         error.show()
