@@ -12,6 +12,7 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
 from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.record import altered
 from seatrial.vocabulary.roles import AgentReply, TrialStart
 
 from .boundary import Boundary, overran
@@ -21,6 +22,8 @@ from .replies import read_reply
 
 Scope = Literal["trial", "run"]
 
+_NOTICED_SECONDS = 0.02
+"""A reply that waited longer for us, because an evaluator or an import held the runner, takes that off its clock."""
 CLOSE_SECONDS = 10.0
 """How long an agent may take to close."""
 
@@ -155,6 +158,9 @@ class CallableSession:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
             raise
+        late = perf_counter() - ctx.replied_at
+        if late > _NOTICED_SECONDS:
+            reply = altered(reply, waited_ms=reply.waited_ms + 1000 * late)
         if ctx.is_waiting and not await ctx.settle(timeout=timeout):
             raise overran(timeout)
         if ctx.fatal is not None:
@@ -182,12 +188,15 @@ def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Se
     on_trial.set(ctx)
     value = door.function(**arguments)
     if type(value) in _PLAIN_REPLIES:
+        ctx.replied_at = perf_counter()
         return read_reply(value)
     if inspect.isasyncgen(value):
         value = _collect(value)
     if inspect.isawaitable(value):
         return _read_later(value, ctx, said)
-    return read_reply(_joined(list(value)) if inspect.isgenerator(value) else _only_new(value, said))
+    reply = read_reply(_joined(list(value)) if inspect.isgenerator(value) else _only_new(value, said))
+    ctx.replied_at = perf_counter()
+    return reply
 
 
 async def _enter_async(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
@@ -197,7 +206,9 @@ async def _enter_async(door: Door, arguments: Mapping[str, Any], ctx: AgentConte
 
 async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, said: Sequence[Message]) -> AgentReply:
     on_trial.set(ctx)
-    return read_reply(_only_new(await awaitable, said))
+    value = await awaitable
+    ctx.replied_at = perf_counter()
+    return read_reply(_only_new(value, said))
 
 
 def _only_new(value: Any, said: Sequence[Message]) -> Any:

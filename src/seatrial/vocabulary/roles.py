@@ -148,7 +148,7 @@ class AgentReply:
     usage: Usage | None = None
     cost_usd: float | None = None
     waited_ms: float = 0.0
-    """What went by before the agent could be asked, such as the start of its process; it is not on its clock."""
+    """What went by while the agent was not at work, such as the start of its process; it is not on its clock."""
 
 
 class AgentSession(Protocol):
