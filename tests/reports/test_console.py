@@ -189,6 +189,17 @@ def test_many_failing_scenarios_are_counted(build: SimpleNamespace) -> None:
     assert "  … 10 more: seatrial show r-1\n" in text
 
 
+def test_scenarios_that_an_interrupt_left_over_are_only_counted_where_they_are_many(build: SimpleNamespace) -> None:
+    failed = build.scenario(Status.FAILED, name="broken", failed=1, reasons=("no",))
+    missing = [build.scenario(Status.NOT_RUN, name=f"later {n}", not_run=1) for n in range(11)]
+    text = printed(build.record(failed, *missing))
+    assert "… 11 were not run\n" in text
+    assert "later" not in text
+    assert "broken" in text.partition("Failures, worst first:")[2]
+    assert "later 3" in printed(build.record(failed, *missing[:10]))
+    assert "later 3" in printed(build.record(failed, *missing), verbose=True)
+
+
 def test_failures_are_listed_worst_first_with_the_command_to_look_closer(build: SimpleNamespace) -> None:
     record = build.record(
         build.scenario(Status.ERRORED, name="e", errored=1, reasons=("1 trial errored",)),

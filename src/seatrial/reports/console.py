@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 PASSING_SHOWN = 30
 FAILING_SHOWN = 50
 TRIALS_SHOWN = 10
+UNTOUCHED_SHOWN = 10
+"""Where more were not run, because somebody stopped the run, they are only counted."""
 TEXT_LIMIT = 2_000
 
 
@@ -63,14 +65,16 @@ class _Console:
     def _print_scenarios(self, outcome: RunOutcome) -> None:
         counts = counts_of(outcome)
         suite = None
-        for one in outcome.scenarios if self._verbose else _first(outcome, counts):
+        for one in outcome.scenarios if self._verbose else _first(outcome, counts, untouched=_shows_untouched(counts)):
             if counts.suites > 1 and one.entry.key.suite != suite:
                 suite = one.entry.key.suite
                 self._paper.line(one_line(suite), style="bold")
             self._print_scenario(one)
         if not self._verbose:
             self._print_rest(_good(counts) - PASSING_SHOWN, "passed")
-            self._print_rest(counts.failing - FAILING_SHOWN, "did not pass")
+            self._print_rest(_bad(counts) - FAILING_SHOWN, "did not pass")
+            if not _shows_untouched(counts):
+                self._paper.line(f"… {counts.untouched:,} were not run", style="dim")
 
     def _print_rest(self, count: int, words: str) -> None:
         if count > 0:
@@ -142,13 +146,15 @@ class _Console:
             self._paper.line(f"interrupted; what was played is kept: seatrial run --resume {shlex.quote(run.id)}")
 
     def _print_failures(self, outcome: RunOutcome) -> None:
-        count = counts_of(outcome).failing
+        counts = counts_of(outcome)
+        count = counts.failing if self._verbose else _bad(counts)
         if not count:
             return
         self._paper.line()
         self._paper.line("Failures, worst first:", style="bold")
         run = shlex.quote(one_line(self._record.run.id))
-        for one in failing(outcome, most=None if self._verbose else FAILING_SHOWN):
+        most = None if self._verbose else FAILING_SHOWN
+        for one in failing(outcome, most=most, untouched=self._verbose or _shows_untouched(counts)):
             reasons = "; ".join(one.verdict.failure_reasons) or one.verdict.status.replace("_", " ")
             name = one_line(one.entry.key.label)
             self._paper.line(f"{name}: {cut(reasons, TEXT_LIMIT)}", indent=2, mark=one.verdict.status)
@@ -162,10 +168,19 @@ def _good(counts: ScenarioCounts) -> int:
     return counts.passed + counts.skipped + counts.xfailed
 
 
-def _first(outcome: RunOutcome, counts: ScenarioCounts) -> Iterator[ScenarioOutcome]:
+def _shows_untouched(counts: ScenarioCounts) -> bool:
+    return counts.untouched <= UNTOUCHED_SHOWN
+
+
+def _bad(counts: ScenarioCounts) -> int:
+    """How many scenarios speak against the run, apart from those that are only counted."""
+    return counts.failing if _shows_untouched(counts) else counts.failing - counts.untouched
+
+
+def _first(outcome: RunOutcome, counts: ScenarioCounts, *, untouched: bool) -> Iterator[ScenarioOutcome]:
     """As many of the scenarios as are shown, in order. Of a large run no more are read than it takes to find them."""
     good = islice(filterfalse(is_failing, outcome.scenarios), min(_good(counts), PASSING_SHOWN))
-    bad = islice(failing_in_order(outcome), min(counts.failing, FAILING_SHOWN))
+    bad = islice(failing_in_order(outcome, untouched=untouched), min(_bad(counts), FAILING_SHOWN))
     if outcome.others is not None:
         return merge(good, bad, key=lambda one: one.entry.position)
     shown = {id(one) for one in (*good, *bad)}

@@ -94,16 +94,16 @@ def is_failing(outcome: ScenarioOutcome) -> bool:
     return not outcome.verdict.passed and aside(outcome) is None
 
 
-def failing_in_order(outcome: RunOutcome) -> Iterator[ScenarioOutcome]:
-    """The scenarios that speak against the run, in the order of the report."""
-    return filter(is_failing, outcome.scenarios if outcome.others is None else outcome.others)
+def failing_in_order(outcome: RunOutcome, *, untouched: bool = True) -> Iterator[ScenarioOutcome]:
+    """The scenarios that speak against the run, in the order of the report; `untouched`: also those not played."""
+    found = filter(is_failing, outcome.scenarios if outcome.others is None else outcome.others)
+    return found if untouched else (one for one in found if not one.is_untouched)
 
 
-def failing(outcome: RunOutcome, *, most: int | None = None) -> list[ScenarioOutcome]:
+def failing(outcome: RunOutcome, *, most: int | None = None, untouched: bool = True) -> list[ScenarioOutcome]:
     """The scenarios that speak against the run, worst first; so many of them, or all."""
-    if most is None:
-        return sorted(failing_in_order(outcome), key=_how_bad)
-    return nsmallest(most, failing_in_order(outcome), key=_how_bad)
+    found = failing_in_order(outcome, untouched=untouched)
+    return sorted(found, key=_how_bad) if most is None else nsmallest(most, found, key=_how_bad)
 
 
 def _how_bad(outcome: ScenarioOutcome) -> tuple[bool, int, float, int]:
@@ -125,6 +125,7 @@ def counts_of(outcome: RunOutcome) -> ScenarioCounts:
     return ScenarioCounts(
         passed=len(outcome.scenarios) - skipped - xfailed - bad,
         failing=bad,
+        untouched=sum(is_failing(one) and one.is_untouched for one in outcome.scenarios),
         skipped=skipped,
         xfailed=xfailed,
         suites=len({one.entry.key.suite for one in outcome.scenarios}),

@@ -37,7 +37,7 @@ class RunDecision:
         self._groups = [GroupDecision(group) for group in gates.groups]
         self._names_matter = any(group.must for group in self._groups)
         self._suites: set[str] = set()
-        self._skipped = self._xfailed = self._not_run = 0
+        self._skipped = self._xfailed = self._not_run = self._untouched = 0
         self._any_played = False
         self._by_status = dict.fromkeys(Status, 0)
         """Of the scenarios that count."""
@@ -74,6 +74,7 @@ class RunDecision:
         self._any_played = self._any_played or outcome.played > 0
         if not outcome.skipped and not outcome.xfailed:
             self._by_status[outcome.verdict.status] += 1
+            self._untouched += outcome.is_untouched
         if (
             outcome.entry.gates.must_pass
             and not outcome.verdict.passed
@@ -112,6 +113,7 @@ class RunDecision:
             counts=ScenarioCounts(
                 passed=self._by_status[Status.PASSED],
                 failing=sum(self._by_status.values()) - self._by_status[Status.PASSED],
+                untouched=self._untouched,
                 skipped=self._skipped,
                 xfailed=self._xfailed,
                 suites=len(self._suites),

@@ -179,6 +179,11 @@ class ScenarioOutcome:
     def played(self) -> int:
         return self.passed + self.failed + self.errored
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it was to be played, and nothing of it was."""
+        return self.verdict.status is Status.NOT_RUN and not self.played
+
 
 @record
 class MergedErrors:
@@ -239,6 +244,8 @@ class ScenarioCounts:
     passed: int = 0
     failing: int = 0
     """Those that speak against the run."""
+    untouched: int = 0
+    """Those of them of which no trial was played."""
     skipped: int = 0
     xfailed: int = 0
     suites: int = 0
