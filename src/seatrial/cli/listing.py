@@ -7,8 +7,8 @@ import click
 
 from seatrial.errors import UsageError
 
-from . import completing
 from .request import default_paths, open_stored
+from .selecting import selecting
 from .table import lay_out
 
 if TYPE_CHECKING:
@@ -17,21 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.argument("paths", nargs=-1)
-@click.option(
-    "--scenario",
-    "scenario_text",
-    multiple=True,
-    metavar="TEXT",
-    shell_complete=completing.scenario_names,
-    help="Only scenarios whose name has TEXT.",
-)
-@click.option(
-    "--tag",
-    "tags",
-    multiple=True,
-    shell_complete=completing.tags,
-    help="Only scenarios with this tag. Repeatable: any of them.",
-)
+@selecting
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Of `list runs`: how many.")
 @click.option("--store", help="Of `list runs`: where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

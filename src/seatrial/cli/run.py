@@ -22,6 +22,7 @@ from .request import (
     read_assignments,
     read_environment,
 )
+from .selecting import selecting
 from .showing import AskedReport, show_and_write
 from .table import lay_out
 
@@ -29,21 +30,7 @@ from .table import lay_out
 @click.command("run")
 @click.argument("paths", nargs=-1)
 @click.option("--agent", help="The agent to run, instead of the suite's: package.module:attribute, or {type: …}.")
-@click.option(
-    "--scenario",
-    "scenario_text",
-    multiple=True,
-    metavar="TEXT",
-    shell_complete=completing.scenario_names,
-    help="Only scenarios whose name has TEXT.",
-)
-@click.option(
-    "--tag",
-    "tags",
-    multiple=True,
-    shell_complete=completing.tags,
-    help="Only scenarios with this tag. Repeatable: any of them.",
-)
+@selecting
 @click.option("--failed", is_flag=True, help="Only scenarios that did not pass in the last run.")
 @click.option("--trials", help="How many trials of each scenario: a number, or auto.")
 @click.option("--concurrency", type=int, help="How many trials at a time (20).")
