@@ -1,6 +1,6 @@
 """From a resolved scenario to finished objects that the runner can play."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any
 
@@ -186,7 +186,7 @@ def _turn_evaluators(scenario: Scenario, cast: Cast) -> tuple[tuple[tuple[Evalua
     if not scenario.turns:
         if scenario.user is not None:
             return (), (_REPLY,)
-        return (() if _LOOKS_FOR_A_REPLY.intersection(_names(scenario.scorers)) else ((_REPLY,),)), ()
+        return (() if _looks_for_a_reply(scenario.scorers or ()) else ((_REPLY,),)), ()
     found = []
     for turn in scenario.turns:
         checks: list[Evaluator] = [_REPLY] if turn.reply == "required" else []
@@ -198,9 +198,11 @@ def _turn_evaluators(scenario: Scenario, cast: Cast) -> tuple[tuple[tuple[Evalua
     return tuple(found), ()
 
 
-def _names(scorers: Sequence[Any] | None) -> Iterator[str]:
-    yield from scorer_names(scorers)
-    yield from (each.name for each in scorers or () if isinstance(getattr(each, "name", None), str))
+def _looks_for_a_reply(scorers: Sequence[Any]) -> bool:
+    if "passfail" in scorers:
+        return True
+    named = (getattr(each, "name", None) for each in scorers)
+    return not _LOOKS_FOR_A_REPLY.isdisjoint([*scorer_names(scorers), *(one for one in named if isinstance(one, str))])
 
 
 def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:
