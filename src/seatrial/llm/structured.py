@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from seatrial.errors import MissingExtra
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -27,9 +29,11 @@ class Malformed(ValueError):
 
 
 def load_reader() -> None:
-    """Load all that reads answers: done before the first trial, it is on no agent's clock."""
-    from pydantic import BeforeValidator, Field, StrictBool  # noqa: F401
-
+    """Load all that reads answers: done before the first trial, it is on no agent's clock. Raises MissingExtra."""
+    try:
+        from pydantic import BeforeValidator, Field, StrictBool  # noqa: F401
+    except ImportError as missing:
+        raise MissingExtra("llm", needed_for="Asking a model") from missing
     json_schema(dict[str, bool])
 
 
