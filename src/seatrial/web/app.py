@@ -1,6 +1,7 @@
 """The application: routes, guard, and what lives as long as the server."""
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError
@@ -76,6 +77,9 @@ async def _open(app: FastAPI) -> AsyncIterator[None]:
         warming = Thread(target=_warm, args=(desk,), name="seatrial-warm", daemon=True)
         warming.start()
         await asyncio.to_thread(warming.join, _WARM_SECONDS)
+        # Ten thousand trials that are kept are no garbage: looking through them would hold up a page for a while.
+        gc.collect()
+        gc.freeze()
         try:
             yield
         finally:

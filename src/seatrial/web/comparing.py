@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 
+from seatrial.clock import milliseconds
 from seatrial.comparison import RunSide
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Comparison, RegressionLimits
@@ -32,15 +33,19 @@ class Comparisons:
         patience: float | None = None,
     ) -> Compared:
         """Two runs by what people call them: an id, a name, `latest` or `baseline`. Raises UsageError, StillWorking."""
-        third = None if patience is None else patience / 3  # of three things to wait for
-        runs = StoredRuns(self._runs.store, base, candidate, read=lambda run: self._side(run, third))
+        began = milliseconds()
+
+        def left() -> float | None:
+            return None if patience is None else max(0.0, patience - (milliseconds() - began) / 1000)
+
+        runs = StoredRuns(self._runs.store, base, candidate, read=lambda run: self._side(run, left()))
         asked = repr((runs.base, runs.candidate, limits))
         known = self._kept.get(asked)
         if known is not None:
             return known
         runs.sides  # noqa: B018  each is decided by itself, before the two are compared
         return self._worker.do(
-            (asked, allow_unfinished), lambda: self._compare(asked, runs, limits, allow_unfinished), third
+            (asked, allow_unfinished), lambda: self._compare(asked, runs, limits, allow_unfinished), left()
         )
 
     def _compare(self, asked: str, runs: StoredRuns, limits: RegressionLimits, allow_unfinished: bool) -> Compared:

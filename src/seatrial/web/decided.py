@@ -78,12 +78,15 @@ class DecidedRuns:
         return known[1] if known is not None and known[0] == row else None
 
     def warm(self, rows: Iterable[RunRow]) -> None:
-        """Decide ahead of being asked, as far as there is room."""
+        """Decide ahead of being asked, as far as there is room; those first that would keep people waiting longest."""
         room = MOST_SUMMARIES
+        chosen = []
         for row in rows:
             room -= row.trials
             if room < 0:
-                return
+                break
+            chosen.append(row)
+        for row in sorted(chosen, key=lambda row: row.trials, reverse=True):
             self.of(row)
 
     def _decide(self, row: RunRow) -> DecidedRun:

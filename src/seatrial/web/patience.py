@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 T = TypeVar("T")
-OF_PAGES = 0.06
+OF_PAGES = 0.1
 """Seconds. Together with making the page it stays under the 200 ms in which pages answer."""
 
 
