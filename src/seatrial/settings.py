@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 
-@record
-class Setting:
+class Setting(Value):
     """One line of the table."""
 
     kind: type | tuple[type, ...]

@@ -12,8 +12,8 @@ from seatrial.session.open_run import end_run
 from seatrial.store.codec import decode
 from seatrial.verdicts import reasons
 from seatrial.verdicts.run import decide_group as decide_suite_group
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import RunState, ScenarioEntry
+from seatrial.vocabulary.value import Value
 
 from .ledger import Entry, Ledger
 from .options import Options, options_of
@@ -25,8 +25,7 @@ _PARTIAL = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "igno
 """Options of pytest that leave tests out."""
 
 
-@record
-class Conclusion:
+class Conclusion(Value):
     exitstatus: int
     lines: list[str]
 

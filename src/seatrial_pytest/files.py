@@ -12,8 +12,8 @@ from seatrial.errors import UsageError
 from seatrial.reports import parse_report_option
 from seatrial.reports.visible import one_line
 from seatrial.scenarios import LoadedSuite, load
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.scenario import Scenario
+from seatrial.vocabulary.value import Value
 
 from .agents import is_supplied
 from .items import ScenarioItem
@@ -27,8 +27,7 @@ _PYTESTS_OWN = {"python", "funcmanage"}
 """The plugins of pytest that make several tests of one: by marks that we refuse, and by parameters of fixtures."""
 
 
-@record
-class FileCasting:
+class FileCasting(Value):
     """What an item of a scenario file is to play."""
 
     loaded: LoadedSuite

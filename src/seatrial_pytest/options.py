@@ -10,14 +10,13 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.settings import models_from, read_settings, read_switch
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 _KEY = pytest.StashKey["Options"]()
 _INI = ("seatrial_live", "seatrial_trials", "seatrial_agent", "seatrial_report", "seatrial_testpaths")
 
 
-@record
-class Options:
+class Options(Value):
     """Everything that may be set."""
 
     live: bool

@@ -12,8 +12,8 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
 from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.record import altered
 from seatrial.vocabulary.roles import AgentReply, TrialStart
+from seatrial.vocabulary.value import altered
 
 from .boundary import Boundary, overran
 from .context import AgentContext, on_trial

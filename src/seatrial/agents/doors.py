@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 _MEANING = {
     "input": "input",
@@ -23,8 +23,7 @@ _MEANING = {
 """Parameter names and what they are given."""
 
 
-@record
-class Door:
+class Door(Value):
     """How one callable is entered: which of its parameters gets what."""
 
     function: Callable[..., Any]

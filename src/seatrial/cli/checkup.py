@@ -14,14 +14,13 @@ from typing import Final, Literal
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.settings import SETTINGS, read_settings
 from seatrial.version import __version__
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?(?P<limits>[^;]*);.*extra == ['\"](?P<extra>[\w-]+)")
 _OTHER_VARIABLES: Final = ("SEATRIAL_TOKEN", "SEATRIAL_REQUIRE_BROWSER")
 
 
-@record
-class Finding:
+class Finding(Value):
     """One line of what the doctor says."""
 
     state: Literal["ok", "warning", "problem"]

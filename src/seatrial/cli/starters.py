@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SUITE: Final = "scenarios/first.yaml"
@@ -15,8 +15,7 @@ _CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml
 _SERVE: Final = "python server.py > server.log & until grep -q listening server.log; do sleep 0.1; done"
 
 
-@record
-class Starter:
+class Starter(Value):
     """One kind of agent to begin with."""
 
     agent: str

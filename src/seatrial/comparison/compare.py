@@ -12,8 +12,8 @@ from seatrial.vocabulary.changes import (
     ScenarioChange,
     ScenarioFigures,
 )
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome
+from seatrial.vocabulary.value import Value
 
 from .changes import classify, find_edits, score_delta
 from .evidence import counts_of, find_dependence, flag, p_values, weigh
@@ -25,8 +25,7 @@ from .sentences import counted
 NO_LIMITS = RegressionLimits()
 
 
-@record
-class BaselinePool:
+class BaselinePool(Value):
     """Trials of further runs of the same agent and scenarios, which make the baseline longer for the tests."""
 
     runs: tuple[str, ...] = ()

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary
+from seatrial.vocabulary.value import Value
 
 from .figures import group_trials
 
 
-@record
-class RunSide:
+class RunSide(Value):
     """One of the two runs: what it came to, and its trials."""
 
     run: Run

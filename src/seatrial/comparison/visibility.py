@@ -7,7 +7,7 @@ from typing import Final
 
 from seatrial.statistics import ScenarioCounts
 from seatrial.statistics.distributions import normal_quantile
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
@@ -15,8 +15,7 @@ _STEPS: Final = 40
 _MOST: Final = 1_000_000
 
 
-@record
-class Stratum:
+class Stratum(Value):
     """Scenarios that are alike: their pass rate, their trials in both runs, and how many there are."""
 
     rate: float

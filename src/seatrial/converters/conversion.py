@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .draft import Draft, Note
 from .source import Source
@@ -20,8 +20,7 @@ TOOLS = {
 }
 
 
-@record
-class Converted:
+class Converted(Value):
     """A native file, and what of the other is not in it."""
 
     tool: str

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .source import Source, Where
 
 
-@record
-class Note:
+class Note(Value):
     """Something of the other tool's file that is not, or not quite, in ours."""
 
     file: str

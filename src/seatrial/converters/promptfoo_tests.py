@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .draft import Draft
 from .source import Source, Where
@@ -32,8 +32,7 @@ _SHORT_TYPES = {
 }
 
 
-@record
-class Test:
+class Test(Value):
     """One row: variables, and what is asserted of the answer."""
 
     name: str

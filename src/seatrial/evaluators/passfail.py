@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall
 from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Context
+from seatrial.vocabulary.value import Value, set_field
 
 from .construction import arguments, text, texts
 from .evidence import arguments_not_recorded, calls_not_recorded
@@ -20,8 +20,7 @@ _ARGUMENTS_MATCH = Check(name="tool_args", passed=True)
 _OUTPUT_FOUND = Check(name="expected_output", passed=True)
 
 
-@record
-class PassFail:
+class PassFail(Value):
     """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
 
     Output produced; expected tools called; their arguments (first call of that name, top-level keys); expected
@@ -36,7 +35,7 @@ class PassFail:
 
     def __post_init__(self) -> None:
         if self.expected_tools is not None:
-            object.__setattr__(self, "expected_tools", texts("passfail.expected_tools", self.expected_tools))
+            set_field(self, "expected_tools", texts("passfail.expected_tools", self.expected_tools))
         if self.expected_tool_args is not None:
             _check_tools("passfail.expected_tool_args", self.expected_tool_args)
         if self.expected_output is not None:

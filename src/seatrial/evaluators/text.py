@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Context
+from seatrial.vocabulary.value import Value, set_field
 
 from .construction import flag, pattern, text, texts
 from .evidence import no_answer
@@ -84,8 +84,7 @@ class Regex:
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-@record
-class ContainsEvaluator:
+class ContainsEvaluator(Value):
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 
     Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.
@@ -102,7 +101,7 @@ class ContainsEvaluator:
 
     def __post_init__(self) -> None:
         for group in ("any_of", "all_of", "matches_any", "matches_all", "none_of"):
-            object.__setattr__(self, group, texts(f"contains.{group}", getattr(self, group)))
+            set_field(self, group, texts(f"contains.{group}", getattr(self, group)))
         for group in ("matches_any", "matches_all"):
             for index, each in enumerate(getattr(self, group)):
                 pattern(f"contains.{group}[{index}]", each)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from heapq import nsmallest
 
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunOutcome, ScenarioCounts, ScenarioOutcome, Status, Totals
+from seatrial.vocabulary.value import Value
 
 VERDICT_WORDS = {
     Status.PASSED: "PASS",
@@ -16,8 +16,7 @@ VERDICT_WORDS = {
 _WORST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED)
 
 
-@record
-class Measure:
+class Measure(Value):
     """A number that may have a threshold, and whether it was reached."""
 
     name: str

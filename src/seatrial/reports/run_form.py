@@ -3,8 +3,8 @@
 from typing import Any
 
 from seatrial.vocabulary.findings import UniqueError
-from seatrial.vocabulary.record import field_names
 from seatrial.vocabulary.run import Gates, Run, RunOutcome, ScenarioOutcome
+from seatrial.vocabulary.value import field_names
 
 from .plain import moment, plain
 from .repeats import is_flaky, repeats_of

@@ -1,16 +1,15 @@
 """What the trials of one scenario add up to, read in one pass, for reports that show a scenario as a row."""
 
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import RunRecord
 from seatrial.vocabulary.run import ScenarioOutcome, Status, Trial
+from seatrial.vocabulary.value import Value
 
 from .explain import explain, summarise
 
 REASONS_KEPT = 20
 
 
-@record
-class TrialReasons:
+class TrialReasons(Value):
     """Why one trial did not pass."""
 
     id: str
@@ -25,8 +24,7 @@ class TrialReasons:
         return "\n".join([f"{self.id} {self.summary}", *below])
 
 
-@record
-class Tally:
+class Tally(Value):
     duration_ms: float = 0.0
     """All trials one after the other."""
     latency_ms: float | None = None

@@ -5,8 +5,8 @@ from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
 from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore, ModelUse, TrajectoryMatch
-from seatrial.vocabulary.record import field_names
 from seatrial.vocabulary.run import Trial
+from seatrial.vocabulary.value import field_names
 
 from .plain import moment, plain
 

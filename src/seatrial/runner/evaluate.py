@@ -10,8 +10,8 @@ from typing import Any
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Transcript
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.record import altered
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
+from seatrial.vocabulary.value import altered
 
 from .as_messages import messages_of
 from .border import FOREIGN, describe, require_foreign, within

@@ -7,9 +7,9 @@ from dataclasses import field
 
 from seatrial.verdicts import Spending
 from seatrial.vocabulary.failures import PlayAgain
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Trial
+from seatrial.vocabulary.value import Value
 
 from .plan import Answers, Job, Plan
 from .trial import TrialSettings, disturbed_trial, run_trial
@@ -21,8 +21,7 @@ MOST_DISTURBANCES = 100
 """How often a trial is played anew because others disturbed it."""
 
 
-@record
-class RunOptions:
+class RunOptions(Value):
     """How a run goes about its trials."""
 
     concurrency: int = 20

@@ -13,9 +13,9 @@ from seatrial.verdicts import decide_trial, find_error
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.findings import EvalResult, Judgement, ModelUse, sum_model_use
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+from seatrial.vocabulary.value import Value
 
 from .border import FOREIGN, describe, require_foreign, within
 from .evaluate import evaluate
@@ -25,8 +25,7 @@ from .play import play
 Redact = Callable[[Transcript], Transcript]
 
 
-@record
-class TrialSettings:
+class TrialSettings(Value):
     """What all trials of a run share."""
 
     run_id: str = ""
@@ -35,8 +34,7 @@ class TrialSettings:
     redact: Redact | None = None
 
 
-@record
-class _Begun:
+class _Begun(Value):
     """When and with what a trial began."""
 
     index: int

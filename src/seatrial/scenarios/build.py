@@ -10,10 +10,10 @@ from seatrial.evaluators import ReplyProduced
 from seatrial.mocks import NoMocks
 from seatrial.users import ScriptedUser
 from seatrial.vocabulary.findings import Severity
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
 from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.vocabulary.scenario import Scenario, TrajectorySpec, User
+from seatrial.vocabulary.value import Value
 
 from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
@@ -26,8 +26,7 @@ _LOOKS_FOR_A_REPLY = frozenset(("passfail", "exact"))
 """Scorers that know an empty reply for what it is: passfail refuses it, and exact may have been told to expect it."""
 
 
-@record
-class Cast:
+class Cast(Value):
     """Who takes part besides the scenario itself."""
 
     suite: str
@@ -69,8 +68,8 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
         timeout_seconds=scenario.timeout_seconds or 30.0,
         trial_timeout_seconds=scenario.trial_timeout_seconds or 600.0,
         retries=scenario.retries or 0,
-        setup=(*cast.setup, *_hooks(scenario.setup, f"{_place(scenario)}setup")),
-        teardown=(*_hooks(scenario.teardown, f"{_place(scenario)}teardown"), *cast.teardown),
+        setup=(*cast.setup, *_own_hooks(scenario, "setup")),
+        teardown=(*_own_hooks(scenario, "teardown"), *cast.teardown),
         tool_schemas=tuple(scenario.tools or ()),
     )
 
@@ -142,6 +141,8 @@ def _place(scenario: Scenario) -> str:
 
 
 def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
+    if not scenario.system and not scenario.history:
+        return ()
     system = ({"role": "system", "content": scenario.system},) if scenario.system else ()
     return (*system, *(dict(message) for message in scenario.history))
 
@@ -245,6 +246,11 @@ def _judge(scenario: Scenario, cast: Cast) -> TrialJudge | None:
     if not (scenario.metrics or scenario.expected_outcomes or scenario.failures):
         return None
     return cast.models.trial_judge(scenario)
+
+
+def _own_hooks(scenario: Scenario, which: str) -> tuple[Hook, ...]:
+    given = getattr(scenario, which)
+    return () if given is None else _hooks(given, f"{_place(scenario)}{which}")
 
 
 def _hooks(given: Any, what: str) -> tuple[Hook, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from . import json_files, yaml_files
 from .foreign import is_foreign, read_transcript
@@ -14,8 +14,7 @@ from .reader import SuiteReader
 from .shape import FILE_KEYS
 
 
-@record
-class _Content:
+class _Content(Value):
     data: Any
     doubtful_keys: bool
     lines: list[int]

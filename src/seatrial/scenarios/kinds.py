@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .problems import UNFINISHED, Complaints, Where, closest, did_you_mean, show
 
@@ -28,8 +28,7 @@ class Kind(Protocol):
         ...
 
 
-@record
-class Text:
+class Text(Value):
     """A string."""
 
     blank: bool = True
@@ -70,8 +69,7 @@ def check_pattern(pattern: str, where: Where, complaints: Complaints) -> None:
         complaints.add(where, f"{pattern!r} is not a regular expression: {error}")
 
 
-@record
-class Number:
+class Number(Value):
     """A finite number; a whole one is read as an int, whether written 2 or 2.0."""
 
     minimum: float | None = None
@@ -180,8 +178,7 @@ class Anything:
         return {}
 
 
-@record
-class ListOf:
+class ListOf(Value):
     """A list whose items are of one kind; read as a tuple."""
 
     item: Kind
@@ -205,8 +202,7 @@ class ListOf:
         return schema | {"minItems": 1} if self.empty is not None else schema
 
 
-@record
-class MapOf:
+class MapOf(Value):
     """A mapping from names to values of one kind."""
 
     value: Kind
@@ -232,8 +228,7 @@ class MapOf:
         return schema | {"minProperties": 1} if self.empty is not None else schema
 
 
-@record
-class Key:
+class Key(Value):
     """A key of a record: its kind, and what it means."""
 
     kind: Kind

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 Where: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
@@ -39,8 +39,7 @@ FAMILIAR = {
 """What other tools call our keys."""
 
 
-@record
-class Problem:
+class Problem(Value):
     """One mistake in a file, with its place and what would work."""
 
     file: str

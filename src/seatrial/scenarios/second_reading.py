@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.scenario import Scenario, Suite
+from seatrial.vocabulary.value import Value
 
 from .examples import expand_rows
 from .merge import Resolver
@@ -13,8 +13,7 @@ from .problems import Complaints
 from .shape import SCENARIO
 
 
-@record
-class SecondReading:
+class SecondReading(Value):
     """What it takes to read the lines of a suite once more."""
 
     suite: Suite | None

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
+from seatrial.vocabulary.value import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,7 @@ class Streamed:
         return self.open()
 
 
-@record
-class LoadedSuite:
+class LoadedSuite(Value):
     """A suite whose files were found to be right."""
 
     suite: Suite

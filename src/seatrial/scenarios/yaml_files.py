@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .positions import Positions, UnreadableFile
 from .problems import Complaint, Place, Where
@@ -33,8 +33,7 @@ _SPECIAL = re.compile(r"([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _NO_KEY = object()
 
 
-@record
-class Document:
+class Document(Value):
     """A file's content."""
 
     data: Any

@@ -19,11 +19,11 @@ from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
 from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
 from seatrial.vocabulary.failures import PlayAgain
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario
 from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.vocabulary.scenario import Scenario, SuiteConfig
 from seatrial.vocabulary.summary import summarise
+from seatrial.vocabulary.value import Value
 
 from .casting import describe_agent
 from .discretion import discreet
@@ -39,8 +39,7 @@ from .shared_agents import SharedAgents
 from .snapshot import plain, redact_spec
 
 
-@record
-class Casting:
+class Casting(Value):
     """A scenario, and with whom it is played."""
 
     loaded: LoadedSuite

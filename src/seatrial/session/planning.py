@@ -8,10 +8,10 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite, ModelCast, load, merge_config, prepare, select
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
 from seatrial.vocabulary.scenario import Group, Models, Scenario
+from seatrial.vocabulary.value import Value
 
 from .casting import Agents, casts_of
 from .request import RunRequest
@@ -21,8 +21,7 @@ KEPT_IN_MEMORY = 2_000
 """Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
 
 
-@record
-class RunConfig:
+class RunConfig(Value):
     """The settings of `suite.config` that concern the run as a whole."""
 
     concurrency: int = 20

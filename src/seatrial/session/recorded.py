@@ -14,9 +14,9 @@ from seatrial.runner import Redaction, judge_transcript
 from seatrial.store import Store, open_store
 from seatrial.traces import Recording, TraceFile, first_difference, script_of, words_of
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.vocabulary.value import Value
 
 from .casting import Agents
 from .loops import cancel_on_sigterm, run_to_the_end
@@ -42,8 +42,7 @@ _NOBODY = "openai:nobody@http://127.0.0.1:9/v1"
 """The model of simulated users where none is named: all has been said already, and nobody will ask it."""
 
 
-@record
-class ImportedTraces:
+class ImportedTraces(Value):
     """What an import of recordings came to."""
 
     report: Report
@@ -53,8 +52,7 @@ class ImportedTraces:
     """Scenarios of the suite that nobody recorded."""
 
 
-@record
-class _Job:
+class _Job(Value):
     """A recording on its way to a trial, judged by a scenario, or by nothing."""
 
     entry: ScenarioEntry

@@ -53,10 +53,10 @@ class Recorder:
         self.looks_for_failures |= any(entry.gates.fail_on_error_severity is not None for entry in entries)
         known = stored or {}
         fresh = [entry for entry in entries if entry.key not in known]
-        if self._store is None:
+        if self._writer is None:
             self._entries += fresh
         elif fresh:
-            self._store.add_scenarios(self.run.id, fresh)
+            self._writer.plan(fresh)
         for entry in entries if self._listeners else ():
             self._tell(ScenarioPlanned(entry=entry, stored=known.get(entry.key, 0)))
 

@@ -5,13 +5,12 @@ from dataclasses import field
 from typing import Any, Literal
 
 from seatrial.vocabulary.events import Event
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 Listener = Callable[[Event], None]
 
 
-@record
-class RunRequest:
+class RunRequest(Value):
     """Files or objects to run, and how."""
 
     sources: tuple[Any, ...]

@@ -12,6 +12,7 @@ from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 from .codec import read_fields, take_apart
 from .connection import Row
 from .marks import read_many, write
+from .trials import write_key
 
 _OWN = ("key", "position", "fingerprint", "trial_fingerprint", "source")
 
@@ -19,7 +20,7 @@ _OWN = ("key", "position", "fingerprint", "trial_fingerprint", "source")
 def entry_columns(entry: ScenarioEntry) -> Row:
     """The columns from scenario_key on."""
     return (
-        write(list(entry.key)),
+        write_key(entry.key),
         entry.fingerprint,
         entry.trial_fingerprint,
         None if entry.source is None else write(entry.source),

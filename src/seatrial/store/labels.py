@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import ScenarioKey
+from seatrial.vocabulary.value import Value
 
 from . import schema
 from .codec import decode, encode
@@ -13,8 +13,7 @@ from .marks import write
 from .trials import name_scenario, place_of
 
 
-@record
-class Label:
+class Label(Value):
     """One person's opinion of one trial."""
 
     run_id: str

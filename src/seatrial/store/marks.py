@@ -13,7 +13,7 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 _DEPTH = 50
 _BITS = 2048
@@ -26,12 +26,14 @@ _write = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(","
 _write_unicode = json.JSONEncoder(check_circular=False, ensure_ascii=False).encode
 _read = json.JSONDecoder().decode
 
+MARKED = b'{"$marked"'
+"""How the body of a document with marks begins."""
+
 Fetch = Callable[[str], bytes]
 """From the hash of a body that is stored by itself to that body."""
 
 
-@record
-class Content:
+class Content(Value):
     """Stands for a body that is stored by itself, under its hash."""
 
     hash: str
@@ -96,6 +98,8 @@ def write_marked(value: Any) -> str:
 
 def write(value: Any) -> str:
     """ASCII JSON of any value, without marks where it needs none."""
+    if type(value) is str and value.isascii():
+        return _write(value)
     if type(value) is dict and "$marked" in value:  # it would be taken for ours
         return write_marked(value)
     try:

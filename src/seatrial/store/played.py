@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Figures, ScenarioEntry, TrialSummary
+from seatrial.vocabulary.value import Value
 
 from . import schema
 from .connection import Connections, Row
@@ -21,8 +21,7 @@ _AT_ONCE = 500
 """Scenarios that are asked for by their numbers in one question."""
 
 
-@record
-class Digest:
+class Digest(Value):
     """Some scenarios of a run: those that passed like others are only counted."""
 
     passed: list[tuple[ScenarioEntry, int]] = field(default_factory=list)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status
+from seatrial.vocabulary.value import Value
 
 from . import schema
 from .codec import decode, encode
@@ -18,8 +18,7 @@ _BATCH = 500
 """Runs that are counted in one question."""
 
 
-@record
-class RunRow:
+class RunRow(Value):
     """A run with the numbers of its trials, for lists."""
 
     run: Run

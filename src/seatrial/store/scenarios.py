@@ -1,13 +1,13 @@
 """The scenarios of a run as rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 
 from . import schema
-from .connection import Connection, Connections
+from .connection import Connection, Connections, Row
 from .entries import entry_columns, read_entry_rows
 from .marks import read
 from .trials import Keys, name_scenario
@@ -23,16 +23,20 @@ def add_scenarios(connections: Connections, run_id: str, entries: Iterable[Scena
             insert_scenarios(connection, run_id, batch)
 
 
-def insert_scenarios(connection: Connection, run_id: str, entries: list[ScenarioEntry]) -> None:
-    """Write the entries inside the transaction under way."""
+def make_entry_rows(entries: Iterable[ScenarioEntry]) -> list[Row]:
+    """The rows of entries, but for the run and the number in it."""
+    return [(name_scenario(entry.key), entry.position, *entry_columns(entry)) for entry in entries]
+
+
+def insert_scenarios(
+    connection: Connection, run_id: str, entries: Sequence[ScenarioEntry], rows: Sequence[Row] | None = None
+) -> None:
+    """Write the entries inside the transaction under way. `rows` are theirs, where they have been made already."""
     if not connection.lock_run(run_id):
         raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
     ((first,),) = connection.rows(schema.NEXT_NUMBER, (run_id,))
-    rows = [
-        (run_id, number, name_scenario(entry.key), entry.position, *entry_columns(entry))
-        for number, entry in enumerate(entries, first)
-    ]
-    if connection.insert(schema.ADD_SCENARIO, rows) == len(rows):
+    numbered = [(run_id, first + place, *row) for place, row in enumerate(rows or make_entry_rows(entries))]
+    if connection.insert(schema.ADD_SCENARIO, numbered) == len(numbered):
         return
     for entry in entries:
         if [*read_entry_rows(connection.rows(schema.SCENARIO, (run_id, name_scenario(entry.key))))] != [entry]:

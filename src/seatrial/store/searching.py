@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import ScenarioKey
+from seatrial.vocabulary.value import Value
 
 from . import schema
 from .connection import Connections
@@ -19,8 +19,7 @@ _WORD = re.compile("[a-z0-9_.@/+#-]+")
 """What stands in a body as it was said, however the JSON around it is written."""
 
 
-@record
-class Said:
+class Said(Value):
     """Where something was said."""
 
     trials: frozenset[tuple[ScenarioKey, int]]

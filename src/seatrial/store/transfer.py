@@ -11,8 +11,8 @@ from json import JSONDecodeError, loads
 from typing import Any, TypeVar
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, Trial
+from seatrial.vocabulary.value import Value
 
 from . import schema
 from .codec import decode_document, encode
@@ -31,8 +31,7 @@ _GROUP = 100
 T = TypeVar("T")
 
 
-@record
-class Imported:
+class Imported(Value):
     """What came of one run in an import."""
 
     run_id: str

@@ -9,9 +9,9 @@ from typing import Any
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.record import altered, record
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial, TrialSummary
 from seatrial.vocabulary.summary import summarise
+from seatrial.vocabulary.value import Value, altered
 
 from . import schema
 from .codec import decode, encode, read_fields, take_apart
@@ -31,9 +31,15 @@ _numbers = attrgetter(*_NUMBERS)
 
 
 @lru_cache(maxsize=4096)
+def write_key(key: ScenarioKey) -> str:
+    """The key as rows have it."""
+    return write(list(key))
+
+
+@lru_cache(maxsize=4096)
 def name_scenario(key: ScenarioKey) -> str:
     """The scenario's name in rows: a hash, since what people write may be too long for an index, or hold a NUL."""
-    return blake2b(write(list(key)).encode("ascii"), digest_size=16).hexdigest()
+    return blake2b(write_key(key).encode("ascii"), digest_size=16).hexdigest()
 
 
 class Keys:
@@ -55,8 +61,7 @@ class Keys:
         return keys if of == run_id else {}
 
 
-@record
-class TrialRows:
+class TrialRows(Value):
     """Everything that is written for one trial."""
 
     place: Row
@@ -231,8 +236,8 @@ def _columns(summary: TrialSummary) -> Row:
         raw = take_apart(TrialSummary, summary)
         details = write({name: raw[name] for name in kept}).encode("ascii")
     return (
-        summary.status.value,
-        summary.error_kind.value if summary.error_kind else None,
+        str(summary.status),
+        str(summary.error_kind) if summary.error_kind else None,
         summary.stop_reason,
         None if summary.trajectory_matched is None else int(summary.trajectory_matched),
         summary.started_at.isoformat(),

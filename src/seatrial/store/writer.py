@@ -1,25 +1,43 @@
 """The one writer of a process: trials go in one by one, and are committed in groups by a thread of its own."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from types import TracebackType
+from typing import NamedTuple
 
 from seatrial.clock import milliseconds
-from seatrial.errors import StoreError
-from seatrial.vocabulary.run import Trial
+from seatrial.errors import StoreError, UsageError
+from seatrial.vocabulary.run import ScenarioEntry, Trial
 
-from .connection import Conflict, Connection, Database
-from .trials import explain_conflict, insert_trials, make_rows
+from .connection import Conflict, Connection, Database, Row
+from .scenarios import insert_scenarios, make_entry_rows
+from .trials import TrialRows, explain_conflict, insert_trials, make_rows
 
 _GROUP = 100
 _WAIT_MS = 50.0
 _ROOM = 1_000
 """How many trials may wait before `submit` does."""
+_MOST_PLANNED = 8
+"""How many batches of scenarios may wait before `plan` does."""
+
+
+class _Waiting(NamedTuple):
+    rows: TrialRows
+    """Made where the trial was played: its parts are at hand there, and another thread would fetch them one by one."""
+    trial: Trial
+    replaces: bool
+
+
+class _Planned(NamedTuple):
+    entries: Sequence[ScenarioEntry]
+    rows: list[Row]
 
 
 class TrialWriter:
-    """Saves trials. `on_committed` is told of each group once it is safe, on the writer's thread; it must not submit.
+    """Saves scenarios and their trials.
+
+    `on_committed` is told of each group of trials once it is safe, on the writer's thread; it must not submit.
 
     On an event loop, ask first, so that the loop never waits for the disk:
     `if writer.full: await asyncio.to_thread(writer.wait_for_room)`.
@@ -29,7 +47,8 @@ class TrialWriter:
         self._database = database
         self._run_id = run_id
         self._on_committed = on_committed
-        self._waiting: deque[tuple[Trial, bool]] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._planned: deque[_Planned] = deque()
         self._changed = Condition()
         self._hurry = False
         """Somebody waits for what is here; no use in gathering more."""
@@ -49,10 +68,19 @@ class TrialWriter:
             if self._closing:
                 raise StoreError(f"run {self._run_id}: a trial was handed to the store after its writer was closed")
         # A deque needs no lock. The thread looks at it again before it sleeps, so only one that sleeps must be told.
-        self._waiting.append((trial, replace))
+        self._waiting.append(_Waiting(make_rows(self._run_id, trial), trial, replace))
         if len(self._waiting) in (1, _GROUP):
             with self._changed:
                 self._changed.notify_all()
+
+    def plan(self, entries: Sequence[ScenarioEntry]) -> None:
+        """Hand scenarios over, ahead of their trials; they are committed no later than the first of those."""
+        planned = _Planned(entries, make_entry_rows(entries))
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or self._closing or len(self._planned) < _MOST_PLANNED)
+            self._raise_error()
+            self._planned.append(planned)
+            self._changed.notify_all()
 
     @property
     def full(self) -> bool:
@@ -69,7 +97,7 @@ class TrialWriter:
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._error or not (self._waiting or self._writing))
+            self._changed.wait_for(lambda: self._error or not (self._waiting or self._planned or self._writing))
             self._raise_error()
 
     def close(self) -> None:
@@ -95,17 +123,19 @@ class TrialWriter:
     def _raise_error(self) -> None:
         if self._error is None:
             return
-        if isinstance(self._error, StoreError):
-            raise StoreError(str(self._error)) from self._error
+        if isinstance(self._error, StoreError | UsageError):
+            raise type(self._error)(str(self._error)) from self._error
         raise StoreError(f"run {self._run_id}: trials could not be saved: {self._error!r}") from self._error
 
     def _work(self) -> None:
         try:
             connection = Connection(self._database)
             try:
-                while group := self._next_group():
-                    self._save(connection, group)
-                    self._on_committed([trial for trial, _ in group])
+                while any(together := self._next_group()):
+                    planned, group = together
+                    self._save(connection, planned, group)
+                    if group:
+                        self._on_committed([each.trial for each in group])
             finally:
                 connection.close()
         except BaseException as error:  # the end of a thread: whoever submits or closes next raises it
@@ -113,12 +143,12 @@ class TrialWriter:
                 self._error = error
                 self._changed.notify_all()
 
-    def _next_group(self) -> list[tuple[Trial, bool]]:
-        """What is to be committed together; empty when there is nothing left to do."""
+    def _next_group(self) -> tuple[list[_Planned], list[_Waiting]]:
+        """What is to be committed together; nothing when there is nothing left to do."""
         with self._changed:
             self._writing = False
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(lambda: self._waiting or self._planned or self._closing)
             deadline = milliseconds() + _WAIT_MS
             while len(self._waiting) < _GROUP and not self._closing and not self._hurry:
                 left = deadline - milliseconds()
@@ -126,16 +156,23 @@ class TrialWriter:
                     break
                 self._changed.wait(left / 1000)
             group = [self._waiting.popleft() for _ in range(min(_GROUP, len(self._waiting)))]
+            planned = [self._planned.popleft() for _ in range(len(self._planned))]
             self._hurry = self._hurry and bool(self._waiting)
             self._writing = True
             self._changed.notify_all()  # there is room now, before this group is saved
-            return group
+            return planned, group
 
-    def _save(self, connection: Connection, group: list[tuple[Trial, bool]]) -> None:
-        rows = [make_rows(self._run_id, trial) for trial, _ in group]
-        replaced = [row.place for row, (_, replace) in zip(rows, group, strict=True) if replace]
+    def _save(self, connection: Connection, planned: list[_Planned], group: list[_Waiting]) -> None:
+        rows = [each.rows for each in group]
+        replaced = [each.rows.place for each in group if each.replaces]
         try:
             with connection.transaction():
-                insert_trials(connection, rows, replaced=replaced)
+                if planned:
+                    connection.share_contents()  # before any row: whoever deletes runs takes the locks in that order
+                for entries, made in planned:
+                    insert_scenarios(connection, self._run_id, entries, made)
+                if rows:
+                    insert_trials(connection, rows, replaced=replaced)
         except Conflict as conflict:
-            raise explain_conflict(connection, self._run_id, group, conflict) from conflict
+            given = [(each.trial, each.replaces) for each in group]
+            raise explain_conflict(connection, self._run_id, given, conflict) from conflict

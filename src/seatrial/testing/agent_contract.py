@@ -16,8 +16,8 @@ from typing import Any
 import seatrial
 from seatrial import Scenario, ToolCall, Turn
 from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Trial
+from seatrial.vocabulary.value import Value
 
 from .shop import COURIER_SECONDS
 
@@ -25,8 +25,7 @@ PARALLEL = 8
 """Trials that are played side by side to see whether they mix."""
 
 
-@record
-class AgentContract:
+class AgentContract(Value):
     """An agent of the little shop, and what its adapter can do. What it cannot do, it must refuse."""
 
     agent: Any

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 
 class ShopError(Exception):
@@ -34,8 +34,7 @@ COURIER_SECONDS = 3.0
 """How long `wait_for_courier` should take in an agent on contract: longer than its timeout there."""
 
 
-@record
-class Call:
+class Call(Value):
     """A tool call that the model wants."""
 
     name: str

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .pieces import listed, mapping, name_in
 from .recording import TraceError
@@ -13,8 +13,7 @@ MAX_BYTES = 500_000_000
 _INPUTS = ("messages", "items", "input")
 
 
-@record
-class Conversation:
+class Conversation(Value):
     """The messages of one conversation, as they stand in the file."""
 
     name: str | None

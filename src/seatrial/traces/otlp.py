@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .otlp_messages import Piece, all_said, given_to, said_by
 from .otlp_spans import Span, attribute, read_spans
@@ -66,8 +66,7 @@ class Family:
         return next(self.ancestors(span), None) is None
 
 
-@record
-class _Moment:
+class _Moment(Value):
     """Something to dictate, and when it was."""
 
     time: float

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .otlp_spans import Span, attribute
 from .pieces import SILENT, as_text, kind_of, listed, mapping, parts_of, read_arguments, read_json, read_result, text
@@ -15,8 +15,7 @@ _CALLS = ("tool_call", "server_tool_call")
 _ANSWERS = ("tool_call_response", "server_tool_call_response")
 
 
-@record
-class Piece:
+class Piece(Value):
     """One thing that was said or done, and what it is about."""
 
     kind: Literal["system", "user", "say", "call", "answer"]

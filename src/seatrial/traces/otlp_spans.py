@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .pieces import listed, mapping, read_count, read_json, text
 
@@ -12,16 +12,14 @@ _AGENT = ("invoke_agent", "invoke_workflow")
 _DEEPEST = 50
 
 
-@record
-class Event:
+class Event(Value):
     """Something that a span noted while it lasted."""
 
     name: str
     attributes: Mapping[str, Any]
 
 
-@record
-class Span:
+class Span(Value):
     """One span, its attributes as plain values."""
 
     trace: str

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .otlp_messages import Piece
 from .otlp_spans import Span, attribute
@@ -15,8 +15,7 @@ class Ancestry(Protocol):
     def ancestors(self, span: Span) -> Iterator[Span]: ...
 
 
-@record
-class ToolRun:
+class ToolRun(Value):
     """A tool at work, as its span tells it."""
 
     name: str

@@ -5,15 +5,14 @@ from datetime import datetime
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import Transcript
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 
 class TraceError(UsageError):
     """A file of recordings that cannot be read: where, what, and what now."""
 
 
-@record
-class Recording:
+class Recording(Value):
     """One conversation as somebody recorded it."""
 
     name: str
@@ -35,8 +34,7 @@ def without_calls(recording: Recording) -> Recording:
     return replace(recording, transcript=replace(recording.transcript, turns=turns))
 
 
-@record
-class TraceFile:
+class TraceFile(Value):
     """The conversations of one file."""
 
     path: str

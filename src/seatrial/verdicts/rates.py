@@ -5,8 +5,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Gates, ScenarioEntry, Status, TrialSummary, Verdict
+from seatrial.vocabulary.value import Value
 
 from . import reasons
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from seatrial.statistics import GateVerdict, SequentialTest
 
 
-@record
-class RateDecision:
+class RateDecision(Value):
     verdict: Verdict
     notes: tuple[str, ...] = ()
 
@@ -105,8 +104,7 @@ def _gate(passed: int, total: int, gates: Gates) -> "GateVerdict":
     return gate_verdict(passed, total, threshold=gates.pass_rate, confidence=gates.confidence)
 
 
-@record
-class _Counts:
+class _Counts(Value):
     passed: int
     failed: int
     errored: int

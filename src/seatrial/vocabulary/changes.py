@@ -4,8 +4,8 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from .conversation import ToolCall
-from .record import record
 from .run import Interval, Run, ScenarioKey, Status
+from .value import Value
 
 
 class Change(StrEnum):
@@ -26,8 +26,7 @@ class RegressionReason(StrEnum):
     AVG_LATENCY = "avg_latency"
 
 
-@record
-class RegressionLimits:
+class RegressionLimits(Value):
     """How much worse the candidate may be before it counts as a regression; only more than that does."""
 
     max_pass_rate_drop: float = 0.0
@@ -37,8 +36,7 @@ class RegressionLimits:
     max_latency_increase_pct: float = 20.0
 
 
-@record
-class SuiteFigures:
+class SuiteFigures(Value):
     """A run in four numbers, each a mean over scenarios: one with many trials weighs no more than one with few."""
 
     pass_rate: float
@@ -54,8 +52,7 @@ class SuiteFigures:
     errored: int = 0
 
 
-@record
-class ScenarioFigures:
+class ScenarioFigures(Value):
     """A scenario in one run."""
 
     status: Status
@@ -75,8 +72,7 @@ class ScenarioFigures:
         return self.passed + self.failed + self.errored
 
 
-@record
-class ScenarioChange:
+class ScenarioChange(Value):
     """What became of one scenario from the baseline to the candidate."""
 
     key: ScenarioKey
@@ -100,8 +96,7 @@ class ScenarioChange:
         return bool(self.edits)
 
 
-@record
-class Regression:
+class Regression(Value):
     """A figure of the suite that fell further than its limit allows."""
 
     reason: RegressionReason
@@ -111,8 +106,7 @@ class Regression:
     text: str
 
 
-@record
-class FreshTrials:
+class FreshTrials(Value):
     """What fresh trials say of a scenario that was suspected."""
 
     key: ScenarioKey
@@ -128,8 +122,7 @@ class FreshTrials:
     """False when not even failures throughout would have been enough."""
 
 
-@record
-class Confirmation:
+class Confirmation(Value):
     """The second look: only the suspects, on fresh trials, and only these decide."""
 
     run_id: str | None
@@ -141,8 +134,7 @@ class Confirmation:
     """Of the whole suite with the fresh trials added."""
 
 
-@record
-class Evidence:
+class Evidence(Value):
     """The statistical verdict: what is beyond noise, and what could not have been seen."""
 
     sentence: str
@@ -171,8 +163,7 @@ class Evidence:
     confirmation: Confirmation | None = None
 
 
-@record
-class ConfigDifference:
+class ConfigDifference(Value):
     """Something that was set differently in the two runs."""
 
     what: str
@@ -180,8 +171,7 @@ class ConfigDifference:
     candidate: Any
 
 
-@record
-class Comparison:
+class Comparison(Value):
     """Two runs side by side."""
 
     base: Run
@@ -224,8 +214,7 @@ class Parting(StrEnum):
     """All calls are the same, so it must lie in the texts."""
 
 
-@record
-class AlignedStep:
+class AlignedStep(Value):
     """A tool call of one conversation beside its counterpart in the other."""
 
     turn: int
@@ -235,8 +224,7 @@ class AlignedStep:
     """Of the arguments, one line each."""
 
 
-@record
-class Alignment:
+class Alignment(Value):
     """A passing and a failing conversation of one scenario, laid side by side by their tool calls."""
 
     key: ScenarioKey

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from .record import record, record_by_position
+from .value import Value
 
 Message: TypeAlias = dict[str, Any]
 """A chat message in the form of chat completions: role, content, and what else the agent put there."""
@@ -35,8 +35,7 @@ class ErrorKind(StrEnum):
     INFRA = "infra"
 
 
-@record
-class ErrorInfo:
+class ErrorInfo(Value):
     """Why something has no answer, and what to do about it."""
 
     kind: ErrorKind
@@ -48,8 +47,7 @@ class ErrorInfo:
     """The foreign traceback, for `--verbose`."""
 
 
-@record_by_position
-class ToolCall:
+class ToolCall(Value, kw_only=False):
     """One call of a tool by the agent."""
 
     name: str
@@ -86,8 +84,7 @@ class ToolCall:
         return self.arguments if isinstance(self.arguments, Mapping) else None
 
 
-@record
-class Usage:
+class Usage(Value):
     """Tokens that a model took; None where the provider did not say."""
 
     input_tokens: int | None = None
@@ -110,8 +107,7 @@ def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
     return Usage(input_tokens=sum(inputs) if inputs else None, output_tokens=sum(outputs) if outputs else None)
 
 
-@record_by_position
-class AgentResult:
+class AgentResult(Value, kw_only=False):
     """What an agent may return: its reply and, where it can, the evidence."""
 
     output: str | None
@@ -129,8 +125,7 @@ class AgentResult:
         ]
 
 
-@record
-class PlayedTurn:
+class PlayedTurn(Value):
     """One user message and everything the agent did until its reply."""
 
     index: int
@@ -148,8 +143,7 @@ class PlayedTurn:
     error: ErrorInfo | None = None
 
 
-@record
-class Transcript:
+class Transcript(Value):
     """All turns of a trial, and how it ended."""
 
     turns: tuple[PlayedTurn, ...]

@@ -1,32 +1,28 @@
 """What happens during a run, for those who watch: progress, live pages."""
 
-from .record import record
 from .run import Run, ScenarioEntry, Trial
+from .value import Value
 
 
-@record
-class RunStarted:
+class RunStarted(Value):
     run: Run
     scenarios: int
     trials: int
 
 
-@record
-class ScenarioPlanned:
+class ScenarioPlanned(Value):
     entry: ScenarioEntry
     stored: int = 0
     """How many of its trials are there already, in a run that goes on."""
 
 
-@record
-class TrialFinished:
+class TrialFinished(Value):
     """Sent only after the trial's commit."""
 
     trial: Trial
 
 
-@record
-class RunFinished:
+class RunFinished(Value):
     run: Run
 
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from .conversation import ErrorInfo, Usage, sum_usage
-from .record import record
+from .value import Value, set_field
 
 
 class Severity(StrEnum):
@@ -19,8 +19,7 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
-@record
-class Check:
+class Check(Value):
     """One step of an evaluator that makes several."""
 
     name: str
@@ -28,8 +27,7 @@ class Check:
     detail: str = ""
 
 
-@record
-class TrajectoryMatch:
+class TrajectoryMatch(Value):
     """How the calls that were made compare with those that were expected."""
 
     mode: str
@@ -49,8 +47,7 @@ class TrajectoryMatch:
     """An aligned diff for people: lines that begin with "  ", "- " (missing), "+ " (extra) or "! " (forbidden)."""
 
 
-@record
-class EvalResult:
+class EvalResult(Value):
     """What an evaluator says. `EvalResult(passed=…, reasoning=…)` is enough to make one."""
 
     passed: bool
@@ -70,7 +67,7 @@ class EvalResult:
 
     def __post_init__(self) -> None:
         if self.score is None:
-            object.__setattr__(self, "score", 1.0 if self.passed else 0.0)
+            set_field(self, "score", 1.0 if self.passed else 0.0)
         elif not 0.0 <= self.score <= 1.0:
             raise ValueError(f"score must be between 0 and 1, got {self.score!r}")
         if self.error is not None and self.passed:
@@ -86,8 +83,7 @@ class EvalResult:
         return self.reasoning
 
 
-@record
-class MetricScore:
+class MetricScore(Value):
     """What a judge gave one metric, for a turn or for the trial."""
 
     metric: str
@@ -101,8 +97,7 @@ class MetricScore:
     """The share in the overall score, normalised over the trial's metrics; None for metrics outside it."""
 
 
-@record
-class OutcomeResult:
+class OutcomeResult(Value):
     """Whether one statement of `expected_outcomes` is true of the trial."""
 
     id: str
@@ -111,8 +106,7 @@ class OutcomeResult:
     justification: str = ""
 
 
-@record
-class BehaviourFailure:
+class BehaviourFailure(Value):
     """Something the judge saw the agent do wrong."""
 
     category: str
@@ -122,8 +116,7 @@ class BehaviourFailure:
     turn: int | None = None
 
 
-@record
-class UniqueError:
+class UniqueError(Value):
     """One behaviour failure, merged over the trials of a scenario."""
 
     severity: Severity
@@ -137,8 +130,7 @@ class UniqueError:
         return len(self.examples)
 
 
-@record
-class ModelUse:
+class ModelUse(Value):
     """What our own instruments took: model calls for users and judges."""
 
     calls: int = 0
@@ -162,8 +154,7 @@ def sum_model_use(uses: Iterable[ModelUse | None]) -> ModelUse:
     )
 
 
-@record
-class Judgement:
+class Judgement(Value):
     """Everything the judge says of one trial."""
 
     scores: tuple[MetricScore, ...] = ()

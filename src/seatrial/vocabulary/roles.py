@@ -7,9 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 from .conversation import ErrorKind, Message, ToolCall, Transcript, Usage
 from .failures import TrialError
 from .findings import EvalResult, Judgement, ModelUse
-from .record import record
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Scenario
+from .value import Value
 
 RECORD_CALLS = (
     "Record them: return AgentResult(output, tool_calls=[...]) from the agent, or call tools through ctx.call_tool."
@@ -24,8 +24,7 @@ def _names(calls: Sequence[ToolCall] | None) -> list[str]:
     return [call.name for call in calls]
 
 
-@record
-class TurnContext:
+class TurnContext(Value):
     """What an evaluator of a turn sees."""
 
     user: str = ""
@@ -44,8 +43,7 @@ class TurnContext:
         return _names(self.tool_calls)
 
 
-@record
-class TrialContext:
+class TrialContext(Value):
     """What an evaluator of a whole trial sees: the last reply, all calls, and the transcript itself."""
 
     transcript: Transcript
@@ -83,8 +81,7 @@ class Evaluator(Protocol):
     async def evaluate(self, ctx: Any) -> EvalResult: ...
 
 
-@record
-class ToolAnswer:
+class ToolAnswer(Value):
     """What a mocked tool gave back: a result, or an error that the agent sees."""
 
     result: Any = None
@@ -110,8 +107,7 @@ class ToolBox(Protocol):
         ...
 
 
-@record
-class TrialStart:
+class TrialStart(Value):
     """What an agent's session is told when a trial begins."""
 
     trial_id: str
@@ -132,8 +128,7 @@ class TrialStart:
     """Where the trial's tools are served over MCP; None unless the agent's settings ask for it."""
 
 
-@record
-class AgentReply:
+class AgentReply(Value):
     """What came back from one exchange with the agent."""
 
     reply: str | None = None
@@ -175,8 +170,7 @@ class Agent(Protocol):
         ...
 
 
-@record
-class UserMove:
+class UserMove(Value):
     """What the user does next: says something, or stops."""
 
     message: str | None = None
@@ -203,8 +197,7 @@ class TrialJudge(Protocol):
 Hook = Callable[[Any], Any | Awaitable[Any]]
 
 
-@record
-class PreparedScenario:
+class PreparedScenario(Value):
     """A scenario ready to be played: finished objects, nothing left to look up."""
 
     entry: ScenarioEntry

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .conversation import ErrorInfo, ErrorKind, Transcript
 from .findings import EvalResult, Judgement, MetricScore, ModelUse, Severity, UniqueError
-from .record import record
+from .value import Value
 
 
 class Status(StrEnum):
@@ -37,8 +37,7 @@ class ScenarioKey(NamedTuple):
         return f"{self.name} [{self.agent}]" if self.agent else self.name
 
 
-@record
-class Gates:
+class Gates(Value):
     """The rules that turn a scenario's trials into its verdict; stored with the run when it starts."""
 
     threshold: float = 1.0
@@ -51,8 +50,7 @@ class Gates:
     must_pass: bool = False
 
 
-@record
-class ScenarioEntry:
+class ScenarioEntry(Value):
     """What a run keeps of a scenario."""
 
     key: ScenarioKey
@@ -73,8 +71,7 @@ class ScenarioEntry:
     source: str | None = None
 
 
-@record
-class Trial:
+class Trial(Value):
     """One conversation of one scenario with one agent, played and judged."""
 
     key: ScenarioKey
@@ -97,8 +94,7 @@ class Trial:
         return f"trial-{self.index + 1}"
 
 
-@record
-class TrialSummary:
+class TrialSummary(Value):
     """A trial without its bodies: what verdicts and lists are made from."""
 
     key: ScenarioKey
@@ -135,8 +131,7 @@ Figures = tuple[float | None, float | None, int | None, float | None]
 """Of a trial that passed and left nothing else to tell: median latency, slowest turn, tokens, cost."""
 
 
-@record
-class Verdict:
+class Verdict(Value):
     """What was decided, and why."""
 
     status: Status
@@ -147,14 +142,12 @@ class Verdict:
         return self.status is Status.PASSED
 
 
-@record
-class Interval:
+class Interval(Value):
     low: float
     high: float
 
 
-@record
-class ScenarioOutcome:
+class ScenarioOutcome(Value):
     """A scenario's verdict with the numbers it follows from."""
 
     entry: ScenarioEntry
@@ -185,8 +178,7 @@ class ScenarioOutcome:
         return self.verdict.status is Status.NOT_RUN and not self.played
 
 
-@record
-class MergedErrors:
+class MergedErrors(Value):
     """The unique errors of a scenario as a model merged them, kept so that it need not be asked again."""
 
     key: ScenarioKey
@@ -196,8 +188,7 @@ class MergedErrors:
     """Why the model had no part in it, where it should have."""
 
 
-@record
-class RunGates:
+class RunGates(Value):
     """The rules that turn scenarios into the run's verdict."""
 
     cases_pass_threshold: float | None = None
@@ -206,8 +197,7 @@ class RunGates:
     """Each: name, tags, threshold, must_pass."""
 
 
-@record
-class Totals:
+class Totals(Value):
     """The aggregates that are recorded with a run."""
 
     total_executions: int = 0
@@ -237,8 +227,7 @@ class Totals:
     """What those calls took; None when the price of some is not known."""
 
 
-@record
-class ScenarioCounts:
+class ScenarioCounts(Value):
     """How many scenarios of a run came to what."""
 
     passed: int = 0
@@ -252,8 +241,7 @@ class ScenarioCounts:
     """How many suites they are of."""
 
 
-@record
-class RunOutcome:
+class RunOutcome(Value):
     """A run's verdict with the numbers it follows from."""
 
     verdict: Verdict
@@ -268,8 +256,7 @@ class RunOutcome:
     """What a reader must know although it does not change the verdict."""
 
 
-@record
-class Run:
+class Run(Value):
     """One execution of a selection of scenarios."""
 
     id: str

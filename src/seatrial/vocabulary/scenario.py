@@ -5,11 +5,10 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from .conversation import Message
-from .record import record
+from .value import Value
 
 
-@record
-class Judge:
+class Judge(Value):
     """A question for the judge: does this follow the rubric?"""
 
     rubric: str
@@ -20,8 +19,7 @@ class Judge:
     retries: int = 2
 
 
-@record
-class ToolArgs:
+class ToolArgs(Value):
     """An entry of `tool_calls_args`."""
 
     tool: str
@@ -31,8 +29,7 @@ class ToolArgs:
     judge: Judge | None = None
 
 
-@record
-class Expect:
+class Expect(Value):
     """What must be true of a turn, or of the whole trial (last reply, all calls)."""
 
     reply_contains_any: Sequence[str] = ()
@@ -49,8 +46,7 @@ class Expect:
     """Python only: evaluator objects, or functions marked with @evaluator."""
 
 
-@record
-class ExpectedCall:
+class ExpectedCall(Value):
     """An entry of a trajectory: one call, or alternatives, and how often."""
 
     name: str | None = None
@@ -67,15 +63,13 @@ class ExpectedCall:
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
 
 
-@record
-class TrajectorySpec:
+class TrajectorySpec(Value):
     mode: TrajectoryMode = "in_order"
     expected: Sequence[ExpectedCall] = ()
     forbidden: Sequence[ExpectedCall] = ()
 
 
-@record
-class Turn:
+class Turn(Value):
     """A scripted user message and what must be true after the agent's reply."""
 
     user: str
@@ -84,8 +78,7 @@ class Turn:
     reply: Literal["required", "optional"] = "required"
 
 
-@record
-class User:
+class User(Value):
     """A simulated user."""
 
     profile: str = ""
@@ -94,8 +87,7 @@ class User:
     first_message: str | None = None
 
 
-@record
-class LimitSpec:
+class LimitSpec(Value):
     """Assertions on what a trial may take. Over the limit is failed; unknown is errored."""
 
     latency_ms: float | None = None
@@ -105,16 +97,14 @@ class LimitSpec:
     turns: int | None = None
 
 
-@record
-class GateSpec:
+class GateSpec(Value):
     """The pass rate that must be shown, and how sure one must be. After merging both are set (confidence: 0.95)."""
 
     pass_rate: float | None = None
     confidence: float | None = None
 
 
-@record
-class SequentialSpec:
+class SequentialSpec(Value):
     """The test behind `trials: auto`: two rates to tell apart, two errors to allow, and where to give up.
 
     After merging all are set (0.9, 0.7, 0.05, 0.05, 60).
@@ -129,8 +119,7 @@ class SequentialSpec:
     max_trials: int | None = None
 
 
-@record
-class MetricChoice:
+class MetricChoice(Value):
     """A metric in a `metrics:` list: a known name, or a definition of one's own."""
 
     name: str
@@ -142,8 +131,7 @@ class MetricChoice:
     """What the suite's metrics_file says of it; filled in when the suite is loaded."""
 
 
-@record
-class Models:
+class Models(Value):
     """Which model plays which role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
 
     judge: str | Mapping[str, Any] | None = None
@@ -151,8 +139,7 @@ class Models:
     dedup: str | Mapping[str, Any] | None = None
 
 
-@record
-class Settings:
+class Settings(Value):
     """Keys that may stand in `suite.config` as the default and in a scenario as its own. None: not given."""
 
     mocks: Mapping[str, Any] | None = None
@@ -185,7 +172,6 @@ class Settings:
 SHARED_KEYS = tuple(field.name for field in fields(Settings))
 
 
-@record
 class Scenario(Settings):
     """What is tested: the user's side, the mocked tools, the expectations, the gates."""
 
@@ -215,7 +201,6 @@ class Scenario(Settings):
     """file:line where it was written."""
 
 
-@record
 class SuiteConfig(Settings):
     """Defaults for every scenario of the suite, and how the run goes about it."""
 
@@ -232,8 +217,7 @@ class SuiteConfig(Settings):
     isolation: Literal["thread", "process"] | None = None
 
 
-@record
-class Group:
+class Group(Value):
     """A gate over the scenarios that carry one of the tags; it can fail a run, never save it."""
 
     name: str
@@ -242,8 +226,7 @@ class Group:
     must_pass: Sequence[str] = ()
 
 
-@record
-class Suite:
+class Suite(Value):
     """A file or folder of scenarios with shared settings."""
 
     name: str

@@ -20,7 +20,7 @@ def summarise(trial: Trial) -> TrialSummary:
         failure_reasons=trial.failure_reasons,
         error_kind=error.kind if error else None,
         error_message=error.message if error else None,
-        stop_reason=transcript.stop_reason.value,
+        stop_reason=str(transcript.stop_reason),
         turns=len(transcript.turns),
         trajectory_matched=all(matches) if matches else None,
         scores=tuple(replace(score, reason="") for score in judgement.scores) if judgement else (),

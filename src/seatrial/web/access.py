@@ -7,7 +7,7 @@ from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 from .options import LOOPBACK, ServeOptions
 
@@ -17,8 +17,7 @@ READING = ("GET", "HEAD", "OPTIONS")
 OPEN_PATHS = ("/login", "/static/")
 
 
-@record
-class Refusal:
+class Refusal(Value):
     """Why a request goes no further."""
 
     status: int

@@ -9,8 +9,8 @@ from threading import Lock
 from seatrial.clock import milliseconds
 from seatrial.session.records import decide
 from seatrial.store import RunRow, Store
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary, Verdict
+from seatrial.vocabulary.value import Value
 
 from .addresses import scenario_id
 from .patience import Worker
@@ -20,8 +20,7 @@ MOST_SUMMARIES = 60_000
 _RECENT_MS = 1_000.0
 
 
-@record
-class Sums:
+class Sums(Value):
     """What a scenario's trials add up to."""
 
     latency_ms: float | None = None
@@ -30,8 +29,7 @@ class Sums:
     """None when the cost of some trial is not known."""
 
 
-@record
-class DecidedRun:
+class DecidedRun(Value):
     """A run, its verdict and its trials without their bodies."""
 
     row: RunRow

@@ -13,8 +13,8 @@ from typing import IO, Any
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunState
+from seatrial.vocabulary.value import Value
 
 from .options import ServeOptions
 from .suites import find_suite
@@ -24,8 +24,7 @@ _SAID_AT_MOST = 4_000
 _PATIENCE_SECONDS = 5.0
 
 
-@record
-class Start:
+class Start(Value):
     """What is asked for when a run is started."""
 
     paths: tuple[str, ...]

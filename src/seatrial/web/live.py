@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from seatrial.store import RunRow
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, RunState
+from seatrial.vocabulary.value import Value
 
 from .desk import Desk
 
@@ -16,8 +16,7 @@ EVERY_SECONDS = 0.4
 KEEP_ALIVE_SECONDS = 15.0
 
 
-@record
-class Progress:
+class Progress(Value):
     """A run under way in numbers."""
 
     state: str

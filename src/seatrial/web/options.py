@@ -3,14 +3,13 @@
 from pathlib import Path
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SHORTEST_TOKEN = 16
 
 
-@record
-class ServeOptions:
+class ServeOptions(Value):
     """Where the server listens, what it shows, and what it lets be done."""
 
     store: str

@@ -9,8 +9,8 @@ from seatrial.comparison import find_objections
 from seatrial.reports.comparison import HEADS, telling_p
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import Run, ScenarioKey, Trial
+from seatrial.vocabulary.value import Value
 
 from .addresses import scenario_id
 from .comparing import Compared
@@ -25,8 +25,7 @@ router = APIRouter(include_in_schema=False)
 Ref = Annotated[str, Query(max_length=200)]
 
 
-@record
-class Side:
+class Side(Value):
     """A conversation, and which one it is."""
 
     run_id: str

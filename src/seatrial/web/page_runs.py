@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from seatrial.reports.pages import Dot, trend
 from seatrial.store import RunRow
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import RunState, Verdict
+from seatrial.vocabulary.value import Value
 
 from .addresses import run_url
 from .desk import AtDesk, Desk
@@ -22,8 +22,7 @@ PAGE = 50
 router = APIRouter(include_in_schema=False)
 
 
-@record
-class ShownRun:
+class ShownRun(Value):
     """A row of the list."""
 
     row: RunRow

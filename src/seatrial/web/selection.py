@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 from seatrial.reports.phrases import aside, failing, trials_of
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
+from seatrial.vocabulary.value import Value
 
 from .decided import DecidedRun
 
@@ -14,8 +14,7 @@ Order = Literal["worst", "order", "rate", "slowest", "costliest"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 
 
-@record
-class Wanted:
+class Wanted(Value):
     """A filter; what is None or empty lets everything through."""
 
     status: Status | None = None
@@ -27,8 +26,7 @@ class Wanted:
     """The id that stands in addresses."""
 
 
-@record
-class Page:
+class Page(Value):
     """A part of a list, and where it stands in it."""
 
     items: tuple[Any, ...]

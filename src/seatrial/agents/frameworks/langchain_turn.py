@@ -18,8 +18,8 @@ from seatrial.agents.context import AgentContext, on_trial
 from seatrial.errors import ToolError
 from seatrial.vocabulary.conversation import ErrorKind, Usage, sum_usage
 from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.vocabulary.value import Value
 
 from .plain import as_text, plain
 from .watch import stand_before, watch, watch_blocking
@@ -27,8 +27,7 @@ from .watch import stand_before, watch, watch_blocking
 _turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
 
 
-@record
-class Request:
+class Request(Value):
     """A tool call that a model asked for."""
 
     key: tuple[str, str]

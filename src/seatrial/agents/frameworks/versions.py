@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from seatrial.errors import MissingExtra
-from seatrial.vocabulary.record import record
+from seatrial.vocabulary.value import Value
 
 
-@record
-class Framework:
+class Framework(Value):
     """A framework's package on PyPI, and the versions that its contract was run with."""
 
     package: str

@@ -13,9 +13,9 @@ from seatrial.session.request import RunRequest
 from seatrial.store.codec import decode
 from seatrial.verdicts import Spending
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
-from seatrial.vocabulary.record import record
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Trial
+from seatrial.vocabulary.value import Value
 
 from .cluster import Cluster, Hired, WorkerLost, require_ray
 from .order import write_order
@@ -61,8 +61,7 @@ async def run_trials_on_ray(
             raise error
 
 
-@record
-class _Played:
+class _Played(Value):
     """A trial that a worker is asked for."""
 
     prepared: PreparedScenario
