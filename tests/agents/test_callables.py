@@ -483,3 +483,18 @@ def test_the_time_in_which_the_runner_is_busy_is_not_on_the_agents_clock(is_asyn
             await agent.close()
 
     assert asyncio.run(play()).waited_ms > 100
+
+
+def test_the_time_until_a_quick_agent_is_let_in_is_not_on_its_clock_either() -> None:
+    async def play() -> AgentReply:
+        agent = resolve_agent(lambda input: "hi")
+        try:
+            await asked(agent)
+            asking = asyncio.create_task(asked(agent))
+            await asyncio.sleep(0)
+            threading.Event().wait(0.2)  # the runner's loop is held before it comes round
+            return await asking
+        finally:
+            await agent.close()
+
+    assert asyncio.run(play()).waited_ms > 100

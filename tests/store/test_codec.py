@@ -126,3 +126,15 @@ def test_a_field_of_a_type_that_cannot_be_kept_is_noticed_at_once() -> None:
 
     with pytest.raises(TypeError, match="does not know fields of type"):
         encode(Strange, Strange(when=1j))
+
+
+def test_what_is_nested_deeply_can_be_read_on_a_deep_stack() -> None:
+    nested: Any = "bottom"
+    for _ in range(600):
+        nested = [nested]
+    body = encode(ToolCall, ToolCall("f", nested))
+
+    def read_below(frames: int) -> ToolCall:
+        return decode(ToolCall, body) if frames == 0 else read_below(frames - 1)
+
+    assert read_below(600) == ToolCall("f", nested)

@@ -23,7 +23,8 @@ from .replies import read_reply
 Scope = Literal["trial", "run"]
 
 _NOTICED_SECONDS = 0.02
-"""A reply that waited longer for us, because an evaluator or an import held the runner, takes that off its clock."""
+"""An agent that waited longer for us, to begin or to be heard, because an evaluator or an import held the runner, has
+that taken off its clock."""
 CLOSE_SECONDS = 10.0
 """How long an agent may take to close."""
 
@@ -150,6 +151,7 @@ class CallableSession:
         ctx.input = _latest_user_text(messages)
         if door.sees_conversation:
             ctx.messages = [copied(message) for message in messages]
+        asked_at = perf_counter()
         try:
             reply: AgentReply = await self._agent.call(
                 _entering(door, ctx, messages), is_async=door.is_async, timeout=timeout
@@ -158,9 +160,9 @@ class CallableSession:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
             raise
-        late = perf_counter() - ctx.replied_at
-        if late > _NOTICED_SECONDS:
-            reply = altered(reply, waited_ms=reply.waited_ms + 1000 * late)
+        waited = (ctx.entered_at - asked_at) + (perf_counter() - ctx.replied_at)
+        if waited > _NOTICED_SECONDS:
+            reply = altered(reply, waited_ms=reply.waited_ms + 1000 * waited)
         if ctx.is_waiting and not await ctx.settle(timeout=timeout):
             raise overran(timeout)
         if ctx.fatal is not None:
@@ -186,6 +188,7 @@ def _entering(door: Door, ctx: AgentContext, said: Sequence[Message]) -> Callabl
 
 def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
     on_trial.set(ctx)
+    ctx.entered_at = perf_counter()
     value = door.function(**arguments)
     if type(value) in _PLAIN_REPLIES:
         ctx.replied_at = perf_counter()
@@ -200,6 +203,7 @@ def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Se
 
 
 async def _enter_async(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
+    ctx.entered_at = perf_counter()
     value = door.function(**arguments)
     return await _read_later(_collect(value) if door.streams else value, ctx, said)
 

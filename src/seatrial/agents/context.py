@@ -32,8 +32,8 @@ class AgentContext:
         self.input = ""
         self.fatal: TrialError | None = None
         """What ends the trial even if the agent swallows the exception."""
-        self.replied_at = 0.0
-        """When the agent was done, by its own thread or loop: the runner may be busy and hear of it later."""
+        self.entered_at = self.replied_at = 0.0
+        """When the agent began and was done, by its own thread or loop: the runner may be busy meanwhile."""
         self.closed = False
 
     @property

@@ -53,10 +53,15 @@ class AgentThreads:
         """Threads that look for jobs, or are in one."""
         self._threads = 0
         self._last_was_quick = True
+        self._answers_quickly = False
+        """Known of an agent once it did."""
+        self._summon_pending = False
         self._wake_pending = False
         self._help_pending = False
         self._begun: dict[int, float] = {}
         """Since when each thread is in its call."""
+        self._in_calls: dict[int, float] = {}
+        """The same, when it was last looked at."""
         self._deadlines: dict[asyncio.Future[Outcome], float] = {}
         self._watching = False
         self.abandoned = 0
@@ -69,7 +74,10 @@ class AgentThreads:
         holds_loop = self._one_at_a_time and self._last_was_quick and not self._deadlines
         if holds_loop:
             self._waits.append(None)
-        self._call_in_threads(loop)
+        if self._answers_quickly and self._summoned == len(self._leavers) and not holds_loop:
+            self._summon_soon(loop)
+        else:
+            self._call_in_threads(loop)
         self._deadlines[future] = loop.time() + timeout
         if not self._watching:
             self._watching = True
@@ -113,6 +121,19 @@ class AgentThreads:
         if self._watching:
             loop.call_later(_WATCH_SECONDS, self._watch, loop)
 
+    def _summon_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake a thread when the loop has come round: until then it would only wait for its turn in Python."""
+        if not self._summon_pending:
+            self._summon_pending = True
+            loop.call_soon(self._summon_for_all, loop)
+
+    def _summon_for_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._summon_pending = False
+        for _ in range(len(self._jobs)):
+            self._call_in_threads(loop)
+            if self._help_pending:
+                break
+
     def _call_in_threads(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._leavers:
             self._leavers.popleft()
@@ -133,15 +154,22 @@ class AgentThreads:
         self._summons.put(True)
 
     def _help(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Jobs that wait behind calls that block get a thread each."""
+        """Jobs that wait behind calls that block get a thread each.
+
+        A call blocks when it was there the last time, too: one that is merely old may have waited for the loop.
+        """
         now = perf_counter()
-        blocked = sum(now - begun >= _QUICK_SECONDS for begun in [*self._begun.values()])
-        if blocked >= self._summoned - len(self._leavers):
+        before, self._in_calls = self._in_calls, dict(self._begun)
+        blocked = sum(
+            before.get(thread) == begun and now - begun >= _QUICK_SECONDS for thread, begun in self._in_calls.items()
+        )
+        if blocked >= self._summoned - len(self._leavers) and not self._summon_pending:
             for _ in range(len(self._jobs)):
                 self._summon(loop)
         self._help_pending = bool(self._jobs)
         if self._help_pending:
             loop.call_later(_PATIENCE_SECONDS, self._help, loop)
+        self._deliver()
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         me = threading.get_ident()
@@ -153,14 +181,15 @@ class AgentThreads:
                     break  # another thread was quicker
                 self._begun[me] = started = perf_counter()
                 outcome = Outcome() if future.done() else context.run(attempt, function)
-                self._last_was_quick = perf_counter() - started < _QUICK_SECONDS
+                self._answers_quickly = self._last_was_quick = perf_counter() - started < _QUICK_SECONDS
                 del self._begun[me]
                 self._done.append((future, outcome))
                 if self._took_wait():
                     self._bell.release()
                     continue
-                # One wake-up serves all results that are there when the loop comes round: it is a system call.
-                if not self._wake_pending:
+                # One wake-up serves all results that are there when the loop comes round: it is a system call. While
+                # more jobs wait, and the loop will look by itself, it is not woken yet: it would wait for this thread.
+                if not self._wake_pending and not (self._help_pending and self._jobs):
                     self._wake_pending = True
                     try:
                         loop.call_soon_threadsafe(self._deliver)
