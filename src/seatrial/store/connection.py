@@ -46,8 +46,8 @@ class Database(Protocol):
         """What must be done before the first migration, inside its transaction: above all, keep others out."""
         ...
 
-    def lock_run(self, connection: "Connection", run_id: str) -> bool:
-        """Make others who add to the run wait until this transaction ends; whether there is such a run."""
+    def lock_run(self, connection: "Connection", run_id: str) -> None:
+        """Make others who add to the run wait until this transaction ends."""
         ...
 
     def share_contents(self, connection: "Connection") -> None:
@@ -106,8 +106,8 @@ class Connection:
             raise
         self.execute("COMMIT")
 
-    def lock_run(self, run_id: str) -> bool:
-        return self._database.lock_run(self, run_id)
+    def lock_run(self, run_id: str) -> None:
+        self._database.lock_run(self, run_id)
 
     def share_contents(self) -> None:
         self._database.share_contents(self)

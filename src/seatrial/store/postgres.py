@@ -63,8 +63,8 @@ class PostgresDatabase:
         connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
         connection.execute("CREATE SCHEMA IF NOT EXISTS seatrial")
 
-    def lock_run(self, connection: Connection, run_id: str) -> bool:
-        return connection.row(f"{HAS_RUN} FOR UPDATE", (run_id,)) is not None
+    def lock_run(self, connection: Connection, run_id: str) -> None:
+        connection.execute(f"{HAS_RUN} FOR UPDATE", (run_id,))
 
     def share_contents(self, connection: Connection) -> None:
         connection.execute(f"SELECT pg_advisory_xact_lock_shared({_CONTENTS})")

@@ -32,10 +32,11 @@ def insert_scenarios(
     connection: Connection, run_id: str, entries: Sequence[ScenarioEntry], rows: Sequence[Row] | None = None
 ) -> None:
     """Write the entries inside the transaction under way. `rows` are theirs, where they have been made already."""
-    if not connection.lock_run(run_id):
+    connection.lock_run(run_id)
+    row = connection.row(schema.NEXT_NUMBER, (run_id,))
+    if row is None:
         raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
-    ((first,),) = connection.rows(schema.NEXT_NUMBER, (run_id,))
-    numbered = [(run_id, first + place, *row) for place, row in enumerate(rows or make_entry_rows(entries))]
+    numbered = [(run_id, number, *made) for number, made in enumerate(rows or make_entry_rows(entries), row[0])]
     if connection.insert(schema.ADD_SCENARIO, numbered) == len(numbered):
         return
     for entry in entries:

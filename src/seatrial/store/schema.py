@@ -196,7 +196,8 @@ COUNT_TRIALS_OF_SCENARIO = """SELECT t.run_id, t.status, COUNT(*) FROM scenarios
 COUNT_SCENARIOS = "SELECT run_id, COUNT(*) FROM scenarios WHERE run_id IN ({runs}) GROUP BY run_id"
 
 _ENTRY = "scenario_key, fingerprint, trial_fingerprint, source, terms"
-NEXT_NUMBER = "SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = ?"
+NEXT_NUMBER = """SELECT (SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = runs.id)
+    FROM runs WHERE id = ?"""
 """Only with the run locked: two that add at once would take the same number."""
 ADD_SCENARIO = Insert(
     f"scenarios (run_id, number, scenario, position, {_ENTRY})",
