@@ -6,7 +6,7 @@ from typing import Any
 from seatrial.errors import MissingExtra, UsageError
 
 from .connection import Connection, Row
-from .schema import HAS_RUN, Insert
+from .schema import HAS_RUN, PACKED, Insert
 
 _MIGRATING = 0x5345_4154_0001
 _CONTENTS = 0x5345_4154_0002
@@ -47,7 +47,7 @@ class PostgresDatabase:
     def spell(self, statement: str) -> str:
         spelt = self._spelt.get(statement)
         if spelt is None:
-            spelt = self._spelt[statement] = statement.replace("?", "%s")
+            spelt = self._spelt[statement] = statement.replace("?", "%s").replace(PACKED, "")
         return spelt
 
     def insert(self, cursor: Any, what: Insert, rows: Sequence[Row]) -> int:

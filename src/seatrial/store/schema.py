@@ -8,6 +8,10 @@ need; `bodies` has the trials themselves; `contents` has what is large, once, ho
 
 from typing import NamedTuple
 
+PACKED = " WITHOUT ROWID"
+"""For SQLite alone: rows lie in their primary key, which is else a second tree. Stores that were made before this was
+asked for have both, and do the same."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE runs (
@@ -97,7 +101,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             terms BYTEA NOT NULL,
             PRIMARY KEY (run_id, number),
             UNIQUE (run_id, scenario)
-        )""",
+        )"""
+        + PACKED,
         """INSERT INTO numbered_scenarios (run_id, number, scenario, position, scenario_key, terms)
             SELECT run_id, ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY position, scenario) - 1,
                 scenario, position, scenario_key, entry FROM scenarios""",
@@ -120,7 +125,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             details BYTEA,
             PRIMARY KEY (run_id, number, trial),
             FOREIGN KEY (run_id, number) REFERENCES numbered_scenarios (run_id, number)
-        )""",
+        )"""
+        + PACKED,
         """INSERT INTO numbered_trials (run_id, number, trial, status, error_kind, stop_reason, trajectory_matched,
             started_at, turns, overall_score, latency_ms, median_latency_ms, tokens, cost_usd, duration_ms, details)
             SELECT t.run_id, s.number, trial, status, error_kind, stop_reason, trajectory_matched, started_at, turns,

@@ -32,8 +32,8 @@ _numbers = attrgetter(*_NUMBERS)
 
 @lru_cache(maxsize=4096)
 def write_key(key: ScenarioKey) -> str:
-    """The key as rows have it."""
-    return write(list(key))
+    """The key as rows have it: ASCII JSON."""
+    return f"[{','.join(map(write, key))}]" if "".join(key).isascii() else write(list(key))
 
 
 @lru_cache(maxsize=4096)
