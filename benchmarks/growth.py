@@ -171,6 +171,7 @@ def project(size: tuple[int, int, int], cost: Cost, options: argparse.Namespace)
 
 
 def main() -> None:
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # whoever uses Seatrial has it compiled
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rpm", type=float, default=30_000, help="calls a minute that the provider allows")
     parser.add_argument("--concurrency", type=int, default=2_000)

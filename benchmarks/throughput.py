@@ -162,6 +162,7 @@ def megabytes(file: Path) -> float:
 
 
 def main() -> None:
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # whoever uses Seatrial has it compiled
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenarios", type=int, default=10_000)
     parser.add_argument("--trials", type=int, default=1)

@@ -104,8 +104,8 @@ class CallableAgent:
         """Whether a second turn can know the first: given the conversation, or kept by an object made for the trial."""
         return self.makes_anew or any(meaning in ("messages", "ctx") for _, meaning in door.parameters)
 
-    async def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Any:
-        return await self._boundary.call(function, is_async=is_async, timeout=timeout)
+    def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Awaitable[Any]:
+        return self._boundary.call(function, is_async=is_async, timeout=timeout)
 
     async def leave(self, instance: Any) -> None:
         """Close what was made, by its own `aclose` or `close` where it has one."""

@@ -125,7 +125,7 @@ def read_calls(calls: Any) -> tuple[ToolCall, ...]:
     """Tool calls from names, ToolCalls, mappings with a name, or chat-completions calls."""
     if type(calls) is not list and (isinstance(calls, str) or not isinstance(calls, Iterable)):
         raise AgentFailure(f"tool calls must be a list of names or ToolCalls, got {_brief(calls)}", final=True)
-    return tuple(_read_call(call, place) for place, call in enumerate(calls, start=1))
+    return tuple([_read_call(call, place) for place, call in enumerate(calls, start=1)])
 
 
 def _read_call(call: Any, place: int) -> ToolCall:

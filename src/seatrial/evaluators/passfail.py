@@ -109,8 +109,10 @@ def _argument_problem(
     problems: list[str] = []
     unrecorded = None
     for tool, wanted in expected.items():
-        call = next((call for call in calls if call.name == tool), None)
-        if call is None:
+        for call in calls:
+            if call.name == tool:
+                break
+        else:
             problems.append(f"{tool}: not called")
             continue
         made = call.args

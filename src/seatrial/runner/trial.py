@@ -128,7 +128,7 @@ async def _judge(
     results = await evaluate(prepared, transcript, index=begun.index)
     if redact is not None and any(result.error for result in results):
         results = tuple(_redacted_result(result, redact) for result in results)
-    uses = [use, *(result.use for result in results)]
+    uses = [use, *[result.use for result in results]]
     judgement: Judgement | None = None
     if prepared.judge is not None and transcript.error is None:
         ctx = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=begun.index)
