@@ -2,6 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Tests start Python some thousand times: it need not compile everything each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: bench bench-peers trace-fixtures demo docs readme-picture real-model contracts test lint types floors tests browser node release-check dist clean
 
 demo: $(VENV)/.installed
@@ -127,7 +130,8 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable . --group test
+	$(BIN)/pip install --quiet "uv>=0.8"
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group test
 	touch $@ $(VENV)/.installed
 
 clean:
