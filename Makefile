@@ -130,7 +130,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet "uv>=0.8"
+	$(BIN)/pip install --quiet "uv>=0.9"
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group test
 	touch $@ $(VENV)/.installed
 
