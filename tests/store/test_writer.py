@@ -94,3 +94,11 @@ def test_a_writer_with_nothing_to_do_ends(store: Store) -> None:
         writer.flush()
         writer.wait_for_room()
     writer.close()
+
+
+def test_scenarios_are_refused_once_the_writer_is_closed(store: Store) -> None:
+    writer = store.writer("r1", on_committed=lambda trials: None)
+    writer.close()
+
+    with pytest.raises(StoreError, match="a scenario was handed to the store after its writer was closed"):
+        writer.plan([ScenarioEntry(key=KEY, position=0, fingerprint="f", trials=1)])

@@ -65,8 +65,7 @@ class TrialWriter:
         """
         if self.full or self._closing or self._error is not None:
             self.wait_for_room()
-            if self._closing:
-                raise StoreError(f"run {self._run_id}: a trial was handed to the store after its writer was closed")
+            self._require_open("a trial")
         # A deque needs no lock. The thread looks at it again before it sleeps, so only one that sleeps must be told.
         self._waiting.append(_Waiting(make_rows(self._run_id, trial), trial, replace))
         if len(self._waiting) in (1, _GROUP):
@@ -79,6 +78,7 @@ class TrialWriter:
         with self._changed:
             self._changed.wait_for(lambda: self._error or self._closing or len(self._planned) < _MOST_PLANNED)
             self._raise_error()
+            self._require_open("a scenario")
             self._planned.append(planned)
             self._changed.notify_all()
 
@@ -119,6 +119,10 @@ class TrialWriter:
     def _wait_for_room(self) -> None:
         self._changed.wait_for(lambda: self._error or self._closing or not self.full)
         self._raise_error()
+
+    def _require_open(self, what: str) -> None:
+        if self._closing:
+            raise StoreError(f"run {self._run_id}: {what} was handed to the store after its writer was closed")
 
     def _raise_error(self) -> None:
         if self._error is None:
