@@ -138,3 +138,9 @@ def test_what_is_nested_deeply_can_be_read_on_a_deep_stack() -> None:
         return decode(ToolCall, body) if frames == 0 else read_below(frames - 1)
 
     assert read_below(600) == ToolCall("f", nested)
+
+
+def test_times_of_a_tool_call_come_back_though_they_do_not_count_for_equality() -> None:
+    call = ToolCall("f", started_ms=float("inf"), duration_ms=2.5)
+    found = decode(ToolCall, encode(ToolCall, call))
+    assert (found.started_ms, found.duration_ms) == (float("inf"), 2.5)
