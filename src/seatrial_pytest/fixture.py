@@ -63,7 +63,7 @@ class Seatrial:
         with explained(self._item):
             if evaluators:
                 result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
-        keep(self._item, result.played)
+        keep(self._item, result.played, opened)
         if not result.passed:
             raise_for(self._item, result.played)
         return result
@@ -125,7 +125,7 @@ class Seatrial:
         with explained(self._item, casting):
             prepared = opened.prepare(casting)
             played = await asyncio.wrap_future(opened.loop.start(opened.play(prepared, casting.loaded)))
-        keep(self._item, played)
+        keep(self._item, played, opened)
         return played
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.errors import SeatrialError
 from seatrial.session.offline import NotLive
-from seatrial.session.open_run import Casting, PlayedScenario
+from seatrial.session.open_run import Casting, OpenRun, PlayedScenario
 from seatrial.vocabulary.run import Status
 
 from .agents import require_agent
@@ -88,7 +88,7 @@ def play_casting(item: pytest.Item, casting: Casting) -> PlayedScenario:
     opened = PytestRun.of(item.config).open()
     with explained(item, casting):
         played = opened.loop.wait(opened.play(opened.prepare(casting), casting.loaded))
-    keep(item, played)
+    keep(item, played, opened)
     return played
 
 
@@ -122,19 +122,19 @@ def require_live(item: pytest.Item, why: str) -> None:
     pytest.skip(reason)
 
 
-def keep(item: pytest.Item, played: PlayedScenario) -> None:
+def keep(item: pytest.Item, played: PlayedScenario, run: OpenRun) -> None:
     """Leave what was played for the report of the test."""
     outcome = played.outcome
     name = outcome.entry.key.label
     notes = notes_of(item)
-    notes.run = PytestRun.of(item.config).open()
+    notes.run = run
     known = [index for index, (before, _) in enumerate(notes.results) if before == name]
     if known:
         notes.results[known[0]] = (name, played)
         return
     notes.results.append((name, played))
     item.user_properties += [
-        ("seatrial_run", notes.run.run.id),
+        ("seatrial_run", run.run.id),
         ("seatrial_scenario", name),
         ("seatrial_trials", outcome.played),
         ("seatrial_passed", outcome.passed),

@@ -43,15 +43,15 @@ class Ledger:
     def note(self, report: pytest.TestReport) -> None:
         """Take a report into account: of one phase of one test."""
         told: dict[str, Any] = getattr(report, "seatrial", {})
-        entry = self.entries.get(report.nodeid)
-        if entry is None:
-            entry = self.entries[report.nodeid] = Entry(nodeid=report.nodeid)
-        elif report.when == "teardown" and report.passed and not told:
+        nodeid = report.nodeid
+        known = self.entries.get(nodeid)
+        entry = known or self.entries.setdefault(nodeid, Entry(nodeid=nodeid))
+        if report.outcome == "passed" and not told and (known is None or report.when != "setup"):
             return  # by far the most
         if told:
             self.run = told.get("run") or self.run
             if report.when == "setup" or "left_out" in told:
-                self.left_out[report.nodeid] = told.get("left_out", [])
+                self.left_out[nodeid] = told.get("left_out", [])
             self.reports |= dict.fromkeys(told.get("reports", ()))
             self.scored = self.scored or told.get("scored", False)
             self.not_live += told.get("not_live", False)
@@ -68,8 +68,8 @@ _RANK: dict[Ending, int] = {"passed": 0, "skipped": 1, "xfailed": 1, "failed": 2
 
 
 def _ending(report: pytest.TestReport, told: dict[str, Any]) -> Ending:
-    if report.failed:
+    if report.outcome == "failed":
         return "failed" if report.when == "call" and told.get("failed", False) else "errored"
-    if report.skipped:
+    if report.outcome == "skipped":
         return "xfailed" if hasattr(report, "wasxfail") else "skipped"
     return "passed"

@@ -48,21 +48,22 @@ class Notes:
     """It failed or was skipped, so nobody may expect that it asserted anything."""
 
 
-_KEY = pytest.StashKey[Notes]()
+_NOTES = "_seatrial_notes"
+"""An attribute of items, and not in their stash: asked for four times for each test, which takes twelve calls there."""
 
 
 def notes_of(item: pytest.Item) -> Notes:
     known = known_notes(item)
     if known is None:
-        known = item.stash[_KEY] = Notes()
+        known = Notes()
+        setattr(item, _NOTES, known)
     return known
 
 
 def forget_notes(item: pytest.Item) -> None:
     """Let go of what was played, so that memory stays flat: pytest keeps its items to the end."""
-    if _KEY in item.stash:
-        del item.stash[_KEY]
+    vars(item).pop(_NOTES, None)
 
 
 def known_notes(item: pytest.Item) -> Notes | None:
-    return item.stash.get(_KEY, None)
+    return getattr(item, _NOTES, None)

@@ -30,23 +30,25 @@ class PytestRun:
         self._config = config
         self._open: OpenRun | None = None
         self._places: dict[tuple[str, str], str] = {}
-        self._positions: dict[str, int] = {}
+        self._positions: dict[int, int] = {}
+        """By the identity of items: they are told apart by their names else, which takes longer."""
         self.selected: list[pytest.Item] = []
         self.marks: set[str] = set()
         """Tags that are registered as markers."""
 
     @classmethod
     def of(cls, config: pytest.Config) -> "PytestRun":
-        if _KEY not in config.stash:
-            config.stash[_KEY] = cls(config)
-            watch(config).closing.append(config.stash[_KEY].close)
-            config.pluginmanager.register(config.stash[_KEY], "seatrial-run")
-        return config.stash[_KEY]
+        run = config.stash.get(_KEY, None)
+        if run is None:
+            run = config.stash[_KEY] = cls(config)
+            watch(config).closing.append(run.close)
+            config.pluginmanager.register(run, "seatrial-run")
+        return run
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Positions follow the order of the session, so that all workers of xdist give the same ones."""
         self.selected = session.items
-        self._positions = {item.nodeid: position for position, item in enumerate(session.items)}
+        self._positions = {id(item): position for position, item in enumerate(session.items)}
         files: dict[Any, None] = dict.fromkeys(item.parent for item in session.items if CASTING in item.stash)
         for file in files:
             file.hooks = file.ihook
@@ -63,7 +65,7 @@ class PytestRun:
         return None if before == place else before
 
     def position_of(self, item: pytest.Item) -> int:
-        return self._positions.get(item.nodeid, len(self._positions))
+        return self._positions.get(id(item), len(self._positions))
 
     @property
     def overrides(self) -> Mapping[str, Any]:

@@ -13,9 +13,10 @@ def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.Te
         forget_notes(item)
         return  # everything was told before, and what fails now is an error whatever it says
     notes = known_notes(item)
-    if notes is None and report.passed and not for_groups:
+    passed = report.outcome == "passed"
+    if notes is None and passed and not for_groups:
         return
-    told_more = _left_out(item, notes, call, report) if not report.passed else {}
+    told_more = {} if passed else _left_out(item, notes, call, report)
     if notes is None and not for_groups and not told_more:
         return
     told: dict[str, Any] = {"failed": _is_failure(call)}
@@ -25,7 +26,7 @@ def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.Te
     if notes is not None:
         told |= _facts(item, notes, report)
         if report.when == "call":
-            notes.call_ended_early = not report.passed
+            notes.call_ended_early = not passed
             _add_sections(item, notes, report)
     told |= told_more
     report.seatrial = told  # type: ignore[attr-defined]
@@ -40,15 +41,16 @@ def _is_failure(call: "pytest.CallInfo[None]") -> bool:
 
 
 def _facts(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> dict[str, Any]:
-    facts: dict[str, Any] = {"is_scenario": CASTING in item.stash}
-    if CASTING in item.stash and (reports := item.stash[CASTING].loaded.suite.reports):
+    casting = item.stash.get(CASTING, None)
+    facts: dict[str, Any] = {"is_scenario": casting is not None}
+    if casting is not None and (reports := casting.loaded.suite.reports):
         facts["reports"] = list(reports)
     if notes.results and report.when == "call":
         for _, played in notes.results:
             notes.run.tell(played)
         facts["run"] = notes.run.run.id
         facts["scored"] = any(played.outcome.overall_score is not None for _, played in notes.results)
-    if notes.not_live and report.skipped:
+    if notes.not_live and report.outcome == "skipped":
         facts["not_live"] = True
     return facts
 
@@ -78,8 +80,8 @@ def _left_out(
 
 def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> None:
     """The conversations: of scenarios that did not pass, where the test itself does not tell them; with -v of all."""
-    verbosity = item.config.get_verbosity()
-    if report.passed and verbosity <= 0:
+    verbosity: int = item.config.option.verbose
+    if report.outcome == "passed" and verbosity <= 0:
         return
     from .failure import describe
 

@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import FileProblems, load, merge_config, read_overrides, resolve
+from seatrial.scenarios import FileProblems, Resolver, load, merge_config, read_overrides, resolve
 from seatrial.vocabulary.scenario import (
     GateSpec,
     LimitSpec,
@@ -162,3 +162,20 @@ def test_the_tags_of_a_suite_are_carried_by_its_scenarios(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("suite: {tags: [nightly]}\nscenarios: [{name: a, input: x, tags: [read, nightly]}]\n")
     assert [each.tags for each in load(path)[0].scenarios] == [("nightly", "read")]
+
+
+def test_scenarios_with_the_same_keys_keep_their_own_values_and_share_the_rest():
+    resolver = Resolver(SuiteConfig(retries=2), {"timeout_seconds": 5})
+    first, second = Scenario(name="a", input="x", tags=("t",)), Scenario(name="b", input="y", tags=("u",), skip="later")
+    third = Scenario(name="c", input="z", tags=("v",))
+    for scenario in (first, second, third):
+        expected = resolve(scenario, SuiteConfig(retries=2), {"timeout_seconds": 5})
+        assert resolver.resolve(scenario) == expected
+        assert (expected.name, expected.retries, expected.timeout_seconds) == (scenario.name, 2, 5.0)
+
+
+def test_a_key_on_which_others_depend_is_not_taken_from_a_scenario_with_the_same_keys():
+    resolver = Resolver(SuiteConfig(), None)
+    short, long = ((Turn(user="hi"),) * count for count in (1, 12))
+    assert resolver.resolve(Scenario(name="a", turns=short)).max_turns == 8
+    assert resolver.resolve(Scenario(name="b", turns=long)).max_turns == 12

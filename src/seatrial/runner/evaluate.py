@@ -4,6 +4,7 @@ import inspect
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import CoroutineType
 from typing import Any
 
@@ -62,7 +63,7 @@ def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[
 
 async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
     name = evaluator_name(evaluator)
-    foreign = _is_foreign(evaluator)
+    foreign = _is_foreign(type(evaluator))
     if foreign:
         from .evidence_copies import own_copy
 
@@ -87,9 +88,10 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float)
     return altered(said, evaluator=name, turn=turn)
 
 
-def _is_foreign(evaluator: Any) -> bool:
+@lru_cache
+def _is_foreign(kind: type) -> bool:
     """Whether code of the user's will run: in a class of theirs, or in a function that one of ours wraps."""
-    return not type(evaluator).__module__.startswith("seatrial.") or hasattr(evaluator, "__wrapped__")
+    return not kind.__module__.startswith("seatrial.") or hasattr(kind, "__wrapped__")
 
 
 def _broken(name: str, turn: int | None, message: str, foreign: str | None = None) -> EvalResult:

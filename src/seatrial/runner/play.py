@@ -103,7 +103,7 @@ class _Conversation:
             turns=self._with_evidence(),
             stop_reason=stop_reason,
             history=self._prepared.history,
-            state=copied(self._tools.state) or None,
+            state=copied(self._tools.state) if self._tools.state else None,
             error=error,
             duration_ms=self.elapsed_ms(),
         )

@@ -4,7 +4,7 @@ A room of its own because what a tester may write is one question, and how it is
 this door has already been found to be right.
 """
 
-from .build import Cast, make_entry, needs_models, prepare, read_hooks
+from .build import Cast, make_entry, prepare, read_hooks
 from .environment import fill_environment
 from .examples import expand_examples
 from .fingerprint import fingerprint
@@ -31,7 +31,6 @@ __all__ = [
     "load",
     "make_entry",
     "merge_config",
-    "needs_models",
     "parse_value",
     "prepare",
     "read_hooks",

@@ -262,16 +262,3 @@ def _hooks(given: Any, what: str) -> tuple[Hook, ...]:
 def read_hooks(given: Any, what: str) -> tuple[Hook, ...]:
     """A suite's setup or teardown: `pkg.mod:fn`, a function, or nothing."""
     return _hooks(given, what)
-
-
-def needs_models(scenario: Scenario) -> Sequence[str]:
-    """The roles that some model must play for this scenario: user, judge."""
-    roles = []
-    if isinstance(scenario.user, User):
-        roles.append("user")
-    expectations = [scenario.expect, *(turn.expect for turn in scenario.turns)]
-    asks = any(e is not None and (e.judge or any(a.judge for a in e.tool_calls_args)) for e in expectations)
-    named = any(s == "judge" or (isinstance(s, Mapping) and "judge" in s) for s in scenario.scorers or ())
-    if asks or named or scenario.metrics or scenario.expected_outcomes or scenario.failures:
-        roles.append("judge")
-    return roles

@@ -1,11 +1,12 @@
 """Models that are only remembered: answers come from the cache, and nothing is asked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from seatrial.scenarios import ModelCast, needs_models
+from seatrial.scenarios import ModelCast
 from seatrial.vocabulary.findings import ModelUse
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.vocabulary.scenario import Scenario, User
 
 if TYPE_CHECKING:
     from seatrial.llm import LLM, ModelSpec
@@ -48,6 +49,15 @@ class OfflineModels(ModelCast):
 
 def asks_models(scenario: Scenario) -> bool:
     """Whether some model must speak for the scenario: a simulated user, a judge, an evaluator that asks one."""
-    expectations = [scenario.expect, *(turn.expect for turn in scenario.turns)]
-    own = [evaluator for expect in expectations if expect is not None for evaluator in expect.evaluators]
-    return bool(needs_models(scenario)) or any(hasattr(each, "bound") for each in (*own, *(scenario.scorers or ())))
+    if isinstance(scenario.user, User) or scenario.metrics or scenario.expected_outcomes or scenario.failures:
+        return True
+    asked = list(scenario.scorers or ())
+    for expect in (scenario.expect, *[turn.expect for turn in scenario.turns]):
+        if expect is not None:
+            if expect.judge or any(each.judge for each in expect.tool_calls_args):
+                return True
+            asked += expect.evaluators
+    for each in asked:
+        if each == "judge" or (isinstance(each, Mapping) and "judge" in each) or hasattr(each, "bound"):
+            return True
+    return False

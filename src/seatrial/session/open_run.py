@@ -89,6 +89,7 @@ class OpenRun:
         self._spent: dict[str, float] = {}
         self._kept: set[tuple[ScenarioKey, int]] = set()
         self._redaction: tuple[int, Redaction] | None = None
+        self._last: tuple[tuple[Any, ...], Casting, Cast] | None = None
         self._asking: set[ScenarioKey] = set()
         """Scenarios that ask a model, where none may be asked."""
 
@@ -99,14 +100,31 @@ class OpenRun:
 
     def prepare(self, casting: Casting) -> PreparedScenario:
         """The scenario ready to be played. Raises UsageError, and NotLive where it is plain that a model is missing."""
-        scenario, loaded = casting.scenario, casting.loaded
+        scenario = casting.scenario
         offline = self._offline if self._offline is not None and asks_models(scenario) else None
         if offline is not None and not offline.knows_something():
             raise NotLive("it asks a model")
+        prepared = prepare(scenario, self._cast_for(casting), position=casting.position)
+        if casting.name is not None:
+            entry = prepared.entry
+            prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
+        if offline is not None:
+            self._asking.add(prepared.entry.key)
+        return prepared
+
+    def _cast_for(self, casting: Casting) -> Cast:
+        """The scenarios of a file mostly come one after the other, and have the same."""
+        whose = (id(casting.loaded), id(casting.agent), casting.agent_name, casting.suite)
+        if self._last is None or self._last[0] != whose:
+            self._last = whose, casting, self._cast(casting)  # while it is held, nothing else can have these ids
+        return self._last[2]
+
+    def _cast(self, casting: Casting) -> Cast:
+        loaded = casting.loaded
         isolated = self._config_of(loaded).isolation == "process"
         key, agent = self._agents.of(casting.agent, name=casting.agent_name or loaded.name, isolated=isolated)
         self._mind_recordings(casting.agent)
-        cast = Cast(
+        return Cast(
             suite=casting.suite or loaded.name,
             agent=agent,
             agent_name=casting.agent_name,
@@ -116,13 +134,6 @@ class OpenRun:
             teardown=read_hooks(loaded.suite.teardown, "teardown"),
             models=self.models,
         )
-        prepared = prepare(scenario, cast, position=casting.position)
-        if casting.name is not None:
-            entry = prepared.entry
-            prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
-        if offline is not None:
-            self._asking.add(prepared.entry.key)
-        return prepared
 
     async def play(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
         """All trials of the scenario, each kept once it is finished. To be run on `loop`.

@@ -11,6 +11,7 @@ import math
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Mapping
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from seatrial.vocabulary.value import Value
@@ -99,7 +100,7 @@ def write_marked(value: Any) -> str:
 def write(value: Any) -> str:
     """ASCII JSON of any value, without marks where it needs none."""
     if type(value) is str and value.isascii():
-        return _write(value)
+        return encode_basestring_ascii(value)
     if type(value) is dict and "$marked" in value:  # it would be taken for ours
         return write_marked(value)
     try:

@@ -81,7 +81,8 @@ class ToolCall(Value, kw_only=False):
     @property
     def args(self) -> Mapping[str, Any] | None:
         """The arguments when they are a mapping, else None."""
-        return self.arguments if isinstance(self.arguments, Mapping) else None
+        given = self.arguments
+        return given if type(given) is dict or isinstance(given, Mapping) else None
 
 
 class Usage(Value):
