@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, is_not
 from types import NoneType
 from typing import Any
 
@@ -44,11 +45,8 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
 
     `evaluators` are the suite's custom ones; those that the scenario names count by their source.
     """
-    deciding: dict[str, Any] = {
-        name: value
-        for name, value, default in zip(_OWN, _own(scenario), _DEFAULTS, strict=True)
-        if value is not default
-    }
+    own = _own(scenario)
+    deciding: dict[str, Any] = dict(compress(zip(_OWN, own, strict=True), map(is_not, own, _DEFAULTS)))
     if scenario.metadata:
         given_keys = scenario.metadata.keys() & _DECIDING_METADATA
         deciding |= {f"metadata.{key}": scenario.metadata[key] for key in given_keys}

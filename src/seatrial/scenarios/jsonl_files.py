@@ -20,9 +20,10 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
     """Check every line of a file; the reader keeps the scenarios of a small one."""
     started = False
     reader.forget_written()
+    file = str(path)
     for number, line in _lines(path):
         complaints = Complaints()
-        source = f"{path}:{number}"
+        source = f"{file}:{number}"
         try:
             raw, twice = _parse(line)
         except UnreadableFile as error:
@@ -52,9 +53,9 @@ def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
 
 def stream_jsonl(path: Path, read: Callable[..., Iterator[Scenario]]) -> Iterator[Scenario]:
     """The scenarios of a file that was found to be right, read again in one of the ways to do so."""
-    first = True
+    first, file = True, str(path)
     for number, line in _lines(path):
-        source = f"{path}:{number}"
+        source = f"{file}:{number}"
         try:
             raw, _ = _parse(line)
         except UnreadableFile:

@@ -217,13 +217,13 @@ class MapOf(Value):
             return {}
         if not value and self.empty is not None:
             complaints.add(where, self.empty)
-        before = len(complaints)
+        before = len(complaints.found)
         made = (
             dict(value)
             if type(self.value) is Anything
             else {key: self.value.read(item, (*where, key), complaints) for key, item in value.items()}
         )
-        if self.check is not None and len(complaints) == before:
+        if self.check is not None and len(complaints.found) == before:
             self.check(made, where, complaints)
         return made
 
@@ -284,11 +284,10 @@ class Record:
         kinds = self._python if complaints.python else self._files
         made = {}
         for key, item in value.items():
-            kind = kinds.get(key)
-            if kind is None:
-                complaints.add((*where, key), f"unknown key {key!r}", did_you_mean(str(key), [*kinds]), on_key=True)
+            if key in kinds:
+                made[key] = kinds[key].read(item, (*where, key), complaints)
             else:
-                made[key] = kind.read(item, (*where, key), complaints)
+                complaints.add((*where, key), f"unknown key {key!r}", did_you_mean(str(key), [*kinds]), on_key=True)
         for key in self._required:
             if key not in value:
                 complaints.add(where, f"{key!r} is missing: {self.keys[key].means}")

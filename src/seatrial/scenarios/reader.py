@@ -113,14 +113,15 @@ class SuiteReader:
         if before is not None:
             message = f"the name {resolved.name!r} is taken in the suite {self.suite.name!r} by {before}"
             complaints.add((*where, "name"), message, "A name is what results are kept under: make it unique")
-        self._tags.update(resolved.tags)
+        if resolved.tags:
+            self._tags.update(resolved.tags)
         if resolved.thresholds:
             self._thresholds.update(resolved.thresholds)
         if self.resolved is not None:
             self.resolved.append(resolved)
         if resolved.scorers != ("passfail",):
             self._look_for_installed(resolved)
-        max_turns = self._resolver.max_turns_by(made)
+        max_turns = self._resolver.max_turns_by(made) if resolved.turns else None
         check_resolved(resolved, self.evaluators, where, complaints, max_turns=max_turns)
 
     def _look_for_installed(self, scenario: Scenario) -> None:

@@ -6,6 +6,7 @@ appended: with the hash as their key each would go to another page. Columns of `
 need; `bodies` has the trials themselves; `contents` has what is large, once, however many trials refer to it.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 PACKED = " WITHOUT ROWID"
@@ -179,6 +180,7 @@ class Insert(NamedTuple):
     row: str
     on_conflict: str = ""
 
+    @lru_cache  # noqa: B019  there are five of them, for as long as the process lives
     def of(self, rows: int) -> str:
         """The statement for so many rows."""
         return f"INSERT INTO {self.into} VALUES {', '.join([self.row] * rows)} {self.on_conflict}"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -230,15 +231,12 @@ def _unpack(connections: Connections, body: bytes) -> Trial:
 
 def _columns(summary: TrialSummary) -> Row:
     """The columns from status on."""
-    numbers = list(_numbers(summary))
-    kept = [name for name, value in zip(_KEPT_IN_DETAILS, _kept(summary), strict=True) if value]
-    for place, value in enumerate(numbers):
-        if value is not None and not -_MOST < value < _MOST:  # databases know neither NaN nor such numbers
-            numbers[place] = 0
-            kept.append(_NUMBERS[place])
-    details = None
-    if kept:
+    numbers, details = _numbers(summary), None
+    if any(_kept(summary)) or not _are_small(numbers):
         raw = take_apart(TrialSummary, summary)
+        strange = [name for name, value in zip(_NUMBERS, numbers, strict=True) if not _are_small((value,))]
+        numbers = tuple([0 if name in strange else getattr(summary, name) for name in _NUMBERS])
+        kept = [*(name for name in _KEPT_IN_DETAILS if getattr(summary, name)), *strange]
         details = write({name: raw[name] for name in kept}).encode("ascii")
     return (
         str(summary.status),
@@ -249,6 +247,15 @@ def _columns(summary: TrialSummary) -> Row:
         *numbers,
         details,
     )
+
+
+def _are_small(numbers: Iterable[float | None]) -> bool:
+    """Whether databases know them: neither NaN nor numbers larger than any of their own."""
+    known = [*filter(None, numbers)]
+    try:
+        return all(map(isfinite, known)) and min(known, default=0) > -_MOST and max(known, default=0) < _MOST
+    except OverflowError:
+        return False  # no float is as large
 
 
 def _summary(key: ScenarioKey, index: int, columns: Row, details: dict[str, Any] | None) -> TrialSummary:
