@@ -1,6 +1,6 @@
 """JSONL for large generated suites: one scenario a line, gone through line by line and never held as a whole."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,11 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import Scenario
 
 from .json_files import find_positions, parse
+from .plain_lines import read_plain
 from .positions import UnreadableFile
 from .problems import Complaints, Problem, place_problems
 from .reader import SuiteReader
+from .second_reading import SecondReading
 
 KEEP = 10_000
 """So many scenarios are kept from the first pass; a larger file is read again each time."""
@@ -24,8 +26,9 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
     for number, line in _lines(path):
         complaints = Complaints()
         source = f"{file}:{number}"
+        plain = read_plain(line) if started else None
         try:
-            raw, twice = _parse(line)
+            raw, twice = _parse(line) if plain is None else (None, False)
         except UnreadableFile as error:
             problems.append(_unreadable(path, number, error))
             continue
@@ -34,10 +37,12 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
             started = True
             settings, where = (raw["suite"], ("suite",)) if is_suite else ({}, ())
             reader.read_suite(settings, where, complaints, default_name=path.stem, source=source)
-        if not is_suite:
+        if plain is not None:
+            reader.take(plain, (), complaints, source=source)
+        elif not is_suite:
             reader.read_scenario(raw, (), complaints, source=source)
-            if reader.count > KEEP:
-                reader.forget(lambda: _name_lines(path, reader.again().names))
+        if reader.count > KEEP:
+            reader.forget(lambda: _name_lines(path, reader.again()))
         if complaints.found or twice:
             problems.extend(_place(path, number, str(line), complaints))
     _finish(path, reader, problems)
@@ -51,30 +56,33 @@ def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
         problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
 
 
-def stream_jsonl(path: Path, read: Callable[..., Iterator[Scenario]]) -> Iterator[Scenario]:
-    """The scenarios of a file that was found to be right, read again in one of the ways to do so."""
+def stream_jsonl(path: Path, again: SecondReading, *, resolved: bool) -> Iterator[Scenario]:
+    """The scenarios of a file that was found to be right, read again: as written, or as they are resolved."""
+    read = again.resolved if resolved else again.written
+    for source, made in _keys_again(path, again):
+        if made is None:
+            raise UsageError(f"{source}: the file was changed after it was checked; run again")
+        yield from read(made, source=source)
+
+
+def _name_lines(path: Path, again: SecondReading) -> Iterator[tuple[str, str]]:
+    """The names of a file and their places; lines that are not right have none."""
+    for source, made in _keys_again(path, again):
+        if made is not None:
+            yield from again.names(made, source=source)
+
+
+def _keys_again(path: Path, again: SecondReading) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """The place of each line of a scenario and its keys; None for a line that is not right."""
     first, file = True, str(path)
     for number, line in _lines(path):
-        source = f"{file}:{number}"
+        made = read_plain(line)
         try:
-            raw, _ = _parse(line)
+            raw = _parse(line)[0] if made is None else None
         except UnreadableFile:
-            raise UsageError(f"{source}: the file was changed after it was checked; run again") from None
+            raw = None
         if not (first and _is_suite_line(raw)):
-            yield from read(raw, source=source)
-        first = False
-
-
-def _name_lines(path: Path, names: Callable[..., Iterator[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
-    """The names of a file and their places; lines that cannot be read have none."""
-    first = True
-    for number, line in _lines(path):
-        try:
-            raw, _ = _parse(line)
-        except UnreadableFile:
-            continue
-        if not (first and _is_suite_line(raw)):
-            yield from names(raw, source=f"{path}:{number}")
+            yield f"{file}:{number}", made or again.keys(raw)
         first = False
 
 

@@ -97,9 +97,9 @@ class _Loader:
         resolved: Iterable[Scenario] = reader.resolved or ()
         again = reader.again()
         if reader.scenarios is None:
-            written = Streamed(lambda: stream_jsonl(file, again.written))
+            written = Streamed(lambda: stream_jsonl(file, again, resolved=False))
         if reader.resolved is None:
-            resolved = Streamed(lambda: stream_jsonl(file, again.resolved))
+            resolved = Streamed(lambda: stream_jsonl(file, again, resolved=True))
         if reader.suite is not None:
             self.suites.append(
                 LoadedSuite(
