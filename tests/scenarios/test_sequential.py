@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import Cast, load, prepare
+from seatrial.scenarios import Cast, Preparer, load
 from seatrial.vocabulary.run import ScenarioEntry
 from seatrial.vocabulary.scenario import Scenario, SequentialSpec, Suite, SuiteConfig
 
@@ -19,7 +19,8 @@ def _entry(scenario: Scenario, config: SuiteConfig | None = None, **overrides: A
     suite = Suite(name="s", scenarios=[scenario], config=config or SuiteConfig())
     [loaded] = load(suite, overrides=overrides)
     [resolved] = loaded.resolved()
-    return prepare(resolved, Cast(suite="s", agent=_Agent()), position=0).entry  # type: ignore[arg-type]
+    cast = Cast(suite="s", agent=_Agent())  # type: ignore[arg-type]
+    return Preparer(cast).prepare(resolved, position=0).entry
 
 
 def _scenario(**keys: Any) -> Scenario:

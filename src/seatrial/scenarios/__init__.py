@@ -4,13 +4,14 @@ A room of its own because what a tester may write is one question, and how it is
 this door has already been found to be right.
 """
 
-from .build import Cast, make_entry, prepare, read_hooks
+from .build import Cast, make_entry, read_hooks
 from .environment import fill_environment
 from .examples import expand_examples
 from .fingerprint import fingerprint
 from .load import load
 from .merge import Resolver, merge_config, read_overrides, resolve
 from .model_cast import ModelCast
+from .preparing import Preparer
 from .problems import FileProblems, Problem
 from .schema import json_schema
 from .select import select
@@ -22,6 +23,7 @@ __all__ = [
     "FileProblems",
     "LoadedSuite",
     "ModelCast",
+    "Preparer",
     "Problem",
     "Resolver",
     "expand_examples",
@@ -32,7 +34,6 @@ __all__ = [
     "make_entry",
     "merge_config",
     "parse_value",
-    "prepare",
     "read_hooks",
     "read_overrides",
     "resolve",

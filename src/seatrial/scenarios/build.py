@@ -56,7 +56,7 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
         ),
         scenario=scenario,
         agent=cast.agent,
-        make_user=_user(scenario, cast),
+        make_user=make_user(scenario, cast),
         make_tools=make_tools(scenario),
         turn_evaluators=turns,
         every_turn_evaluators=every_turn,
@@ -147,7 +147,8 @@ def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
     return (*system, *(dict(message) for message in scenario.history))
 
 
-def _user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
+def make_user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
+    """(trial, seed) -> who speaks in that trial. Raises UsageError for a user that cannot be imported."""
     if scenario.user is None:
         lines = (scenario.input or "",) if not scenario.turns else tuple(turn.user for turn in scenario.turns)
         return lambda index, seed: ScriptedUser(lines)

@@ -28,7 +28,7 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
         source = f"{file}:{number}"
         plain = read_plain(line) if started else None
         try:
-            raw, twice = _parse(line) if plain is None else (None, False)
+            raw, twice = _parse(line) if plain is None else (plain, False)
         except UnreadableFile as error:
             problems.append(_unreadable(path, number, error))
             continue

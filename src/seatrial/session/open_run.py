@@ -14,7 +14,7 @@ from seatrial.errors import StoreError, UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trial, run_trials
 from seatrial.runner.evaluate import evaluate
 from seatrial.runner.pace import Pace
-from seatrial.scenarios import Cast, LoadedSuite, ModelCast, make_entry, merge_config, prepare, read_hooks
+from seatrial.scenarios import Cast, LoadedSuite, ModelCast, Preparer, make_entry, merge_config, read_hooks
 from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
 from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
@@ -89,7 +89,7 @@ class OpenRun:
         self._spent: dict[str, float] = {}
         self._kept: set[tuple[ScenarioKey, int]] = set()
         self._redaction: tuple[int, Redaction] | None = None
-        self._last: tuple[tuple[Any, ...], Casting, Cast] | None = None
+        self._last: tuple[tuple[Any, ...], Casting, Preparer] | None = None
         self._asking: set[ScenarioKey] = set()
         """Scenarios that ask a model, where none may be asked."""
 
@@ -104,7 +104,7 @@ class OpenRun:
         offline = self._offline if self._offline is not None and asks_models(scenario) else None
         if offline is not None and not offline.knows_something():
             raise NotLive("it asks a model")
-        prepared = prepare(scenario, self._cast_for(casting), position=casting.position)
+        prepared = self._preparer(casting).prepare(scenario, position=casting.position)
         if casting.name is not None:
             entry = prepared.entry
             prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
@@ -112,11 +112,12 @@ class OpenRun:
             self._asking.add(prepared.entry.key)
         return prepared
 
-    def _cast_for(self, casting: Casting) -> Cast:
+    def _preparer(self, casting: Casting) -> Preparer:
         """The scenarios of a file mostly come one after the other, and have the same."""
         whose = (id(casting.loaded), id(casting.agent), casting.agent_name, casting.suite)
         if self._last is None or self._last[0] != whose:
-            self._last = whose, casting, self._cast(casting)  # while it is held, nothing else can have these ids
+            # While the casting is held, nothing else can have these ids.
+            self._last = whose, casting, Preparer(self._cast(casting))
         return self._last[2]
 
     def _cast(self, casting: Casting) -> Cast:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import LoadedSuite, ModelCast, load, merge_config, prepare, select
+from seatrial.scenarios import LoadedSuite, ModelCast, Preparer, load, merge_config, select
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
 from seatrial.vocabulary.scenario import Group, Models, Scenario
@@ -82,11 +82,11 @@ class RunPlan:
     def _prepare(self) -> Iterator[PreparedScenario]:
         position = 0
         for suite in self.suites:
-            casts = casts_of(suite, self.agents, self.models)
+            casts = [Preparer(cast) for cast in casts_of(suite, self.agents, self.models)]
             for scenario in self._selected(suite):
                 for cast in casts:
                     if self._in_shard(position):
-                        yield prepare(scenario, cast, position=position)
+                        yield cast.prepare(scenario, position=position)
                     position += 1
 
     def _selected(self, suite: LoadedSuite) -> Iterator[Scenario]:
