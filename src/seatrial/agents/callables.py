@@ -44,7 +44,8 @@ class CallableAgent:
         known = self._make is None or inspect.isclass(target)
         door = find_door(target, name) if known else None
         self._on_loop = door is not None and door.is_async
-        self._given = None if self._make is not None or door is None else (target, door)
+        self.given = None if self._make is not None or door is None else (target, door)
+        """Whom all trials talk to, and how, where nothing is made."""
         self._shared: tuple[Any, Door] | None = None
         self._sharing = asyncio.Lock()
         self.makes_anew = self._make is not None and scope == "trial"
@@ -60,9 +61,7 @@ class CallableAgent:
         return CallableSession(self, start)
 
     async def enter(self, *, timeout: float) -> tuple[Any, Door]:
-        """Whom to talk to, and how: the object that was given, the one that all share, or a fresh one."""
-        if self._given is not None:
-            return self._given
+        """Whom to talk to, and how, where it is made: the one that all share, or a fresh one."""
         if self.makes_anew:
             return await self._made(timeout=timeout)
         async with self._sharing:
@@ -90,9 +89,9 @@ class CallableAgent:
         except UsageError as problem:
             raise TrialError(ErrorKind.CONFIG, str(problem)) from None
 
-    def require_memory(self, door: Door, *, turn: int) -> None:
+    def require_memory(self, door: Door) -> None:
         """What a factory makes is not known before: refuse a second turn to one that cannot know the first."""
-        if turn > 0 and not self._remembers(door):
+        if not self._remembers(door):
             raise TrialError(
                 ErrorKind.CONFIG,
                 f"the agent {self.name!r} takes only the latest message (input), and all trials share it, "
@@ -135,7 +134,7 @@ class CallableSession:
     def __init__(self, agent: CallableAgent, start: TrialStart) -> None:
         self._agent = agent
         self._start = start
-        self._entered: tuple[Any, Door] | None = None
+        self._entered: tuple[Any, Door] | None = agent.given
         self._ctx: AgentContext | None = None
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
@@ -144,7 +143,8 @@ class CallableSession:
             self._entered = await self._agent.enter(timeout=timeout)
             timeout -= perf_counter() - started
         door = self._entered[1]
-        self._agent.require_memory(door, turn=self._start.turn())
+        if self._start.turn() > 0:
+            self._agent.require_memory(door)
         if self._ctx is None:
             self._ctx = AgentContext(self._start, hall=asyncio.get_running_loop())
         ctx = self._ctx
