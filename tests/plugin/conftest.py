@@ -10,13 +10,15 @@ import pytest
 import yaml
 
 import seatrial.evaluators
+import seatrial.judges
+import seatrial.llm
 import seatrial.statistics
 import seatrial.store.codec
 import seatrial_pytest.concluding
 import seatrial_pytest.files
 import seatrial_pytest.fixture
 
-LAZY = (seatrial.evaluators, seatrial.statistics)
+LAZY = (seatrial.evaluators, seatrial.judges, seatrial.llm, seatrial.statistics)
 LOADED = (yaml, seatrial, seatrial_pytest, *(getattr(room, name) for room in LAZY for name in room.__all__))
 
 AGENT = """
