@@ -20,8 +20,7 @@ _SAME = Check(name="exact_match", passed=True)
 _FOUND = Check(name="regex", passed=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyProduced:
+class ReplyProduced(Value):
     """Passes when there is a reply that is not blank. Every scripted turn gets this one."""
 
     name: ClassVar[str] = "reply"
@@ -63,8 +62,7 @@ class Exact:
         return EvalResult(passed=False, reasoning=f"Exact match: FAIL ({detail}).", checks=(check,))
 
 
-@dataclass(frozen=True, slots=True)
-class Regex:
+class Regex(Value, kw_only=False):
     """Passes when the pattern is found anywhere in the reply. No flags; `(?i)` and its like work inside the pattern."""
 
     pattern: str

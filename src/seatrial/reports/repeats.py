@@ -1,15 +1,14 @@
 """What several trials of one scenario say of a user who tries several times, and whether the scenario is flaky."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from seatrial.vocabulary.run import ScenarioOutcome
+from seatrial.vocabulary.value import Value
 
 MOST_TRIES: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeats:
+class Repeats(Value):
     """Chances for k tries, k counted from 1: the first entry is the pass rate itself."""
 
     pass_at_k: tuple[float, ...] = ()

@@ -7,7 +7,7 @@ loading 1,000 scenarios does; its error texts, unions and positions would all ha
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Protocol, TypeAlias
 
 from seatrial.vocabulary.value import Value
@@ -137,8 +137,7 @@ def _looks_like_number(text: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Value):
     """true or false."""
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
@@ -150,8 +149,7 @@ class Flag:
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Value, kw_only=False):
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -167,8 +165,7 @@ class Choice:
         return {"enum": list(self.words)}
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(Value):
     """Any value: test data, which is taken as it is."""
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:

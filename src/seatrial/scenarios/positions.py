@@ -1,6 +1,8 @@
 """Where keys and values stand in a file; looked up only when there is a problem to place."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from seatrial.vocabulary.value import Value
 
 from .problems import Complaint, Complaints, Place, Where
 
@@ -15,8 +17,7 @@ class UnreadableFile(Exception):
         self.suggestion = suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class Positions:
+class Positions(Value, kw_only=False):
     """The places of a file, by path."""
 
     values: dict[Where, Place] = field(default_factory=dict)

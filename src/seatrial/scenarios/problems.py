@@ -1,7 +1,6 @@
 """What is wrong with a file: by key path while it is read, with line and column once it is shown."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from seatrial.errors import UsageError
@@ -65,8 +64,7 @@ class FileProblems(UsageError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Value, kw_only=False):
     """A problem before its line and column are known."""
 
     where: Where

@@ -1,15 +1,14 @@
 """A suite as it was loaded: its settings, and its scenarios as often as somebody asks for them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
 from seatrial.vocabulary.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(Value, kw_only=False):
     """Scenarios that are read again each time, so that a large file never stands in memory."""
 
     open: Callable[[], Iterator[Scenario]]

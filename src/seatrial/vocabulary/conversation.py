@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from .value import Value
@@ -47,6 +48,10 @@ class ErrorInfo(Value):
     """The foreign traceback, for `--verbose`."""
 
 
+_compared = attrgetter("name", "arguments", "result", "error", "id")
+"""What makes two tool calls the same: not when they were made."""
+
+
 class ToolCall(Value, kw_only=False):
     """One call of a tool by the agent."""
 
@@ -68,13 +73,7 @@ class ToolCall(Value, kw_only=False):
             )
         if not isinstance(other, ToolCall):
             return NotImplemented
-        return (self.name, self.arguments, self.result, self.error, self.id) == (
-            other.name,
-            other.arguments,
-            other.result,
-            other.error,
-            other.id,
-        )
+        return bool(_compared(self) == _compared(other))
 
     __hash__ = None  # type: ignore[assignment]
 
