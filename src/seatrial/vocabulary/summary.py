@@ -1,8 +1,7 @@
 """A trial without its bodies, as verdicts and lists need it."""
 
-from dataclasses import replace
-
 from .run import Trial, TrialSummary
+from .value import altered
 
 
 def summarise(trial: Trial) -> TrialSummary:
@@ -13,7 +12,7 @@ def summarise(trial: Trial) -> TrialSummary:
     matches = [result.trajectory.matched for result in trial.results if result.trajectory is not None]
     usage = transcript.usage
     latencies = sorted([turn.latency_ms for turn in transcript.turns])
-    return TrialSummary(
+    summary = TrialSummary(
         key=trial.key,
         index=trial.index,
         status=trial.status,
@@ -23,11 +22,6 @@ def summarise(trial: Trial) -> TrialSummary:
         stop_reason=str(transcript.stop_reason),
         turns=len(transcript.turns),
         trajectory_matched=all(matches) if matches else None,
-        scores=tuple(replace(score, reason="") for score in judgement.scores) if judgement else (),
-        overall_score=judgement.overall_score if judgement else None,
-        failures=tuple((f.severity.value, f.label, f.explanation, f.turn) for f in judgement.failures)
-        if judgement
-        else (),
         latency_ms=latencies[-1] if latencies else None,
         median_latency_ms=_median(latencies),
         tokens=usage.total_tokens if usage else None,
@@ -35,6 +29,14 @@ def summarise(trial: Trial) -> TrialSummary:
         instruments=trial.instruments,
         started_at=trial.started_at,
         duration_ms=trial.duration_ms,
+    )
+    if judgement is None:
+        return summary
+    return altered(
+        summary,
+        scores=tuple(altered(score, reason="") for score in judgement.scores),
+        overall_score=judgement.overall_score,
+        failures=tuple((f.severity.value, f.label, f.explanation, f.turn) for f in judgement.failures),
     )
 
 
