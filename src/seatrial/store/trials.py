@@ -102,7 +102,8 @@ def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replace
         connection.execute(schema.DROP_TRIAL, place)
         connection.execute(schema.DROP_BODY, place)
     connection.insert(schema.ADD_TRIAL, [(*rows.place, *rows.columns) for rows in group])
-    connection.insert(schema.ADD_BODY, [(*rows.place, rows.body) for rows in group])
+    # Of bytes, sqlite3 asks first whether they are something else; of a bytearray it knows.
+    connection.insert(schema.ADD_BODY, [(*rows.place, bytearray(rows.body)) for rows in group])
     if not contents:
         return
     # In order of their hashes: processes that insert the same contents would otherwise wait for each other in a circle.
