@@ -266,7 +266,7 @@ class _Conversation:
 
     def _seconds_until(self, deadline: float) -> float:
         """What is left for the agent's turn; the trial's own end may come first."""
-        now = milliseconds() - self._started
+        now = self.elapsed_ms()
         trial_left = self._trial_seconds_left(now)
         left = (deadline - now) / 1000
         if left <= 0:

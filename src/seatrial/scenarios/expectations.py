@@ -17,9 +17,6 @@ PATTERNS = ListOf(item=Text(pattern=True, empty=False), of="strings", empty=NOTH
 TOOLS = ListOf(item=NAME, of="tool names", empty=NOTHING)
 
 
-_SCALARS = frozenset((str, int, float, bool, type(None)))
-
-
 def check_matchers(value: Any, where: Where, complaints: Complaints) -> None:
     """Complain about `{$op: value}` matchers that do not exist or cannot work."""
     if not isinstance(value, Mapping) or any(str(key).startswith("$") for key in value):
@@ -27,7 +24,7 @@ def check_matchers(value: Any, where: Where, complaints: Complaints) -> None:
             complaints.add(where, text)
         return
     for key, item in value.items():
-        for text in () if type(item) in _SCALARS else check_expected(item):
+        for text in check_expected(item):
             complaints.add((*where, key), text)
 
 

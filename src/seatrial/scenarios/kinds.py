@@ -215,11 +215,7 @@ class MapOf(Value):
         if not value and self.empty is not None:
             complaints.add(where, self.empty)
         before = len(complaints.found)
-        made = (
-            dict(value)
-            if type(self.value) is Anything
-            else {key: self.value.read(item, (*where, key), complaints) for key, item in value.items()}
-        )
+        made = {key: self.value.read(item, (*where, key), complaints) for key, item in value.items()}
         if self.check is not None and len(complaints.found) == before:
             self.check(made, where, complaints)
         return made

@@ -166,16 +166,18 @@ class _Borrowed:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
         connection = self._connection
+        if kind is not None:
+            if self._transaction:
+                connection.roll_back()
+            connection.close()  # it may be what is broken
+            return
         try:
             if self._transaction:
-                connection.roll_back() if kind else connection.commit()
+                connection.commit()
         except BaseException:
             connection.close()
             raise
-        if kind is None:
-            self._owner.give_back(connection)
-        else:
-            connection.close()  # it may be what is broken
+        self._owner.give_back(connection)
 
 
 class Connections:
