@@ -80,15 +80,17 @@ class SuiteReader:
     def take(self, made: dict[str, Any], where: Where, complaints: Complaints, *, source: str) -> None:
         """The same, from keys that were read."""
         complete(made, self.suite, source)
-        if self.scenarios is None and not made.get("examples"):
-            self.count += 1
-            self._check(made, where, complaints)
+        if not made.get("examples"):
+            self._take_one(made, where, complaints)
             return
         for scenario in expand_rows(Scenario(**made), where, complaints):
-            self.count += 1
-            if self.scenarios is not None:
-                self.scenarios.append(scenario)
-            self._check(given(scenario), where, complaints)
+            self._take_one(given(scenario), where, complaints)
+
+    def _take_one(self, made: dict[str, Any], where: Where, complaints: Complaints) -> None:
+        self.count += 1
+        if self.scenarios is not None:
+            self.scenarios.append(Scenario(**made))
+        self._check(made, where, complaints)
 
     def forget_written(self) -> None:
         """Hold no scenario as it was written: they will be read again."""
