@@ -83,11 +83,44 @@ def test_a_scenario_of_one_trial_takes_one_line_and_its_reasons(build: SimpleNam
         trials=(build.trial(Status.FAILED, results=(failed,)),),
         status=Status.FAILED,
     )
-    assert printed(record).splitlines()[:3] == [
+    assert printed(record).splitlines()[:4] == [
         "✗ order_lookup  (1 turn)",
         "    passfail: Output produced: PASS. Expected tools called: FAIL (missing: lookup_order).",
+        "    the agent said: Hi",
         "0/1 scenario passed",
     ]
+
+
+def said_in(build: SimpleNamespace, *results: Any, turns: Any, verbose: bool = False, **more: Any) -> list[str]:
+    trial = build.trial(more.pop("status", Status.FAILED), results=results, turns=turns, **more)
+    text = printed(build.record(build.scenario(Status.FAILED), trials=(trial,)), verbose=verbose)
+    return [line.strip() for line in text.splitlines() if "the agent said" in line]
+
+
+def test_of_several_turns_it_is_said_what_the_agent_said_where_a_check_failed_first(build: SimpleNamespace) -> None:
+    turns = (build.turn(reply="Hello"), build.turn(reply="Two\nlines", index=1), build.turn(reply="Bye", index=2))
+    passed, failed = build.result(turn=0), build.result(False, "no", evaluator="contains", turn=1)
+
+    assert said_in(build, passed, failed, turns=turns) == ["the agent said in turn 2: Two\\nlines"]
+    assert said_in(build, build.result(False, "no"), turns=turns) == ["the agent said in turn 3: Bye"]
+
+
+def test_what_the_agent_said_is_cut_where_it_is_long(build: SimpleNamespace) -> None:
+    [line] = said_in(build, build.result(False, "no"), turns=(build.turn(reply="x" * 1_000),))
+
+    assert "xxx… (" in line
+    assert len(line) < 350
+
+
+def test_what_the_agent_said_is_left_out_where_it_explains_nothing(build: SimpleNamespace) -> None:
+    failed = build.result(False, "no")
+    trajectory = build.trajectory(actual=("a",), expected=("a", "b"), missing_calls=("b",))
+    error = ErrorInfo(kind=ErrorKind.AGENT, message="endpoint returned 500")
+
+    assert said_in(build, trajectory, turns=(build.turn(),)) == []
+    assert said_in(build, failed, turns=(build.turn(reply=None),)) == []
+    assert said_in(build, failed, turns=(build.turn(),), status=Status.ERRORED, error=error) == []
+    assert said_in(build, failed, turns=(build.turn(),), verbose=True) == []
 
 
 def test_a_failed_result_says_which_turn_it_concerns(build: SimpleNamespace) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from seatrial.vocabulary.run import RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
-from .conversation import converse
+from .conversation import converse, what_was_said
 from .explain import explain, explain_error, measures_of, summarise
 from .paper import Paper
 from .phrases import (
@@ -37,6 +37,8 @@ TRIALS_SHOWN = 10
 UNTOUCHED_SHOWN = 10
 """Where more were not run, because somebody stopped the run, they are only counted."""
 TEXT_LIMIT = 2_000
+SAID_LIMIT = 300
+"""Of what the agent said: enough to see why a check failed. `seatrial show` has all of it."""
 
 
 def print_run(record: "RunRecord", stream: TextIO, *, verbose: bool = False, colour: bool | None = None) -> None:
@@ -116,6 +118,8 @@ class _Console:
         if self._verbose:
             for depth, text in converse(trial):
                 self._paper.line(text, indent=indent + 2 * depth)
+        elif trial.status is Status.FAILED and (said := what_was_said(trial)) is not None:
+            self._paper.line(cut(one_line(said), SAID_LIMIT), indent=indent, style="dim")
 
     def _print_findings(self, outcome: ScenarioOutcome) -> None:
         measures = "   ".join(one_line(measure.text) for measure in measures_of(outcome))

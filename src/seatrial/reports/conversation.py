@@ -30,6 +30,21 @@ def converse(trial: Trial) -> Iterator[Line]:
         yield 0, cut(trial.error.traceback.rstrip(), TEXT_LIMIT)
 
 
+def what_was_said(trial: Trial) -> str | None:
+    """What the agent said where a check of it failed first, else in the end; None where no such check failed.
+
+    A trajectory says itself what was called.
+    """
+    failed = [result for result in trial.results if not result.passed and result.evaluator != "trajectory"]
+    turns = trial.transcript.turns
+    at = next((result.turn for result in failed if result.turn is not None), len(turns) - 1)
+    turn = next((turn for turn in turns if turn.index == at), None)
+    if not failed or turn is None or not turn.reply:
+        return None
+    where = f" in turn {turn.index + 1}" if len(turns) > 1 else ""
+    return f"the agent said{where}: {turn.reply}"
+
+
 def compact(value: Any) -> str:
     """The value as JSON on one line, with its letters as they are."""
     return json.dumps(plain(value), ensure_ascii=False)
