@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
-from math import isfinite
+from math import hypot
 from operator import attrgetter
 from typing import Any
 
@@ -252,9 +252,8 @@ def _columns(summary: TrialSummary) -> Row:
 
 def _are_small(numbers: Iterable[float | None]) -> bool:
     """Whether databases know them: neither NaN nor numbers larger than any of their own."""
-    known = [*filter(None, numbers)]
     try:
-        return all(map(isfinite, known)) and min(known, default=0) > -_MOST and max(known, default=0) < _MOST
+        return hypot(*filter(None, numbers)) < _MOST  # of NaN never
     except OverflowError:
         return False  # no float is as large
 
