@@ -28,7 +28,8 @@ class ScenarioItem(pytest.Function):
     @property
     def ihook(self) -> Any:
         """The same for all items of a file. Asked for nine times for each item, and found anew each time by pytest."""
-        return self._file.hooks or super().ihook
+        file: Any = self.parent
+        return file.hooks or super().ihook
 
     @property
     def _file(self) -> Any:

@@ -46,22 +46,27 @@ class Ledger:
         nodeid = report.nodeid
         known = self.entries.get(nodeid)
         entry = known or self.entries.setdefault(nodeid, Entry(nodeid=nodeid))
-        if report.outcome == "passed" and not told and (known is None or report.when != "setup"):
-            return  # by far the most
         if told:
-            self.run = told.get("run") or self.run
-            if report.when == "setup" or "left_out" in told:
-                self.left_out[nodeid] = told.get("left_out", [])
-            self.reports |= dict.fromkeys(told.get("reports", ()))
-            self.scored = self.scored or told.get("scored", False)
-            self.not_live += told.get("not_live", False)
-            entry.marks = frozenset(told.get("marks", entry.marks))
-            entry.names = frozenset(told.get("names", entry.names))
-            entry.is_scenario = told.get("is_scenario", entry.is_scenario)
+            self._take(told, entry, anew=report.when == "setup")
+        elif report.outcome == "passed" and (known is None or report.when != "setup"):
+            return  # by far the most
         ending = _ending(report, told)
         # A test that is run again ends as its last run does; within one run the worst phase counts.
         if report.when == "setup" or _RANK[ending] > _RANK[entry.ending]:
             entry.ending = ending
+
+    def _take(self, told: dict[str, Any], entry: Entry, *, anew: bool) -> None:
+        self.run = told.get("run") or self.run
+        if anew or "left_out" in told:
+            self.left_out[entry.nodeid] = told.get("left_out", [])
+        if "reports" in told:
+            self.reports |= dict.fromkeys(told["reports"])
+        if "marks" in told:
+            entry.marks = frozenset(told["marks"])
+            entry.names = frozenset(told["names"])
+        self.scored = self.scored or told.get("scored", False)
+        self.not_live += told.get("not_live", False)
+        entry.is_scenario = told.get("is_scenario", entry.is_scenario)
 
 
 _RANK: dict[Ending, int] = {"passed": 0, "skipped": 1, "xfailed": 1, "failed": 2, "errored": 3}

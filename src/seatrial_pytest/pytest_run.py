@@ -131,6 +131,8 @@ def read_marker(item: pytest.Item) -> dict[str, Any]:
 
 def apply_marker(scenario: Scenario, marker: Mapping[str, Any], options: Options) -> Scenario:
     """The scenario with the marker's numbers; a flag comes before them."""
+    if not marker:
+        return scenario
     given = {key: marker[key] for key in ("trials", "threshold") if marker.get(key) is not None}
     if options.trials is not None:
         given.pop("trials", None)

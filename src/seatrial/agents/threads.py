@@ -184,7 +184,7 @@ class AgentThreads:
                 self._answers_quickly = self._last_was_quick = perf_counter() - started < _QUICK_SECONDS
                 del self._begun[me]
                 self._done.append((future, outcome))
-                if self._took_wait():
+                if self._waits and self._took_wait():
                     self._bell.release()
                     continue
                 # One wake-up serves all results that are there when the loop comes round: it is a system call. While

@@ -58,6 +58,8 @@ class SqliteDatabase:
 
     def insert(self, cursor: sqlite3.Cursor, what: Insert, rows: Sequence[Row]) -> int:
         """Many rows with each statement: Python's other threads are asked for leave once, and not for each row."""
+        if len(rows) == 1:
+            return cursor.execute(what.of(1), rows[0]).rowcount
         most = cursor.connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         step = min(_ROWS, most // len(rows[0])) if rows else 1
         added = 0
