@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
-from itertools import compress
-from operator import attrgetter, is_not
+from operator import attrgetter
 from types import NoneType
 from typing import Any
 
@@ -25,9 +24,11 @@ _PLAIN = (
     *("failures", "judge_votes"),
 )
 """Texts and numbers that the scenarios of a suite mostly share, and that decide a trial."""
-_OWN = tuple(field.name for field in fields(Scenario) if field.name not in (*_FOR_PEOPLE, *_OVER_TRIALS, *_PLAIN))
-_DEFAULTS = tuple(field.default for field in fields(Scenario) if field.name in _OWN)
-_own, _plain_ones, _over_trials = attrgetter(*_OWN), attrgetter(*_PLAIN), attrgetter(*_OVER_TRIALS)
+TEXTS = ("input", "expected_output", "expected_tools", "expected_tool_args")
+"""What generated scenarios mostly differ in."""
+_DEFAULTS = {field.name: field.default for field in fields(Scenario)}
+_OTHERS = tuple(name for name in _DEFAULTS if name not in (*_FOR_PEOPLE, *_OVER_TRIALS, *_PLAIN, *TEXTS))
+_plain_ones, _over_trials = attrgetter(*_PLAIN), attrgetter(*_OVER_TRIALS)
 _TEXTS = frozenset(("input", "system", "expected_output", "expected_tools", "expected_tool_args", "scorers"))
 _SAME_IN_JSON = frozenset((str, int, bool, NoneType))
 _SCALARS = _SAME_IN_JSON | {float}
@@ -45,18 +46,36 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
 
     `evaluators` are the suite's custom ones; those that the scenario names count by their source.
     """
-    own = _own(scenario)
-    deciding: dict[str, Any] = dict(compress(zip(_OWN, own, strict=True), map(is_not, own, _DEFAULTS)))
-    if scenario.metadata:
-        given_keys = scenario.metadata.keys() & _DECIDING_METADATA
-        deciding |= {f"metadata.{key}": scenario.metadata[key] for key in given_keys}
-    if evaluators and scenario.scorers:
-        from .scorers import scorer_names
+    return Fingerprints(scenario, agent_key, evaluators=evaluators).of(scenario)
 
-        deciding["custom"] = {name: evaluators[name] for name in scorer_names(scenario.scorers) if name in evaluators}
-    of_trial = _hash(f"{_texts(deciding) or _canonical(deciding)}{_shown(_plain_ones(scenario))}")
-    over_trials = (*_over_trials(scenario), scenario.skip is not None, scenario.xfail is not None, agent_key)
-    return _hash(f"{of_trial}{_shown(over_trials)}"), of_trial
+
+class Fingerprints:
+    """The fingerprints of scenarios that differ in their names and in `TEXTS` alone: all else is written once."""
+
+    def __init__(self, example: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> None:
+        self._shared = _given(example, _OTHERS)
+        if example.metadata:
+            given_keys = example.metadata.keys() & _DECIDING_METADATA
+            self._shared |= {f"metadata.{key}": example.metadata[key] for key in given_keys}
+        if evaluators and example.scorers:
+            from .scorers import scorer_names
+
+            names = scorer_names(example.scorers)
+            self._shared["custom"] = {name: evaluators[name] for name in names if name in evaluators}
+        self._of_trial = _shown(_plain_ones(example))
+        over_trials = (*_over_trials(example), example.skip is not None, example.xfail is not None, agent_key)
+        self._over_trials = _shown(over_trials)
+
+    def of(self, scenario: Scenario) -> tuple[str, str]:
+        """(whole, of a trial) of the scenario."""
+        deciding = {**self._shared, **_given(scenario, TEXTS)}
+        of_trial = _hash(f"{_texts(deciding) or _canonical(deciding)}{self._of_trial}")
+        return _hash(f"{of_trial}{self._over_trials}"), of_trial
+
+
+def _given(scenario: Scenario, names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of the fields that are not the default itself."""
+    return {name: value for name in names if (value := getattr(scenario, name)) is not _DEFAULTS[name]}
 
 
 def _hash(text: str) -> str:

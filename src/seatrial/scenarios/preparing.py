@@ -10,14 +10,9 @@ from seatrial.vocabulary.scenario import Scenario
 from seatrial.vocabulary.value import altered
 
 from .build import Cast, make_user, prepare
-from .fingerprint import fingerprints
+from .fingerprint import TEXTS, Fingerprints
 
-_OWN = frozenset(
-    (
-        *("name", "description", "tags", "source"),
-        *("input", "expected_output", "expected_tools", "expected_tool_args"),
-    )
-)
+_OWN = frozenset(("name", "description", "tags", "source", *TEXTS))
 """What scenarios that are alike may still have for themselves: texts that the entry, the user and passfail ask for."""
 _shared = attrgetter(*(field.name for field in fields(Scenario) if field.name not in _OWN))
 
@@ -30,6 +25,7 @@ class Preparer:
         self._example: PreparedScenario | None = None
         self._shared: tuple[Any, ...] = ()
         """What the example has that is not its own, object by object."""
+        self._fingerprints: Fingerprints | None = None
 
     def prepare(self, scenario: Scenario, *, position: int) -> PreparedScenario:
         """The scenario ready to be played. Raises UsageError for what only shows with the agent at hand."""
@@ -38,12 +34,14 @@ class Preparer:
             return self._by_example(self._example, scenario, position)
         prepared = prepare(scenario, self._cast, position=position)
         if _decides_by_texts(prepared):
-            self._example, self._shared = prepared, shared
+            self._example, self._shared, self._fingerprints = prepared, shared, None
         return prepared
 
     def _by_example(self, example: PreparedScenario, scenario: Scenario, position: int) -> PreparedScenario:
         cast = self._cast
-        whole, of_trial = fingerprints(scenario, cast.agent_key, evaluators=cast.evaluators)
+        if self._fingerprints is None:
+            self._fingerprints = Fingerprints(scenario, cast.agent_key, evaluators=cast.evaluators)
+        whole, of_trial = self._fingerprints.of(scenario)
         entry = altered(
             example.entry,
             key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
