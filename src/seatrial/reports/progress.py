@@ -37,14 +37,14 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Take note of what happened, and show it where it is time to."""
         match event:
+            case TrialFinished():
+                self._count(event.trial)
             case RunStarted():
                 self._began = self._last = self._clock()
                 self._scenarios, self._trials = event.scenarios, event.trials
                 self._show(force=self._live)
             case ScenarioPlanned() if event.entry.skip is None:
                 self._plan(event.entry, event.stored)
-            case TrialFinished():
-                self._count(event.trial)
             case RunFinished():
                 self.close()
 
