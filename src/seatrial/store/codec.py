@@ -39,7 +39,7 @@ def encode(kind: type[T], value: T) -> bytes:
         if body.isascii() and openings <= _MOST_OPENINGS:
             again = _reader(kind).decode(body)
             # Tool calls are equal whatever their times, and of those only NaN and its like are lost: as null.
-            if again == value and (b"null" not in body or _write(again) == body):
+            if again == value and (b":null" not in body or _write(again) == body):
                 return body
     except Exception:
         # Foreign objects, whose comparison is foreign code too, lone surrogates, circles: all have their way below.

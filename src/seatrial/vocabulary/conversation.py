@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from .value import Value
@@ -48,10 +47,6 @@ class ErrorInfo(Value):
     """The foreign traceback, for `--verbose`."""
 
 
-_compared = attrgetter("name", "arguments", "result", "error", "id")
-"""What makes two tool calls the same: not when they were made."""
-
-
 class ToolCall(Value, kw_only=False):
     """One call of a tool by the agent."""
 
@@ -66,14 +61,21 @@ class ToolCall(Value, kw_only=False):
     duration_ms: float | None = None
 
     def __eq__(self, other: object) -> bool:
+        """Whether it is the same call, whenever it was made."""
+        if isinstance(other, ToolCall):
+            return bool(
+                self.name == other.name
+                and self.arguments == other.arguments
+                and self.result == other.result
+                and self.error == other.error
+                and self.id == other.id
+            )
         if isinstance(other, str):
             raise TypeError(
                 f"a ToolCall was compared with the string {other!r}; use tools_called, the list of names: "
                 f"{other!r} in ctx.tools_called"
             )
-        if not isinstance(other, ToolCall):
-            return NotImplemented
-        return bool(_compared(self) == _compared(other))
+        return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
