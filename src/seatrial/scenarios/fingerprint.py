@@ -28,7 +28,7 @@ TEXTS = ("input", "expected_output", "expected_tools", "expected_tool_args")
 """What generated scenarios mostly differ in."""
 _DEFAULTS = {field.name: field.default for field in fields(Scenario)}
 _OTHERS = tuple(name for name in _DEFAULTS if name not in (*_FOR_PEOPLE, *_OVER_TRIALS, *_PLAIN, *TEXTS))
-_plain_ones, _over_trials = attrgetter(*_PLAIN), attrgetter(*_OVER_TRIALS)
+_texts_of, _plain_ones, _over_trials = attrgetter(*TEXTS), attrgetter(*_PLAIN), attrgetter(*_OVER_TRIALS)
 _TEXTS = frozenset(("input", "system", "expected_output", "expected_tools", "expected_tool_args", "scorers"))
 _SAME_IN_JSON = frozenset((str, int, bool, NoneType))
 _SCALARS = _SAME_IN_JSON | {float}
@@ -53,7 +53,7 @@ class Fingerprints:
     """The fingerprints of scenarios that differ in their names and in `TEXTS` alone: all else is written once."""
 
     def __init__(self, example: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> None:
-        self._shared = _given(example, _OTHERS)
+        self._shared = {name: value for name in _OTHERS if (value := getattr(example, name)) is not _DEFAULTS[name]}
         if example.metadata:
             given_keys = example.metadata.keys() & _DECIDING_METADATA
             self._shared |= {f"metadata.{key}": example.metadata[key] for key in given_keys}
@@ -68,14 +68,10 @@ class Fingerprints:
 
     def of(self, scenario: Scenario) -> tuple[str, str]:
         """(whole, of a trial) of the scenario."""
-        deciding = {**self._shared, **_given(scenario, TEXTS)}
+        texts = zip(TEXTS, _texts_of(scenario), strict=True)
+        deciding = self._shared | {name: value for name, value in texts if value is not None}
         of_trial = _hash(f"{_texts(deciding) or _canonical(deciding)}{self._of_trial}")
         return _hash(f"{of_trial}{self._over_trials}"), of_trial
-
-
-def _given(scenario: Scenario, names: tuple[str, ...]) -> dict[str, Any]:
-    """Those of the fields that are not the default itself."""
-    return {name: value for name in names if (value := getattr(scenario, name)) is not _DEFAULTS[name]}
 
 
 def _hash(text: str) -> str:
