@@ -8,7 +8,7 @@ from dataclasses import field, fields, is_dataclass, replace
 import pytest
 
 from seatrial.vocabulary.run import Interval
-from seatrial.vocabulary.value import Value, field_names
+from seatrial.vocabulary.value import Value, Written, field_names
 
 
 class Point(Value):
@@ -117,3 +117,38 @@ def test_the_signature_names_the_fields_before_any_object_was_made() -> None:
 
 def test_repr_shows_the_fields() -> None:
     assert repr(Checked(share=0.5)) == "Checked(share=0.5)"
+
+
+class Order(Written):
+    number: str
+    quantity: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.quantity, int):
+            raise TypeError("quantity must be a whole number")
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "told"),
+    [
+        ((), {"number": "A-1", "quantty": 2}, "Order has no 'quantty'. Did you mean 'quantity'?"),
+        ((), {"number": "A-1", "colour": "red"}, "Order has no 'colour'. It has: number, quantity"),
+        ((), {}, "Order: Missing required argument 'number'"),
+        (("A-1",), {}, "Order: Extra positional arguments provided. Its fields are given by name"),
+        ((), {"number": "A-1", "quantity": "2"}, "quantity must be a whole number"),
+    ],
+    ids=str,
+)
+def test_what_people_write_tells_their_mistakes_with_its_name(
+    given: tuple[object, ...], named: dict[str, object], told: str
+) -> None:
+    with pytest.raises(TypeError) as raised:
+        Order(*given, **named)  # type: ignore[misc,arg-type]
+    assert str(raised.value) == told
+
+
+def test_what_people_write_is_a_value_like_any_other() -> None:
+    order = Order(number="A-1", quantity=2)
+    assert replace(order, quantity=3) == Order(number="A-1", quantity=3)
+    assert pickle.loads(pickle.dumps(order)) == copy.deepcopy(order) == order
+    assert list(inspect.signature(Order).parameters) == ["number", "quantity"]

@@ -7,7 +7,7 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.value import Value, set_field
+from seatrial.vocabulary.value import Written, set_field
 
 from .construction import arguments, text, texts
 from .evidence import arguments_not_recorded, calls_not_recorded
@@ -20,7 +20,7 @@ _ARGUMENTS_MATCH = Check(name="tool_args", passed=True)
 _OUTPUT_FOUND = Check(name="expected_output", passed=True)
 
 
-class PassFail(Value):
+class PassFail(Written):
     """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
 
     Output produced; expected tools called; their arguments (first call of that name, top-level keys); expected

@@ -8,7 +8,7 @@ from typing import ClassVar
 from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.value import Value, set_field
+from seatrial.vocabulary.value import Written, set_field
 
 from .construction import flag, pattern, text, texts
 from .evidence import no_answer
@@ -20,7 +20,7 @@ _SAME = Check(name="exact_match", passed=True)
 _FOUND = Check(name="regex", passed=True)
 
 
-class ReplyProduced(Value):
+class ReplyProduced(Written):
     """Passes when there is a reply that is not blank. Every scripted turn gets this one."""
 
     name: ClassVar[str] = "reply"
@@ -62,7 +62,7 @@ class Exact:
         return EvalResult(passed=False, reasoning=f"Exact match: FAIL ({detail}).", checks=(check,))
 
 
-class Regex(Value, kw_only=False):
+class Regex(Written, kw_only=False):
     """Passes when the pattern is found anywhere in the reply. No flags; `(?i)` and its like work inside the pattern."""
 
     pattern: str
@@ -82,7 +82,7 @@ class Regex(Value, kw_only=False):
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-class ContainsEvaluator(Value):
+class ContainsEvaluator(Written):
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 
     Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.

@@ -5,10 +5,10 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from .conversation import Message
-from .value import Value
+from .value import Written
 
 
-class Judge(Value):
+class Judge(Written):
     """A question for the judge: does this follow the rubric?"""
 
     rubric: str
@@ -19,7 +19,7 @@ class Judge(Value):
     retries: int = 2
 
 
-class ToolArgs(Value):
+class ToolArgs(Written):
     """An entry of `tool_calls_args`."""
 
     tool: str
@@ -29,7 +29,7 @@ class ToolArgs(Value):
     judge: Judge | None = None
 
 
-class Expect(Value):
+class Expect(Written):
     """What must be true of a turn, or of the whole trial (last reply, all calls)."""
 
     reply_contains_any: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Expect(Value):
     """Python only: evaluator objects, or functions marked with @evaluator."""
 
 
-class ExpectedCall(Value):
+class ExpectedCall(Written):
     """An entry of a trajectory: one call, or alternatives, and how often."""
 
     name: str | None = None
@@ -63,13 +63,13 @@ class ExpectedCall(Value):
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
 
 
-class TrajectorySpec(Value):
+class TrajectorySpec(Written):
     mode: TrajectoryMode = "in_order"
     expected: Sequence[ExpectedCall] = ()
     forbidden: Sequence[ExpectedCall] = ()
 
 
-class Turn(Value):
+class Turn(Written):
     """A scripted user message and what must be true after the agent's reply."""
 
     user: str
@@ -78,7 +78,7 @@ class Turn(Value):
     reply: Literal["required", "optional"] = "required"
 
 
-class User(Value):
+class User(Written):
     """A simulated user."""
 
     profile: str = ""
@@ -87,7 +87,7 @@ class User(Value):
     first_message: str | None = None
 
 
-class LimitSpec(Value):
+class LimitSpec(Written):
     """Assertions on what a trial may take. Over the limit is failed; unknown is errored."""
 
     latency_ms: float | None = None
@@ -97,14 +97,14 @@ class LimitSpec(Value):
     turns: int | None = None
 
 
-class GateSpec(Value):
+class GateSpec(Written):
     """The pass rate that must be shown, and how sure one must be. After merging both are set (confidence: 0.95)."""
 
     pass_rate: float | None = None
     confidence: float | None = None
 
 
-class SequentialSpec(Value):
+class SequentialSpec(Written):
     """The test behind `trials: auto`: two rates to tell apart, two errors to allow, and where to give up.
 
     After merging all are set (0.9, 0.7, 0.05, 0.05, 60).
@@ -119,7 +119,7 @@ class SequentialSpec(Value):
     max_trials: int | None = None
 
 
-class MetricChoice(Value):
+class MetricChoice(Written):
     """A metric in a `metrics:` list: a known name, or a definition of one's own."""
 
     name: str
@@ -131,7 +131,7 @@ class MetricChoice(Value):
     """What the suite's metrics_file says of it; filled in when the suite is loaded."""
 
 
-class Models(Value):
+class Models(Written):
     """Which model plays which role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
 
     judge: str | Mapping[str, Any] | None = None
@@ -139,7 +139,7 @@ class Models(Value):
     dedup: str | Mapping[str, Any] | None = None
 
 
-class Settings(Value):
+class Settings(Written):
     """Keys that may stand in `suite.config` as the default and in a scenario as its own. None: not given."""
 
     mocks: Mapping[str, Any] | None = None
@@ -217,7 +217,7 @@ class SuiteConfig(Settings):
     isolation: Literal["thread", "process"] | None = None
 
 
-class Group(Value):
+class Group(Written):
     """A gate over the scenarios that carry one of the tags; it can fail a run, never save it."""
 
     name: str
@@ -226,7 +226,7 @@ class Group(Value):
     must_pass: Sequence[str] = ()
 
 
-class Suite(Value):
+class Suite(Written):
     """A file or folder of scenarios with shared settings."""
 
     name: str

@@ -6,6 +6,7 @@ in a twentieth. For whoever looks from outside they are dataclasses: `dataclasse
 """
 
 import dataclasses
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     class Value(metaclass=_Values):
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
         __struct_fields__: ClassVar[tuple[str, ...]]
+
+    class Written(Value):
+        """A value that people write in Python: mistakes are told with its name, and with what was probably meant."""
 
     def altered(value: _V, **changes: Any) -> _V:
         """The value with some fields changed."""
@@ -63,6 +67,31 @@ else:
         """Equality, hash and repr go by the fields, unless the class has its own."""
 
         __dataclass_fields__ = _DataclassFields()
+
+    class _WrittenValues(_Values):
+        def __call__(cls, *given, **named):  # noqa: N805  of a class, whose first argument is the class
+            try:
+                return super().__call__(*given, **named)
+            except TypeError as refused:
+                if refused.__traceback__.tb_next is not None:
+                    raise  # by the class's own `__post_init__`
+                raise TypeError(_mistake(cls, given, named, refused)) from None
+
+    class Written(Value, metaclass=_WrittenValues):
+        """A value that people write in Python: mistakes are told with its name, and with what was probably meant."""
+
+
+def _mistake(cls: type[Value], given: tuple[Any, ...], named: Mapping[str, Any], refused: TypeError) -> str:
+    names = cls.__struct_fields__
+    unknown = next((name for name in named if name not in names), None)
+    if unknown is not None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(unknown, names, n=1)
+        return f"{cls.__name__} has no {unknown!r}. " + (
+            f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(names)}"
+        )
+    return f"{cls.__name__}: {refused}{'. Its fields are given by name' if given else ''}"
 
 
 def field_names(cls: type[Value]) -> tuple[str, ...]:
