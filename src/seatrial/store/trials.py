@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from math import hypot
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -31,6 +31,9 @@ _NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens
 _MOST = 2.0**63
 _kept = attrgetter(*_KEPT_IN_DETAILS)
 _numbers = attrgetter(*_NUMBERS)
+_often_null = itemgetter(*map(schema.TRIAL_COLUMNS.index, schema.OFTEN_NULL))
+_seldom_null = itemgetter(*map(schema.TRIAL_COLUMNS.index, schema.SELDOM_NULL))
+_NULLS = (None,) * len(schema.OFTEN_NULL)
 _write_names = msgspec.json.Encoder().encode
 """Of names that can be printed in ASCII it makes the same as `write`, and sooner."""
 
@@ -101,7 +104,12 @@ def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replace
     for place in replaced:
         connection.execute(schema.DROP_TRIAL, place)
         connection.execute(schema.DROP_BODY, place)
-    connection.insert(schema.ADD_TRIAL, [(*rows.place, *rows.columns) for rows in group])
+    bare = [(*rows.place, *_seldom_null(rows.columns)) for rows in group if _often_null(rows.columns) == _NULLS]
+    if bare:
+        connection.insert(schema.ADD_BARE_TRIAL, bare)
+    if len(bare) < len(group):
+        others = [(*rows.place, *rows.columns) for rows in group if _often_null(rows.columns) != _NULLS]
+        connection.insert(schema.ADD_TRIAL, others)
     # Of bytes, sqlite3 asks first whether they are something else; of a bytearray it knows.
     connection.insert(schema.ADD_BODY, [(*rows.place, bytearray(rows.body)) for rows in group])
     if not contents:
