@@ -209,6 +209,17 @@ def test_a_summary_says_what_the_trial_says(store: Store) -> None:
     assert list(store.summaries("r1")) == [summarise(trial)]
 
 
+def test_trials_of_one_group_keep_what_only_some_of_them_have(store: Store) -> None:
+    begin(store)
+    turn = replace(a_trial().transcript.turns[0], usage=Usage(input_tokens=3), cost_usd=0.5)
+    errored = replace(a_trial(2, status=Status.ERRORED), error=ErrorInfo(kind=ErrorKind.AGENT, message="down"))
+    told = replace(a_trial(1), transcript=replace(a_trial().transcript, turns=(turn,)))
+    trials = [a_trial(0), told, errored]
+    save(store, *trials)
+
+    assert list(store.summaries("r1")) == [summarise(trial) for trial in trials]
+
+
 def test_a_number_that_no_column_can_hold_is_not_lost_in_the_summary(store: Store) -> None:
     begin(store)
     judged = Judgement(overall_score=float("nan"))
