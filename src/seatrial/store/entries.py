@@ -47,7 +47,7 @@ def read_entry_rows(rows: Sequence[Row]) -> Iterator[ScenarioEntry]:
         )
 
 
-def _write_terms(entry: ScenarioEntry) -> bytes:
+def _write_terms(entry: ScenarioEntry) -> bytearray:
     if entry.sequential is not None or entry.gates.metric_thresholds is not None:
         return _encode_terms(entry)
     terms = (entry.trials, entry.gates, entry.tags, entry.skip, entry.xfail)
@@ -60,12 +60,13 @@ def _write_terms(entry: ScenarioEntry) -> bytes:
 
 
 _KEPT = 1_000
-_WRITTEN: dict[Any, bytes] = {}
+_WRITTEN: dict[Any, bytearray] = {}
 
 
-def _encode_terms(entry: ScenarioEntry) -> bytes:
+def _encode_terms(entry: ScenarioEntry) -> bytearray:
     raw = take_apart(ScenarioEntry, entry)
-    return write({name: value for name, value in raw.items() if name not in _OWN}).encode("ascii")
+    written = write({name: value for name, value in raw.items() if name not in _OWN})
+    return bytearray(written, "ascii")  # which sqlite3 takes as it is, unlike bytes
 
 
 @lru_cache(maxsize=_KEPT)
