@@ -8,7 +8,7 @@ from typing import ClassVar
 from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.value import Written, set_field
+from seatrial.vocabulary.value import Value, Written, set_field
 
 from .construction import flag, pattern, text, texts
 from .evidence import no_answer
@@ -20,7 +20,7 @@ _SAME = Check(name="exact_match", passed=True)
 _FOUND = Check(name="regex", passed=True)
 
 
-class ReplyProduced(Written):
+class ReplyProduced(Value):
     """Passes when there is a reply that is not blank. Every scripted turn gets this one."""
 
     name: ClassVar[str] = "reply"

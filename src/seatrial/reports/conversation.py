@@ -35,7 +35,7 @@ def what_was_said(trial: Trial) -> str | None:
 
     A trajectory says itself what was called.
     """
-    failed = [result for result in trial.results if not result.passed and result.evaluator != "trajectory"]
+    failed = [result for result in trial.results if not result.passed and result.trajectory is None]
     turns = trial.transcript.turns
     at = next((result.turn for result in failed if result.turn is not None), len(turns) - 1)
     turn = next((turn for turn in turns if turn.index == at), None)
