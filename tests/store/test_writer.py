@@ -1,5 +1,9 @@
+import shutil
+import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
@@ -9,7 +13,7 @@ import pytest
 from seatrial.errors import StoreError
 from seatrial.store import Store, open_store
 from seatrial.vocabulary.conversation import StopReason, Transcript
-from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("s", "n")
@@ -102,3 +106,31 @@ def test_scenarios_are_refused_once_the_writer_is_closed(store: Store) -> None:
 
     with pytest.raises(StoreError, match="a scenario was handed to the store after its writer was closed"):
         writer.plan([ScenarioEntry(key=KEY, position=0, fingerprint="f", trials=1)])
+
+
+def test_a_finished_run_is_in_the_file_even_while_others_have_it_open(store: Store, tmp_path: Path) -> None:
+    """Whoever copies runs.db after a run has all of it, without the log beside it."""
+    with open_store(tmp_path / "runs.db") as mine:
+        mine.save_played("r1", (), [a_trial(index) for index in range(30)])
+        mine.finish_run("r1", RunState.FINISHED, NOON)
+    shutil.copy(tmp_path / "runs.db", tmp_path / "copy.db")
+    with open_store(tmp_path / "copy.db") as copy:
+        assert copy.run("r1").state is RunState.FINISHED
+        assert len(copy.finished("r1")) == 30
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        NOON,
+        NOON.replace(microsecond=1),
+        NOON.replace(microsecond=120_000),
+        NOON.astimezone(timezone(timedelta(hours=5, minutes=30))),
+        NOON.astimezone(timezone(-timedelta(hours=3))),
+    ],
+)
+def test_times_are_written_as_python_writes_them(store: Store, tmp_path: Path, moment: datetime) -> None:
+    """Rows of all versions must be in one order."""
+    store.save_played("r1", (), [replace(a_trial(0), started_at=moment)])
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as raw:
+        assert raw.execute("SELECT started_at FROM trials").fetchone() == (moment.isoformat(),)

@@ -37,6 +37,10 @@ class Database(Protocol):
         """Add the rows by one of the driver's cursors, and say how many there were to add."""
         ...
 
+    def tidy(self, connection: "Connection") -> None:
+        """What may be done when much was written, while nobody waits for it."""
+        ...
+
     def has_version(self, connection: "Connection") -> bool:
         """Whether the store has been set up. Raises UsageError when the place belongs to something else."""
         ...
@@ -102,7 +106,10 @@ class Connection:
         self.execute(self._database.begin)
 
     def commit(self) -> None:
-        self.execute("COMMIT")
+        try:
+            self._raw.commit()
+        except self._database.errors as refused:
+            raise self._ours(refused) from refused
 
     def lock_run(self, run_id: str) -> None:
         self._database.lock_run(self, run_id)
@@ -112,6 +119,9 @@ class Connection:
 
     def own_contents(self) -> None:
         self._database.own_contents(self)
+
+    def tidy(self) -> None:
+        self._database.tidy(self)
 
     def close(self) -> None:
         self._raw.close()

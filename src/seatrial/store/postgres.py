@@ -55,6 +55,9 @@ class PostgresDatabase:
         added: int = cursor.rowcount
         return added
 
+    def tidy(self, connection: Connection) -> None:
+        """Nothing to do: the server does."""
+
     def has_version(self, connection: Connection) -> bool:
         row = connection.row("SELECT to_regclass('seatrial.schema_version') IS NOT NULL")
         return row is not None and bool(row[0])

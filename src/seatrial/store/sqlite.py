@@ -3,12 +3,13 @@
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from time import sleep
 
 from seatrial.clock import milliseconds
-from seatrial.errors import UsageError
+from seatrial.errors import StoreError, UsageError
 
 from .connection import Connection, Row
 from .schema import Insert
@@ -59,16 +60,24 @@ class SqliteDatabase:
         return statement
 
     def insert(self, cursor: sqlite3.Cursor, what: Insert, rows: Sequence[Row]) -> int:
-        """Many rows with each statement: Python's other threads are asked for leave once, and not for each row."""
+        """Many rows with each statement: Python's other threads are asked for leave once, and not for each row.
+
+        By `executemany`, which asks them once less than `execute`, since it need not know the last row.
+        """
         if len(rows) == 1:
-            return cursor.execute(what.of(1), rows[0]).rowcount
+            return cursor.executemany(what.of(1), rows).rowcount
         most = cursor.connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         step = min(_ROWS, most // len(rows[0])) if rows else 1
         added = 0
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
-            added += cursor.execute(what.of(len(some)), [*chain.from_iterable(some)]).rowcount
+            added += cursor.executemany(what.of(len(some)), ([*chain.from_iterable(some)],)).rowcount
         return added
+
+    def tidy(self, connection: Connection) -> None:
+        """Move what was written from the log to the file. Whoever closes the file last would have to wait for that."""
+        with suppress(StoreError):  # what stays in the log is as safe there, and is moved by whoever writes next
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def has_version(self, connection: Connection) -> bool:
         tables = {name for (name,) in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ class Store:
         self._database = database
         self._connections = Connections(database)
         self._keys = Keys()
+        self._tidying: Thread | None = None
         with self._connections.one() as connection:
             migrate(database, connection)
 
@@ -44,6 +46,7 @@ class Store:
         return self._database.name
 
     def close(self) -> None:
+        self._finish_tidying()
         self._connections.close()
 
     def __enter__(self) -> "Store":
@@ -65,6 +68,19 @@ class Store:
 
     def finish_run(self, run_id: str, state: RunState, finished_at: datetime) -> None:
         runs.change_state(self._connections, run_id, state, finished_at)
+        self._finish_tidying()
+        # Whoever waits for the verdict need not wait for this; but the process does before it ends.
+        self._tidying = Thread(target=self._tidy, name="seatrial-store-tidy", daemon=False)
+        self._tidying.start()
+
+    def _tidy(self) -> None:
+        with self._connections.one() as connection:
+            connection.tidy()
+
+    def _finish_tidying(self) -> None:
+        tidying, self._tidying = self._tidying, None
+        if tidying is not None:
+            tidying.join()
 
     def add_scenarios(self, run_id: str, entries: Iterable[ScenarioEntry]) -> None:
         """Store what the run plans. Entries that are stored already are skipped; one that differs is an error."""

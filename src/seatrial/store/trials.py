@@ -34,7 +34,7 @@ _numbers = attrgetter(*_NUMBERS)
 _often_null = itemgetter(*map(schema.TRIAL_COLUMNS.index, schema.OFTEN_NULL))
 _seldom_null = itemgetter(*map(schema.TRIAL_COLUMNS.index, schema.SELDOM_NULL))
 _NULLS = (None,) * len(schema.OFTEN_NULL)
-_write_names = msgspec.json.Encoder().encode
+_write_json = msgspec.json.Encoder().encode
 """Of names that can be printed in ASCII it makes the same as `write`, and sooner."""
 
 
@@ -42,7 +42,7 @@ _write_names = msgspec.json.Encoder().encode
 def write_key(key: ScenarioKey) -> str:
     """The key as rows have it: ASCII JSON."""
     text = "".join(key)
-    return _write_names(key).decode() if text.isascii() and text.isprintable() else write(list(key))
+    return _write_json(key).decode() if text.isascii() and text.isprintable() else write(list(key))
 
 
 @lru_cache(maxsize=4096)
@@ -252,10 +252,15 @@ def _columns(summary: TrialSummary) -> Row:
         str(summary.error_kind) if summary.error_kind else None,
         summary.stop_reason,
         None if summary.trajectory_matched is None else int(summary.trajectory_matched),
-        summary.started_at.isoformat(),
+        _write_time(summary.started_at),
         *numbers,
         details,
     )
+
+
+def _write_time(moment: datetime) -> str:
+    """As `isoformat` has it, and in a quarter of the time."""
+    return _write_json(moment)[1:-1].decode().replace("Z", "+00:00")
 
 
 def _are_small(numbers: Iterable[float | None]) -> bool:
