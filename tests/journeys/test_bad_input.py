@@ -76,8 +76,8 @@ def test_an_agent_with_a_mistake_in_its_module_shows_the_line(folder: Any) -> No
 
     said = refused(folder, "run", "suite.yaml")
 
-    assert said.startswith("agent 'agent:answer': importing 'agent' failed at ")
-    assert "JSONDecodeError: " in said
+    assert said.startswith("suite.yaml: agent 'agent:answer': importing 'agent' failed at ")
+    assert "agent.py:3: JSONDecodeError: " in said
 
 
 def test_an_agent_with_a_syntax_error_shows_file_and_line(folder: Any) -> None:

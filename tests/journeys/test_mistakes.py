@@ -100,7 +100,7 @@ def test_the_right_scenarios_from_the_wrong_folder(project: Any) -> None:
 
     assert ended.returncode == 2
     assert ended.stderr == (
-        f"error: agent 'agent:answer': there is no module 'agent'; {LOOKED_FOR}. "
+        f"error: first.yaml: agent 'agent:answer': there is no module 'agent'; {LOOKED_FOR}. "
         "There is one in ..; go there first: cd ..\n"
     )
 

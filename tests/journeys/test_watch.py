@@ -184,7 +184,7 @@ def test_a_mistake_is_shown_and_its_correction_plays_what_had_changed(project: A
     broken = watch.after("words.py", "GREETING = 'Hello!'", "GREETING = 'Moin!")
     mended = watch.after("words.py", "'Moin!", "'Moin!'")
 
-    assert "error: agent 'agent:answer': importing 'agent' failed at " in broken
+    assert "error: scenarios/shop.yaml: agent 'agent:answer': importing 'agent' failed at " in broken
     assert "Traceback" not in broken
     assert verdicts(mended) == ["✗ greets", "✓ thanks"]
 

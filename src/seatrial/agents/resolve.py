@@ -208,8 +208,19 @@ def import_attribute(path: str, *, what: str) -> Any:
 def _place(cause: BaseException) -> str:
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"{cause.filename}:{cause.lineno}"
-    frame = traceback.extract_tb(cause.__traceback__)[-1]
+    ours, *theirs = traceback.extract_tb(cause.__traceback__)
+    own = [frame for frame in theirs if not _is_installed(frame.filename)]
+    frame = (own or theirs or [ours])[-1]
     return f"{frame.filename}:{frame.lineno}"
+
+
+def _is_installed(file: str) -> bool:
+    """Whether code is Python's own, or of a package: whoever wrote the import will look for the mistake in theirs."""
+    import sysconfig
+
+    return file.startswith(
+        ("<", *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
+    )
 
 
 def _not_found(what: str, path: str, module_name: str, missing: ModuleNotFoundError) -> str:

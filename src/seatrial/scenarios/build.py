@@ -20,6 +20,7 @@ from .fingerprint import fingerprints
 from .merge import SEQUENTIAL
 from .model_cast import ModelCast
 from .scorers import scorer_names
+from .suites import LoadedSuite
 
 _REPLY = ReplyProduced()
 _LOOKS_FOR_A_REPLY = frozenset(("passfail", "exact"))
@@ -260,6 +261,6 @@ def _hooks(given: Any, what: str) -> tuple[Hook, ...]:
     return (import_attribute(given, what=what) if isinstance(given, str) else given,)
 
 
-def read_hooks(given: Any, what: str) -> tuple[Hook, ...]:
+def read_hooks(loaded: LoadedSuite, which: str) -> tuple[Hook, ...]:
     """A suite's setup or teardown: `pkg.mod:fn`, a function, or nothing."""
-    return _hooks(given, what)
+    return _hooks(getattr(loaded.suite, which), f"{loaded.path}: {which}")

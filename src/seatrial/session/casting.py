@@ -30,10 +30,18 @@ class Agents:
             agent = self._stand_in or self._made.get((key, isolated))
             if agent is None:
                 filled = fill_environment(spec, self._request.environ) if isinstance(spec, Mapping) else spec
-                agent = resolve_agent(filled, name=name or loaded.name, isolated=isolated)
+                agent = self._resolve(filled, loaded, name=name or loaded.name, isolated=isolated)
                 self._made[key, isolated] = agent
                 self._settings.append(filled)
             yield name, key, agent
+
+    def _resolve(self, spec: Any, loaded: LoadedSuite, *, name: str, isolated: bool) -> Agent:
+        try:
+            return resolve_agent(spec, name=name, isolated=isolated)
+        except UsageError as problem:
+            if self._request.agent is not None or spec is self._request.default_agent:
+                raise
+            raise UsageError(f"{loaded.path}: {problem}") from problem
 
     def _specs(self, loaded: LoadedSuite) -> list[tuple[str, Any]]:
         if self._request.agent is not None:
@@ -95,8 +103,8 @@ def casts_of(loaded: LoadedSuite, agents: Agents, models: Any) -> list[Cast]:
             agent_name=name,
             agent_key=key,
             evaluators=loaded.evaluators,
-            setup=read_hooks(loaded.suite.setup, "setup"),
-            teardown=read_hooks(loaded.suite.teardown, "teardown"),
+            setup=read_hooks(loaded, "setup"),
+            teardown=read_hooks(loaded, "teardown"),
             models=models,
         )
         for name, key, agent in agents.of(loaded)

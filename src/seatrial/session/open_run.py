@@ -131,8 +131,8 @@ class OpenRun:
             agent_name=casting.agent_name,
             agent_key=key,
             evaluators=loaded.evaluators,
-            setup=read_hooks(loaded.suite.setup, "setup"),
-            teardown=read_hooks(loaded.suite.teardown, "teardown"),
+            setup=read_hooks(loaded, "setup"),
+            teardown=read_hooks(loaded, "teardown"),
             models=self.models,
         )
 
