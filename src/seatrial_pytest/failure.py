@@ -37,7 +37,7 @@ def _describe(played: PlayedScenario, run: str, verbosity: int) -> Iterator[str]
     yield f"{VERDICT_WORDS[outcome.verdict.status]} {head}{numbers}" + (
         f"  ({source})" if source and not source.startswith("<") else ""
     )
-    if trials_of(outcome) > 1 or not played.trials:
+    if trials_of(outcome) > 1 or all(trial.status is Status.PASSED for trial in played.trials):
         for reason in outcome.verdict.failure_reasons:
             yield from _indented(cut(reason, _TEXT_LIMIT), 2)
     for measure in measures_of(outcome):

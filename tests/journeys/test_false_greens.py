@@ -78,6 +78,39 @@ def test_nothing_selected_is_no_pass(folder: Any, flags: list[str], why: str) ->
     assert why in ended.err
 
 
+@pytest.mark.parametrize("flags", [["--scenario", "ret", "--scenario", "refnd"], ["--tag", "quick", "--tag", "qick"]])
+def test_a_part_of_the_selection_that_fits_nothing_is_no_pass(folder: Any, flags: list[str]) -> None:
+    write_suite(folder, [{**RETURNS, "tags": ["quick"]}])
+
+    ended = folder.seatrial("run", "suite.yaml", *flags)
+
+    assert ended.code == 1
+    assert f"{flags[2]} {flags[3]!r}: no scenario fits, so nothing was run" in ended.err
+    assert folder.seatrial("run", "suite.yaml", *flags[:2]).code == 0
+
+
+def test_a_failure_that_is_gone_is_told_when_failures_are_run_again(folder: Any) -> None:
+    write_suite(folder, [{**RETURNS, "name": name, "expected_output": "40 days"} for name in ("one", "two")])
+    folder.seatrial("run", "suite.yaml")
+    write_suite(folder, [{**RETURNS, "name": name} for name in ("renamed", "two")])
+
+    ended = folder.seatrial("run", "suite.yaml", "--failed")
+
+    assert "--failed: one: failed in the last run, and is not here any more" in ended.err
+
+
+def test_the_tolerance_of_one_suite_is_not_that_of_another(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    tolerant = {"name": "tolerant", "agent": "agent:good", "config": {"cases_pass_threshold": 10}}
+    strict = {"name": "strict", "agent": "agent:good"}
+    folder.write("a.yaml", json.dumps({"suite": tolerant, "scenarios": [RETURNS]}))
+    folder.write("b.yaml", json.dumps({"suite": strict, "scenarios": [{**RETURNS, "expected_output": "40 days"}]}))
+
+    assert folder.seatrial("run", "a.yaml", "b.yaml").code == 1
+    assert folder.seatrial("run", "a.yaml", "b.yaml", "--cases-pass-threshold", "50").code == 0
+    assert folder.seatrial("run", "a.yaml", "b.yaml", "--cases-pass-threshold", "0.5").code == 2
+
+
 def test_rerunning_failures_where_none_failed_is_no_pass(folder: Any) -> None:
     write_suite(folder, [RETURNS])
     folder.seatrial("run", "suite.yaml")

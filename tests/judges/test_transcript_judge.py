@@ -339,6 +339,22 @@ def test_scores_that_differ_are_left_open_by_a_missing_vote() -> None:
     assert is_judge_error(judge([weighted_answer(2), refused, weighted_answer(4)], metrics=WEIGHTED, votes=3))
 
 
+def test_votes_that_each_see_another_failure_agree_that_there_was_one() -> None:
+    answers = [
+        {"failures": [failure(category, turn)], "summary": "s"}
+        for category, turn in (("repetition", 1), ("unsafe_action", 1), ("unsafe_action", 2))
+    ]
+    quiet: dict[str, Any] = {"failures": [], "summary": "s"}
+
+    def seen(*votes: Any) -> list[tuple[str, int | None]]:
+        judged = judge(list(votes), a_trial("a", "b"), failures=True, votes=3)
+        return [(found.category, found.turn) for found in judged.failures]
+
+    assert seen(*answers) == [("unsafe_action", 0)]
+    assert seen(answers[0], answers[1], quiet) == [("repetition", 0)], "only one saw something as severe"
+    assert seen(answers[1], quiet, quiet) == []
+
+
 def test_one_vote_without_failures_does_not_speak_for_the_others() -> None:
     none: dict[str, Any] = {"failures": [], "summary": "s"}
     found = {"failures": [failure()], "summary": "s"}

@@ -151,6 +151,18 @@ def test_xfail_foretells_a_failure_and_a_pass_is_told(project: Any, expected: st
     project.run().assert_outcomes(**{ending: 1})
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [("xfail: known", "*passed although*"), ("gate: {pass_rate: 0.9}", "*29 clean trials*")],
+)
+def test_what_no_trial_can_tell_is_told_of_the_scenario(project: Any, given: str, why: str) -> None:
+    scenario = f"{{name: a, input: x, expected_output: x, {given}}}"
+    project.write("a.trial.yaml", f'suite: {{agent: "agent:answer"}}\nscenarios: [{scenario}]')
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([why])
+
+
 def test_xfail_does_not_foretell_a_broken_evaluator(project: Any) -> None:
     project.write("checks.py", "from seatrial import evaluator\n@evaluator\ndef broken(ctx): raise KeyError('x')\n")
     project.write(

@@ -68,6 +68,18 @@ def _scenario(body: str) -> str:
         ("input: x\n    expect: {reply_contains_any: [a, '']}", "reply_contains_any[1]: an empty text is in"),
         ("turns: [{user: x, expect: {reply_matches_all: ['']}}]", "reply_matches_all[0]: an empty text is in every"),
         ("input: x\n    trajectory: {expected: [{name: a, min: 0}]}", "a 'in_order' trajectory with nothing expected"),
+        ("input: x\n    trajectory: {mode: within, expected: [{name: a, min: 2}]}", "'min' is without effect"),
+        (
+            "input: x\n    pass_threshold: 0.75",
+            "pass_threshold: is in percent, and 0.75 % is next to nothing. Write 75",
+        ),
+        ("input: x\n    expected_output: a\n    scorers: [{regex: b}]", "expected_output: no scorer looks at it"),
+        ("input: x\n    expected_output: a\n    scorers: [{exact: b}]", "expected_output: no scorer looks at it"),
+        (
+            "input: x\n    expected_output: a\n    expected_tools: [b]\n    scorers: [exact]",
+            "expected_tools: no scorer",
+        ),
+        ("input: x\n    expected_tool_args: {b: {c: 1}}\n    scorers: [{judge: ok}]", "expected_tool_args: no scorer"),
     ],
 )
 def test_a_scenario_that_cannot_be_meant_is_refused(body, said, tmp_path):
@@ -80,6 +92,9 @@ def test_a_scenario_that_cannot_be_meant_is_refused(body, said, tmp_path):
         "input: x\n    expected_tools: []",
         "input: x\n    expect: {}",
         "turns: [{user: x, expect: {tool_calls_ordered: true}}]",
+        "input: x\n    trajectory: {mode: within, expected: [{name: a, max: 2}]}",
+        "input: x\n    expected_output: y\n    scorers: [{regex: b}, exact]",
+        "input: x\n    expected_output: y\n    expected_tools: [b]\n    scorers: [passfail, {regex: b}]",
         "input: x\n    trajectory: {mode: strict, expected: []}",
         "input: x\n    trajectory: {mode: within}",
         "input: x\n    trajectory: {expected: [a, {any_of: [b, {name: c, args: {d: 1}}]}]}",

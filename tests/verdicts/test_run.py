@@ -142,8 +142,14 @@ def test_a_scenario_that_must_pass_fails_the_run_in_spite_of_the_share() -> None
 def test_a_scenario_that_must_pass_cannot_be_skipped_or_excused() -> None:
     for fields, marks in (({"skip": "later"}, "-"), ({"xfail": "bug"}, "F")):
         entries = {"b": {"gates": Gates(must_pass=True), **fields}}
-        outcome = decide({"a": "........", "b": marks}, entries=entries, cases_pass_threshold=50.0)
-        assert outcome.verdict.failure_reasons == ("must pass, did not: b",)
+        for threshold in (50.0, None):
+            outcome = decide({"a": "........", "b": marks}, entries=entries, cases_pass_threshold=threshold)
+            assert status_of(outcome)[1] == ("must pass, did not: b",)
+
+
+def test_a_scenario_that_must_pass_is_told_once_where_all_must() -> None:
+    outcome = decide({"a": ".", "b": "F"}, entries={"b": {"gates": Gates(must_pass=True)}})
+    assert status_of(outcome) == (Status.FAILED, ("1 scenario failed",))
 
 
 # Metrics.

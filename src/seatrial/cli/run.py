@@ -78,6 +78,8 @@ def command(**options: Any) -> int:
         return watch(options)
     progress = Progress(sys.stderr)
     plan = RunPlan(_request(options, listeners=() if options["dry_run"] else (progress,)))
+    if gone := plan.gone():
+        click.echo(f"--failed: {', '.join(gone)}: failed in the last run, and is not here any more", err=True)
     if options["dry_run"]:
         _all_reports(plan, asked)
         return _show_plan(plan)

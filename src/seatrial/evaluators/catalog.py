@@ -54,6 +54,7 @@ _FROM_METADATA = {"exact": ("exact_normalize", "normalize"), "regex": ("regex_pa
 _FROM_SCENARIO = {
     "passfail": {key: key for key in ("expected_tools", "expected_tool_args", "expected_output")},
     "exact": {"expected": "expected_output"},
+    "similarity": {"expected": "expected_output"},
 }
 """Parameters that a scenario gives by keys of its own: parameter -> key."""
 
@@ -92,6 +93,12 @@ def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | N
     if name == "exact" and scenario is not None and given["expected"] is None:
         raise UsageError("exact: there is no text to compare with. Give the scenario an expected_output.")
     return kind(**given)
+
+
+def keys_read_by(name: str, parameters: Any = None) -> set[str]:
+    """Which keys of the scenario itself the evaluator looks at, given these parameters."""
+    given = parameters if isinstance(parameters, Mapping) else {_MAIN_PARAMETER.get(name): parameters}
+    return {key for parameter, key in _FROM_SCENARIO.get(name, {}).items() if given.get(parameter) is None}
 
 
 def _by_name(name: str, parameters: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from seatrial.vocabulary.findings import BehaviourFailure
+from seatrial.vocabulary.findings import BehaviourFailure, Severity
 
 from .answer import Answer, turn_key
 from .failures import Category
@@ -66,7 +66,7 @@ def read_ballot(answer: Answer, *, metrics: Sequence[Metric], turns: int, catego
         items[Item("outcome", id)] = (said["passed"], said["justification"])
     failures = tuple(_failure(given, categories) for given in answer.get("failures", ()))
     for failure in failures:
-        items[Item("failure", failure.category, failure.turn)] = (True, failure.explanation)
+        items[_item(failure)] = (True, failure.explanation)
     return Ballot(items=items, failures=failures, summary=answer["summary"], outcomes_given=bool(outcomes))
 
 
@@ -93,14 +93,33 @@ def combine(ballots: Sequence[Ballot], total: int) -> Ballot:
     if open_items or len(ballots) <= total // 2:
         raise Undecided(open_items)
     seen = {item for item, (value, _) in decided.items() if item.kind == "failure" and value}
-    failures = [failure for ballot in ballots for failure in ballot.failures]
-    kept = {item: next(f for f in failures if Item("failure", f.category, f.turn) == item) for item in seen}
     return Ballot(
         items=decided,
-        failures=tuple(sorted(kept.values(), key=lambda failure: (failure.turn or 0, failure.category))),
+        failures=_failures_seen(ballots, seen, total),
         summary=ballots[0].summary,
         outcomes_given=any(item.kind == "outcome" for item in decided),
     )
+
+
+def _failures_seen(ballots: Sequence[Ballot], seen: set[Item], total: int) -> tuple[BehaviourFailure, ...]:
+    """The failures that were voted for. Where most votes see some failure as severe as this, though each another, the
+    one that most of them name stands for all: that something went wrong is decided."""
+    named = {_item(failure): failure for ballot in reversed(ballots) for failure in reversed(ballot.failures)}
+    kept = {item: failure for item, failure in named.items() if item in seen}
+    for severity in reversed(Severity):
+        seeing = [
+            [_item(failure) for failure in ballot.failures if failure.severity.rank >= severity.rank]
+            for ballot in ballots
+        ]
+        told = any(failure.severity.rank >= severity.rank for failure in kept.values())
+        if sum(map(bool, seeing)) > total // 2 and not told:
+            (most, _), *_ = Counter(item for items in seeing for item in dict.fromkeys(items)).most_common(1)
+            kept[most] = named[most]
+    return tuple(sorted(kept.values(), key=lambda failure: (failure.turn or 0, failure.category)))
+
+
+def _item(failure: BehaviourFailure) -> Item:
+    return Item("failure", failure.category, failure.turn)
 
 
 def disagreements(ballots: Sequence[Ballot]) -> list[str]:

@@ -199,6 +199,10 @@ def _check_trajectory(made: Mapping[str, Any], where: Where, complaints: Complai
     required = [call for call in made.get("expected", ()) if call is None or call.min != 0 or call.max is not None]
     if mode in ("contains", "in_order") and not required and not made.get("forbidden"):
         complaints.add(where, f"a {mode!r} trajectory with nothing expected and nothing forbidden asserts nothing")
+    for index, call in enumerate(made.get("expected", ()) if mode == "within" else ()):
+        if call is not None and call.min:
+            message = "'min' is without effect: a 'within' trajectory requires no call"
+            complaints.add((*where, "expected", index), message, "Use another mode")
     for index, call in enumerate(made.get("forbidden", ())):
         if call.optional or (call.count, call.min, call.max) != (None, None, None):
             complaints.add((*where, "forbidden", index), "a forbidden call may not happen at all, so it has no count")

@@ -137,6 +137,16 @@ def _looks_like_number(text: str) -> bool:
         return False
 
 
+class Percent(Number):
+    """A number in percent. One that was meant as a share would let nearly everything pass, so it is refused."""
+
+    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+        if not isinstance(value, bool) and isinstance(value, (int, float)) and 0 < value <= 1:
+            complaints.add(where, f"is in percent, and {value:g} % is next to nothing", f"Write {100 * value:g}")
+            return None
+        return super().read(value, where, complaints)
+
+
 class Flag(Value):
     """true or false."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import EVALUATORS, build_evaluator
+from seatrial.evaluators import EVALUATORS, build_evaluator, keys_read_by
 from seatrial.vocabulary.scenario import Scenario
 
 from .expectations import JUDGE, NAME
@@ -12,6 +12,7 @@ from .kinds import Key, Record
 from .problems import Complaints, Where, did_you_mean, show
 from .settings import SHARE
 
+_EXPECTATIONS = ("expected_output", "expected_tools", "expected_tool_args")
 OF_JUDGES = ("similarity", "judge")
 """Scorers that ask a model; the judges room builds them."""
 _SIMILARITY = Record(
@@ -33,6 +34,31 @@ def check_scorers(scenario: Scenario, custom: Mapping[str, Any], where: Where, c
         elif isinstance(scorer, Mapping):
             for name, parameters in scorer.items():
                 _check_scorer(name, parameters, scenario, custom, ((*place, name), complaints))
+    _check_that_all_is_read(scenario, where, complaints)
+
+
+def _check_that_all_is_read(scenario: Scenario, where: Where, complaints: Complaints) -> None:
+    """Complain of expectations that none of the scorers looks at: whatever the agent does, they would hold."""
+    read: set[str] = set()
+    for scorer in scenario.scorers or ():
+        read |= _keys_read(scorer)
+    for key in _EXPECTATIONS:
+        if getattr(scenario, key) and key not in read:
+            listed = ", ".join(scorer_names(scenario.scorers)) or "others"
+            complaints.add((*where, key), f"no scorer looks at it: there is only {listed}", "Add passfail to scorers")
+
+
+def _keys_read(scorer: Any) -> set[str]:
+    if isinstance(scorer, str):
+        named: Mapping[str, Any] = {scorer: None}
+    elif isinstance(scorer, Mapping):
+        named = scorer
+    else:
+        name = getattr(scorer, "name", "")
+        named = {name: {key: getattr(scorer, key, None) for key in ("expected", *_EXPECTATIONS)}}
+    if not all(map(is_built_in, named)):
+        return set(_EXPECTATIONS)  # what an evaluator of the user's own looks at, nobody can say
+    return {key for name, parameters in named.items() for key in keys_read_by(name, parameters)}
 
 
 def _check_scorer(

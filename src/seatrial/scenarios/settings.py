@@ -7,12 +7,12 @@ from seatrial.evaluators import check_expected
 from seatrial.vocabulary.scenario import GateSpec, LimitSpec, MetricChoice, Models, SequentialSpec
 
 from .expectations import NAME, Model
-from .kinds import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Record, Schema, Text
+from .kinds import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Percent, Record, Schema, Text
 from .metrics import known_metrics, metrics_problem
 from .problems import Complaints, Where, did_you_mean, show
 
 SHARE = Number(minimum=0, maximum=1)
-PERCENT = Number(minimum=0, maximum=100)
+PERCENT = Percent(minimum=0, maximum=100)
 SECONDS = Number(above=0)
 COUNT = Number(whole=True, minimum=1)
 

@@ -17,6 +17,7 @@ from .casting import Agents, casts_of
 from .request import RunRequest
 from .secrets_of import find_secrets
 
+METRICS_PASS_THRESHOLD = 80.0
 KEPT_IN_MEMORY = 2_000
 """Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
 
@@ -30,7 +31,7 @@ class RunConfig(Value):
     fail_fast: bool = False
     seed: int | None = None
     cases_pass_threshold: float | None = None
-    metrics_pass_threshold: float = 80.0
+    metrics_pass_threshold: float = METRICS_PASS_THRESHOLD
 
 
 class RunPlan:
@@ -110,9 +111,21 @@ class RunPlan:
         return len(self._prepared), sum(entry.trials for entry in playable)
 
     def require_something(self) -> None:
-        """Nothing selected is an error, never a green."""
+        """Nothing selected is an error, never a green; and so is a part of the selection that fits nothing."""
         if self._prepared is not None and not self._prepared:
             raise NothingSelected(_nothing_selected(self.request, self.suites))
+        idle = _fits_nothing(self.request, self.suites)
+        if idle:
+            raise NothingSelected(
+                f"{' and '.join(idle)}: no scenario fits, so nothing was run. Correct it, or leave it out"
+            )
+
+    def gone(self) -> list[str]:
+        """The names of scenarios that were asked for and are not there any more."""
+        if self.request.only is None:
+            return []
+        there = {(suite.name, scenario.name) for suite in self.suites for scenario in suite.resolved()}
+        return sorted(name for suite, name in self.request.only if (suite, name) not in there)
 
 
 class NothingSelected(UsageError):
@@ -137,6 +150,20 @@ def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
     return f"{nothing} There are: {', '.join(names)}{more}"
 
 
+def _fits_nothing(request: RunRequest, suites: list[LoadedSuite]) -> list[str]:
+    """The flags of a selection of several that no scenario answers to."""
+    texts = {text.lower(): f"--scenario {text!r}" for text in request.scenario_text}
+    tags = {tag: f"--tag {tag!r}" for tag in request.tags}
+    for suite in suites:
+        for scenario in suite.resolved() if texts or tags else ():
+            name = scenario.name.lower()
+            texts = {text: flag for text, flag in texts.items() if text not in name}
+            tags = {tag: flag for tag, flag in tags.items() if tag not in scenario.tags}
+            if not texts and not tags:
+                return []
+    return [*texts.values(), *tags.values()]
+
+
 def merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
     """One config for several suites: where they differ, the stricter holds."""
     configs = [merge_config(suite.config, suite.overrides) for suite in suites]
@@ -151,9 +178,13 @@ def merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
         "fail_fast": any,
         "seed": lambda values: values[0],
         "cases_pass_threshold": max,
-        "metrics_pass_threshold": max,
     }
     merged = {name: choose(given(name)) for name, choose in strictest.items() if given(name)}  # type: ignore[operator]
+    if len(given("cases_pass_threshold")) < len(configs):
+        merged["cases_pass_threshold"] = None  # a suite that sets none wants all of its scenarios to pass
+    scores = [config.metrics_pass_threshold for config in configs]
+    filled = [METRICS_PASS_THRESHOLD if score is None else score for score in scores]
+    merged["metrics_pass_threshold"] = max(filled, default=METRICS_PASS_THRESHOLD)
     return RunConfig(**merged)
 
 

@@ -72,14 +72,13 @@ class RunDecision:
         self._xfailed += outcome.xfailed
         self._not_run += outcome.not_run
         self._any_played = self._any_played or outcome.played > 0
-        if not outcome.skipped and not outcome.xfailed:
+        counts = not outcome.skipped and not outcome.xfailed
+        if counts:
             self._by_status[outcome.verdict.status] += 1
             self._untouched += outcome.is_untouched
-        if (
-            outcome.entry.gates.must_pass
-            and not outcome.verdict.passed
-            and self._gates.cases_pass_threshold is not None
-        ):
+        # Where every scenario must pass, those that count are told of with all others.
+        said = counts and self._gates.cases_pass_threshold is None
+        if outcome.entry.gates.must_pass and not outcome.verdict.passed and not said:
             self._missed.append(_missed(outcome))
         for group in self._groups:
             group.add(outcome)
@@ -140,7 +139,7 @@ class RunDecision:
             problems += [(status, reasons.scenarios_with(count, status)) for status, count in counts if count]
         else:
             problems += _problem_cases(totals, self._gates.cases_pass_threshold)
-            problems += [(status, why) for _, status, why in sorted(self._missed)]
+        problems += [(status, why) for _, status, why in sorted(self._missed)]
         if totals.metrics_passed is False:
             assert totals.weighted_metrics_score_pct is not None
             why = reasons.metrics_below(totals.weighted_metrics_score_pct, self._gates.metrics_pass_threshold)
