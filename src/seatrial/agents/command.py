@@ -65,11 +65,11 @@ class _CommandSession:
         """The calls whose results the process waits for."""
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        import asyncio
+        from .patience import Patience
 
         try:
-            async with asyncio.timeout(timeout):
-                return await self._exchange(messages)
+            async with Patience(timeout) as patience:
+                return patience.excuse(await self._exchange(messages))
         except TimeoutError:
             await self._stop(grace_seconds=0)
             raise overran(timeout) from None

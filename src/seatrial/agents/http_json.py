@@ -87,12 +87,13 @@ class HttpAgent:
             raise not_json(incoming.media_type, body) from None
         beside = {key: path.find(answer) for key, path in self._beside.items()}
         calls = beside.get("tool_calls")
-        return AgentReply(
+        reply = AgentReply(
             reply=self._read_reply(answer, body),
             tool_calls=None if calls is None else read_reported(calls),
             usage=read_usage(beside.get("usage")),
             cost_usd=read_amount(beside.get("cost_usd")),
         )
+        return incoming.excuse(reply)
 
     def _read_reply(self, answer: Any, body: bytes) -> str:
         found = self._output.find(answer)

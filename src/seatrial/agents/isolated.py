@@ -129,14 +129,14 @@ class _IsolatedSession:
         """What ends the trial even if the agent swallows it."""
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        import asyncio
+        from .patience import Patience
 
         try:
             asked = milliseconds()
             if self._worker is None:
                 await self._begin()
             waited = milliseconds() - asked
-            async with asyncio.timeout(timeout):
+            async with Patience(timeout) as patience:
                 answer = await self._talk({"type": "turn", "turn": self._start.turn(), "messages": list(messages)})
         except TimeoutError:
             await self._end_worker()
@@ -148,7 +148,7 @@ class _IsolatedSession:
             raise self._fatal
         if answer["type"] == "error":
             raise read_error(answer)
-        return replace(read_reply(answer), waited_ms=waited)
+        return patience.excuse(replace(read_reply(answer), waited_ms=waited))
 
     async def close(self) -> None:
         import asyncio

@@ -64,6 +64,7 @@ class AgentThreads:
         """The same, when it was last looked at."""
         self._deadlines: dict[asyncio.Future[Outcome], float] = {}
         self._watching = False
+        self._watch_due = 0.0
         self.abandoned = 0
 
     async def call(self, function: Callable[[], Any], *, timeout: float) -> Outcome:
@@ -81,7 +82,7 @@ class AgentThreads:
         self._deadlines[future] = loop.time() + timeout
         if not self._watching:
             self._watching = True
-            loop.call_later(_WATCH_SECONDS, self._watch, loop)
+            self._watch_again(loop)
         try:
             if holds_loop:
                 self._wait_in_place(min(timeout, _QUICK_SECONDS))
@@ -113,13 +114,22 @@ class AgentThreads:
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """End the calls that took too long. One timer for all: a timer for each would cost more than a quick call."""
+        self._deliver()
         now = loop.time()
+        held = now - self._watch_due
+        if held > _WATCH_SECONDS:
+            # Something else held the loop, such as an evaluator that blocks: that is on nobody's clock.
+            self._deadlines = {future: deadline + held for future, deadline in self._deadlines.items()}
         for future, deadline in self._deadlines.items():
             if deadline <= now and not future.done():
                 future.set_exception(TimeoutError())
         self._watching = bool(self._deadlines)
         if self._watching:
-            loop.call_later(_WATCH_SECONDS, self._watch, loop)
+            self._watch_again(loop)
+
+    def _watch_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._watch_due = loop.time() + _WATCH_SECONDS
+        loop.call_later(_WATCH_SECONDS, self._watch, loop)
 
     def _summon_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake a thread when the loop has come round: until then it would only wait for its turn in Python."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from .patience import Patience
+
 MAX_BODY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 16_000
 _DRAIN_SECONDS = 0.25
@@ -45,8 +47,9 @@ class Outgoing:
 class Incoming:
     """A response with a good status, not yet read."""
 
-    def __init__(self, response: "httpx2.Response") -> None:
+    def __init__(self, response: "httpx2.Response", patience: "Patience") -> None:
         self._response = response
+        self.excuse = patience.excuse
         self.status = response.status_code
         self.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
@@ -99,12 +102,12 @@ class Wire:
         self, request: Outgoing, *, timeout: float, cookies: "httpx2.Cookies | None" = None
     ) -> AsyncIterator[Incoming]:
         """The response to a request. AgentFailure for what the other side did wrong, TrialError(limit) if too slow."""
-        import asyncio
-
         import httpx2
 
+        from .patience import Patience
+
         try:
-            async with asyncio.timeout(timeout), self._borrow() as client:
+            async with Patience(timeout) as patience, self._borrow() as client:
                 built = client.build_request(
                     request.method, request.url, headers=dict(request.headers), content=request.content
                 )
@@ -116,7 +119,7 @@ class Wire:
                         cookies.extract_cookies(response)
                     if not response.is_success:
                         raise refusal(response.status_code, response.headers, await _read_start(response))
-                    yield Incoming(response)
+                    yield Incoming(response, patience)
                 finally:
                     await response.aclose()
         except TimeoutError:
