@@ -360,3 +360,41 @@ def test_a_plan_may_follow_from_another_run_with_other_demands(seatrial_command,
     assert surer["suite"]["trials"] > usual["suite"]["trials"]
     assert surer["more_scenarios"]["trials"] == 4
     assert surer["suite"]["cost_usd"] is None
+
+
+def a_bank(folder: Path, *, baseline: str) -> None:
+    """Another suite beside the shop, with the same agent."""
+    shop = (folder / "scenarios" / "shop.yaml").read_text("utf-8")
+    text = shop.replace("name: shop,", f"name: bank, {baseline}").replace("name: refund,", "name: transfer,")
+    (folder / "scenarios" / "bank.yaml").write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("of_the_bank", ["baseline: bank-1,", ""], ids=["in its file", "set"])
+def test_suites_with_different_baselines_are_not_compared_with_that_of_the_first(
+    seatrial_command, tmp_path, request, of_the_bank
+):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "shop-1")
+    file = tmp_path / "scenarios" / "shop.yaml"
+    a_bank(tmp_path, baseline=of_the_bank)
+    file.write_text(file.read_text().replace("name: shop,", "name: shop, baseline: shop-1,"), "utf-8")
+    seatrial_command("run", "scenarios/bank.yaml", "--name", "bank-1")
+    if not of_the_bank:
+        seatrial_command("baseline", "set", "bank-1", "--suite", "bank")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "both")
+    code, _, err = seatrial_command("compare", "baseline", "both")
+    assert code == 2
+    assert "its suites have different baselines: " in err
+    assert "Name the one that you mean." in err
+
+
+def test_suites_that_name_the_same_baseline_are_compared_with_it(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    file = tmp_path / "scenarios" / "shop.yaml"
+    file.write_text(file.read_text().replace("name: shop,", "name: shop, baseline: good,"), "utf-8")
+    file.with_name("bank.yaml").write_text(file.read_text().replace("name: shop,", "name: bank,"), "utf-8")
+    seatrial_command("run", "--name", "good")
+    broken.write_text("refund")
+    seatrial_command("run")
+    assert seatrial_command("compare")[0] == 1

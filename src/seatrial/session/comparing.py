@@ -90,17 +90,15 @@ def _stored_side(store: Store, run: Run) -> RunSide:
 
 
 def _find(store: Store, ref: str, candidate: Run | None) -> Run:
-    """The run that is meant; `baseline` is the one of the candidate's suite: as its file says, else as it was set."""
+    """The run that is meant; `baseline` is the one of the candidate's suites: as their files say, else as was set."""
     if ref == "latest":
         return newest_run(store)
     if ref != "baseline" or candidate is None:
         return store.run(ref)
     suites = list(dict.fromkeys(entry.key.suite for entry in store.entries(candidate.id)))
-    in_files = (candidate.config or {}).get("baselines") or {}
-    for suite in suites:
-        if suite in in_files:
-            return store.run(in_files[suite])
-    found = {run.id: run for suite in suites if (run := store.baseline(suite)) is not None}
+    named = (candidate.config or {}).get("baselines") or {}
+    baselines = (store.run(named[suite]) if suite in named else store.baseline(suite) for suite in suites)
+    found = {run.id: run for run in baselines if run is not None}
     if len(found) > 1:
         raise UsageError(
             f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name the one that you mean."
