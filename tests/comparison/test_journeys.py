@@ -139,6 +139,7 @@ def test_an_edited_scenario_is_marked_and_another_number_of_trials_is_not(seatri
     [
         (("compare", "one", "one"), "was given on both sides"),
         (("compare", "one", "two", "--max-pass-rate-drop=-0.1"), "max_pass_rate_drop: -0.1 is not 0 or more"),
+        (("compare", "one", "two", "--max-pass-rate-drop", "5"), "5.0 is not a share, 0 to 1. Give 0.05"),
         (("compare", "one", "nobody"), "no run has the id or name 'nobody'"),
         (("compare",), "no baseline is set"),
         (("compare", "one", "two", "--confirm-trials", "3"), "give --confirm as well"),

@@ -81,6 +81,7 @@ def test_limits_of_a_comparison_can_be_given(served: Any) -> None:
 
     assert served.json("/api/runs/compare", params=asked)["regression_detected"] is False
     assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": -1}).status_code == 422
+    assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": 5}).status_code == 422
 
 
 def test_a_misspelt_parameter_is_refused_not_ignored(served: Any) -> None:
