@@ -37,7 +37,7 @@ def insert_run(connection: Connection, run: Run) -> None:
     try:
         connection.execute(schema.ADD_RUN, (run.id, write(run.name), _order(run), encode(Run, run)))
     except Conflict as there:
-        raise StoreError(
+        raise UsageError(
             f"run {run.id}: is stored already. To go on with it: seatrial run --resume {run.id}"
         ) from there
 

@@ -58,7 +58,7 @@ class Store:
         self.close()
 
     def start_run(self, run: Run) -> None:
-        """Store a new run. Raises StoreError when its id is taken."""
+        """Store a new run. Raises UsageError when its id is taken."""
         with self._connections.transaction() as connection:
             runs.insert_run(connection, run)
 
