@@ -139,6 +139,7 @@ def test_an_edited_scenario_is_marked_and_another_number_of_trials_is_not(seatri
     [
         (("compare", "one", "one"), "was given on both sides"),
         (("compare", "one", "two", "--max-pass-rate-drop=-0.1"), "max_pass_rate_drop: -0.1 is not 0 or more"),
+        (("compare", "one", "two", "--max-pass-rate-drop", "5"), "5.0 is not a share, 0 to 1. Give 0.05"),
         (("compare", "one", "nobody"), "no run has the id or name 'nobody'"),
         (("compare",), "no baseline is set"),
         (("compare", "one", "two", "--confirm-trials", "3"), "give --confirm as well"),
@@ -360,3 +361,41 @@ def test_a_plan_may_follow_from_another_run_with_other_demands(seatrial_command,
     assert surer["suite"]["trials"] > usual["suite"]["trials"]
     assert surer["more_scenarios"]["trials"] == 4
     assert surer["suite"]["cost_usd"] is None
+
+
+def a_bank(folder: Path, *, baseline: str) -> None:
+    """Another suite beside the shop, with the same agent."""
+    shop = (folder / "scenarios" / "shop.yaml").read_text("utf-8")
+    text = shop.replace("name: shop,", f"name: bank, {baseline}").replace("name: refund,", "name: transfer,")
+    (folder / "scenarios" / "bank.yaml").write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("of_the_bank", ["baseline: bank-1,", ""], ids=["in its file", "set"])
+def test_suites_with_different_baselines_are_not_compared_with_that_of_the_first(
+    seatrial_command, tmp_path, request, of_the_bank
+):
+    broken = a_shop(tmp_path, request)
+    seatrial_command("run", "--name", "shop-1")
+    file = tmp_path / "scenarios" / "shop.yaml"
+    a_bank(tmp_path, baseline=of_the_bank)
+    file.write_text(file.read_text().replace("name: shop,", "name: shop, baseline: shop-1,"), "utf-8")
+    seatrial_command("run", "scenarios/bank.yaml", "--name", "bank-1")
+    if not of_the_bank:
+        seatrial_command("baseline", "set", "bank-1", "--suite", "bank")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "both")
+    code, _, err = seatrial_command("compare", "baseline", "both")
+    assert code == 2
+    assert "its suites have different baselines: " in err
+    assert "Name the one that you mean." in err
+
+
+def test_suites_that_name_the_same_baseline_are_compared_with_it(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    file = tmp_path / "scenarios" / "shop.yaml"
+    file.write_text(file.read_text().replace("name: shop,", "name: shop, baseline: good,"), "utf-8")
+    file.with_name("bank.yaml").write_text(file.read_text().replace("name: shop,", "name: bank,"), "utf-8")
+    seatrial_command("run", "--name", "good")
+    broken.write_text("refund")
+    seatrial_command("run")
+    assert seatrial_command("compare")[0] == 1

@@ -387,7 +387,7 @@ def test_an_empty_store_says_so(store: Store, ref: str) -> None:
 
 def test_a_run_cannot_be_started_twice(store: Store) -> None:
     store.start_run(a_run())
-    with pytest.raises(StoreError, match="run r1: is stored already"):
+    with pytest.raises(UsageError, match="run r1: is stored already"):
         store.start_run(a_run())
 
 

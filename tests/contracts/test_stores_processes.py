@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from threading import Thread
+from time import sleep
 
 import pytest
 
-from seatrial.errors import StoreError
+from seatrial.errors import StoreError, UsageError
 from seatrial.store import open_store
 from seatrial.store.trials import insert_trials, make_rows
 from seatrial.vocabulary.conversation import PlayedTurn, StopReason, Transcript
@@ -87,6 +90,18 @@ except StoreError as error:
 """
 )
 
+CLAIM = (
+    WORDS
+    + """
+release = open_store(url).claim_run("r/1")
+print("claimed", flush=True)
+sys.stdin.readline()
+release()
+print("released", flush=True)
+sys.stdin.readline()
+"""
+)
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -122,6 +137,41 @@ def start(script: str, url: str, name: str = "a", trials: int = 0) -> subprocess
 def finish(*processes: subprocess.Popen[str]) -> None:
     said = [process.communicate()[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), said
+
+
+@contextmanager
+def claimed(url: str) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that plays the run, until something is said to it."""
+    command = [sys.executable, "-c", CLAIM, url, "a", "0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "claimed\n"
+        yield process
+        process.kill()
+
+
+def test_a_run_that_another_process_plays_is_not_played_here(url: str) -> None:
+    with claimed(url) as other, open_store(url) as store:
+        with pytest.raises(UsageError, match="run r/1: another process is playing it"):
+            store.claim_run("r/1")
+        store.claim_run("r/2")()
+        assert other.stdin is not None
+        assert other.stdout is not None
+        print(file=other.stdin, flush=True)
+        assert other.stdout.readline() == "released\n"
+        store.claim_run("r/1")()
+
+
+def test_a_run_is_free_as_soon_as_the_process_that_played_it_was_killed(url: str) -> None:
+    with claimed(url) as other, open_store(url) as store:
+        other.kill()
+        other.wait()
+        for _ in range(100):  # the database learns of it when the connection breaks
+            with suppress(UsageError):
+                store.claim_run("r/1")()
+                return
+            sleep(0.05)
+        pytest.fail("it is still taken")
 
 
 def test_several_processes_may_open_a_new_store_at_once(url: str) -> None:

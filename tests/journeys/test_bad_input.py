@@ -174,6 +174,15 @@ def test_a_flag_that_makes_no_sense_says_what_would(folder: Any, flags: list[str
     assert said in refused(folder, "run", "suite.yaml", *flags)
 
 
+def test_an_env_file_in_another_encoding_is_refused_without_a_traceback(folder: Any) -> None:
+    (folder.path / "latin.env").write_bytes("GREETING=grüezi\n".encode("latin-1"))
+    folder.write("suite.yaml", SUITE)
+
+    said = refused(folder, "run", "suite.yaml", "--env-file", "latin.env")
+
+    assert said == "--env-file latin.env: is not UTF-8 (byte 11). Save it as UTF-8."
+
+
 def test_an_unknown_command_names_the_closest(folder: Any) -> None:
     assert refused(folder, "rnu") == "no such command 'rnu'. Did you mean 'run'?"
 

@@ -227,6 +227,22 @@ def test_prune_never_deletes_a_baseline(folder: Any) -> None:
     assert names(folder) == {"n2", "n3"}
 
 
+def test_prune_never_deletes_a_run_that_a_suites_file_names_as_baseline(greetings: Any) -> None:
+    for name in ("old", "good"):
+        greetings.seatrial("run", "--name", name)
+    file = greetings.path / "scenarios/greetings.yaml"
+    suite = json.loads(file.read_text())
+    suite["suite"]["baseline"] = "good"
+    file.write_text(json.dumps(suite))
+    greetings.seatrial("run", "--name", "new")
+
+    ended = greetings.seatrial("prune", "--keep", "1", "--yes")
+
+    assert "kept, as baseline or still running: " in ended.err
+    assert {run["name"] for run in json.loads(greetings.seatrial("list", "runs", "--json").out)} == {"good", "new"}
+    assert greetings.seatrial("compare").code != 2
+
+
 def test_prune_leaves_a_run_that_may_be_under_way(folder: Any) -> None:
     with open_store(str(folder.path / "runs.db")) as store:
         store.start_run(Run(id="under-way", name="n", started_at=now()))

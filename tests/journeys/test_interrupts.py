@@ -76,6 +76,31 @@ def test_an_interrupted_run_ends_with_130_and_keeps_what_is_finished(
     }
 
 
+def test_a_run_that_another_process_plays_is_not_resumed(folder: Any) -> None:
+    with start(folder, "sync") as process:
+        run = stored_run(folder)
+        refused = folder.process("run", "--resume", run["id"])
+        folder.write("go", "")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+    assert refused.code == 2
+    assert f"run {run['id']}: another process is playing it. Wait for its end, or stop it" in refused.err
+    assert stored_run(folder)["passed"] == 1, "nothing was played meanwhile"
+    assert folder.process("run", "--resume", run["id"]).code == 0
+    assert not list((folder.path / ".seatrial").glob("*.playing"))
+
+
+def test_a_run_that_was_killed_is_resumed_at_once(folder: Any) -> None:
+    with start(folder, "sync") as process:
+        process.kill()
+        process.wait()
+        folder.write("go", "")
+
+        assert folder.process("run", "--resume", "latest").code == 0
+    assert not list((folder.path / ".seatrial").glob("*.playing"))
+
+
 def test_a_second_interrupt_ends_the_run_at_once(folder: Any) -> None:
     with start(folder, "stubborn") as process:
         process.send_signal(signal.SIGINT)

@@ -89,6 +89,21 @@ def test_the_wrong_folder(project: Any, monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
+@pytest.mark.parametrize(("given", "meant"), [("docs", "scenarios"), ("docs/more", "scenarios")])
+def test_another_folder_of_the_project(project: Any, given: str, meant: str) -> None:
+    (project.path / given).mkdir(parents=True)
+
+    assert refused(project, "validate", given).endswith(f"and *_trials.py. Did you mean {meant!r}?")
+
+
+def test_another_folder_of_the_project_named_from_within_it(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.path / "docs/more").mkdir(parents=True)
+    monkeypatch.chdir(project.path / "docs")
+    above = os.path.join("..", "scenarios")
+
+    assert refused(project, "validate", "more").endswith(f"Did you mean {above!r}?")
+
+
 def test_the_right_scenarios_from_the_wrong_folder(project: Any) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "seatrial", "run", "first.yaml"],

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from seatrial.store import open_store
+from seatrial.vocabulary.run import RunState
+
 AGENT = """
     from seatrial import AgentResult
 
@@ -165,3 +168,53 @@ def test_words_that_were_redacted_are_the_same_words_to_a_regrade(folder: Any, m
     assert folder.seatrial("run").code == 0
 
     assert folder.seatrial("regrade", "latest").code == 0
+
+
+def test_a_regrade_of_an_interrupted_run_is_no_pass_and_says_why(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    write_suite(folder, {"a": {}})
+    folder.seatrial("run")
+    with open_store(".seatrial/runs.db") as store:
+        run = store.run("latest")
+        store.finish_run(run.id, RunState.INTERRUPTED, run.started_at)
+
+    ended = folder.seatrial("regrade", run.id)
+
+    assert ended.code == 130
+    assert folder.results()["run"]["state"] == "interrupted"
+    assert "PASS" not in ended.out
+    assert "the run was interrupted" in ended.out
+    assert f"To judge it all: seatrial regrade {run.id}" in ended.out
+    assert f"run {run.id} was interrupted, so only a part was judged" in ended.err
+    assert f"seatrial run --resume {run.id}" in ended.err
+    assert folder.seatrial("regrade", "latest").code == 130, "judged once more it is no more whole"
+
+
+def test_a_regrade_of_a_run_that_was_killed_is_no_pass(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    write_suite(folder, {"a": {}})
+    folder.seatrial("run")
+    with open_store(".seatrial/runs.db") as store:
+        run = store.run("latest")
+        store.resume_run(run.id)
+
+    ended = folder.seatrial("regrade", run.id)
+
+    assert ended.code == 130
+    assert f"run {run.id} has not come to its end, so only a part was judged" in ended.err
+
+
+def test_a_regrade_of_a_run_that_lacks_shards_is_no_pass_and_says_which(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    write_suite(folder, {"a": {}, "b": {}, "c": {}})
+    for number in ("1", "3"):
+        folder.seatrial("run", "--shard", f"{number}/3", "--store", "part.db")
+        folder.seatrial("export", "--store", "part.db", "-o", f"part{number}.jsonl")
+    folder.seatrial("import", "part1.jsonl", "part3.jsonl")
+
+    ended = folder.seatrial("regrade", "latest")
+
+    assert ended.code == 130
+    assert "PASS" not in ended.out
+    assert "lacks shard 2, so only a part was judged" in ended.err
+    assert "seatrial import FILE" in ended.err

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.cli.request import read_environment
+
 AGENT = """
     import os, threading
     lock = threading.Lock()
@@ -177,6 +179,29 @@ def test_an_env_file_fills_in_what_is_not_set(letters: Any) -> None:
     with_it = letters.process("run", "--agent", "agent:variable", "--scenario", "a", "--env-file", ".env")
 
     assert (without.code, with_it.code) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("yes # for the agent", "yes"),
+        ("yes\t#for the agent", "yes"),
+        ("yes#1", "yes#1"),
+        ("#yes", "#yes"),
+        (" # none", ""),
+        ("'yes # really'", "yes # really"),
+        ('"yes" # it\'s "quoted"', "yes"),
+        ("it's 'yes'", "it's 'yes'"),
+    ],
+)
+def test_a_comment_after_a_value_of_an_env_file_is_no_part_of_it(
+    letters: Any, monkeypatch: pytest.MonkeyPatch, line: str, value: str
+) -> None:
+    monkeypatch.setenv("GREETING", "")
+    monkeypatch.delenv("GREETING")  # so that it is taken away again afterwards
+    letters.write(".env", f"GREETING={line}\n")
+
+    assert read_environment(str(letters.path / ".env"))["GREETING"] == value
 
 
 def test_retried_errors_take_the_place_of_the_errored_trials(letters: Any) -> None:

@@ -22,7 +22,7 @@ def test_an_id_is_not_taken_twice(project: Any) -> None:
     project.seatrial("run", "--id", "job-17")
     again = project.seatrial("run", "--id", "job-17")
 
-    assert again.code == 1
+    assert again.code == 2
     assert "run job-17: is stored already" in again.err
 
 
@@ -32,6 +32,16 @@ def test_what_cannot_be_an_id_is_refused(project: Any, chosen: str) -> None:
 
     assert refused.code == 2
     assert "--id" in refused.err
+
+
+@pytest.mark.parametrize("chosen", ["latest", "baseline", "", "  "])
+def test_a_name_that_means_another_run_or_none_is_refused(project: Any, chosen: str) -> None:
+    project.seatrial("run", "--id", "job-17")
+
+    for command in (["run"], ["regrade", "job-17"]):
+        refused = project.seatrial(*command, "--name", chosen)
+        assert refused.code == 2
+        assert f"--name {chosen!r}: expected a name" in refused.err
 
 
 def test_a_resumed_run_keeps_its_own_id(project: Any) -> None:

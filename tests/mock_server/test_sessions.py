@@ -156,6 +156,45 @@ def test_a_client_that_starts_the_server_talks_over_its_pipes(folder: Path) -> N
     assert use(server, draw_thrice) == IN_ORDER
 
 
+def check_over_pipes(folder: Path, said: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, *argv("--transport", "stdio", "--check")],
+        cwd=folder,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        input=said,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("said", ["", "hello?\n"], ids=["nothing", "nothing that is MCP"])
+def test_a_check_over_pipes_to_which_no_client_came_ends_with_exit_code_1(folder: Path, said: str) -> None:
+    suite = (folder / "suite.yaml").read_text().replace("expected: [{name: draw}], ", "")
+    (folder / "suite.yaml").write_text(suite)
+
+    ended = check_over_pipes(folder, said)
+
+    assert ended.returncode == 1
+    assert "no client came, so nothing was checked" in ended.stderr
+
+
+def test_a_check_over_pipes_holds_the_client_against_what_is_expected(folder: Path) -> None:
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "client", "version": "1"}}
+    say: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "draw", "arguments": {}}},
+    ]
+    said = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in say)
+
+    ended = check_over_pipes(folder, said)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "✓ session stdio: called [draw]" in ended.stderr
+
+
 def test_tools_are_listed_as_defined_or_as_derived(url: str) -> None:
     async def tools(client: Client) -> Any:
         return {tool.name: tool for tool in (await client.list_tools()).tools}

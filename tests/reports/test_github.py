@@ -37,6 +37,13 @@ def test_the_summary_stays_within_one_mebibyte(build: SimpleNamespace, tmp_path:
     assert path.read_text(encoding="utf-8").endswith("`seatrial show r-1` has all of it.\n")
 
 
+def test_a_full_summary_does_not_grow_with_further_runs(build: SimpleNamespace, tmp_path: Path) -> None:
+    path = tmp_path / "summary.md"
+    path.write_text("x" * (1024 * 1024 - 10), encoding="utf-8")
+    write_report("github", build.record(build.scenario(), trials=(build.trial(),)), path)
+    assert path.stat().st_size == 1024 * 1024 - 10
+
+
 def test_annotations_point_at_the_scenario_and_are_escaped(
     build: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:

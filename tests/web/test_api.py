@@ -75,12 +75,20 @@ def test_a_comparison_is_that_of_the_command_line(served: Any, project: Any) -> 
     assert found["regression_detected"] is True
 
 
+@pytest.mark.parametrize("missing", ["nosuch", "baseline"])
+def test_a_comparison_with_a_run_that_is_not_there_is_not_found(served: Any, missing: str) -> None:
+    answer = served.get("/api/runs/compare", params={"baseline_run_id": missing, "candidate_run_id": "bad"})
+
+    assert (answer.status_code, missing in answer.json()["detail"]) == (404, True)
+
+
 def test_limits_of_a_comparison_can_be_given(served: Any) -> None:
     asked = {"baseline_run_id": "good", "candidate_run_id": "bad", "max_pass_rate_drop": 1}
     asked |= {"max_avg_score_drop": 100, "max_latency_increase_pct": 1e6}
 
     assert served.json("/api/runs/compare", params=asked)["regression_detected"] is False
     assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": -1}).status_code == 422
+    assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": 5}).status_code == 422
 
 
 def test_a_misspelt_parameter_is_refused_not_ignored(served: Any) -> None:

@@ -10,7 +10,7 @@ import click
 from seatrial.reports import Progress, parse_report_option
 from seatrial.session import Report, RunRequest
 
-from .request import make_request, read_environment
+from .request import check_run_name, make_request, read_environment
 from .showing import show_and_write
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ def judge_recorded(judge: Callable[[RunRequest], _Done], sources: Sequence[str],
         sources,
         environ=read_environment(options["env_file"]),
         overrides={"models": {"judge": model} if model else None},
-        name=options["name"],
+        name=check_run_name(options["name"]),
         store=options["store"],
         listeners=(progress,),
     )

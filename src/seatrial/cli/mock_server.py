@@ -99,7 +99,7 @@ def _evaluators(scenario: Scenario) -> list[Evaluator]:
 def _serve_stdio(sessions: "Sessions") -> None:
     from seatrial.mock_server import serve_stdio
 
-    asyncio.run(serve_stdio(sessions.at("stdio")))
+    asyncio.run(serve_stdio(lambda: sessions.at("stdio")))
 
 
 def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:

@@ -1,6 +1,7 @@
 """`seatrial prune`."""
 
 import re
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import click
@@ -31,7 +32,7 @@ def command(older_than: str | None, keep: int | None, name: str | None, yes: boo
     before = None if older_than is None else now() - _read_age(older_than)
     with open_stored(store) as opened:
         fitting = _find(opened, before=before, keep=keep, name=name)
-        kept = {run.id for _, run in opened.baselines()}
+        kept = _find_baselines(opened)
         doomed = [run for run in fitting if run.id not in kept and not _may_be_under_way(run)]
         spared = [run for run in fitting if run not in doomed]
         if spared:
@@ -50,6 +51,15 @@ def _find(store: Store, *, before: datetime | None, keep: int | None, name: str 
     """Newest first."""
     runs = store.runs(name=name)[keep or 0 :]
     return [run for run in runs if before is None or run.started_at < before]
+
+
+def _find_baselines(store: Store) -> set[str]:
+    """The ids of those that were set, and of those that stored runs have from their suites' files."""
+    found = {run.id for _, run in store.baselines()}
+    for ref in {ref for run in store.runs() for ref in ((run.config or {}).get("baselines") or {}).values()}:
+        with suppress(UsageError):  # nothing is called so, or not any more
+            found.add(store.run(ref).id)
+    return found
 
 
 def _may_be_under_way(run: Run) -> bool:

@@ -24,6 +24,8 @@ def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
 
     done = judge_recorded(lambda request: regrade(run, request), paths, options)
     click.echo(f"regraded from run {done.report.run.parent}, which stays as it was")
+    if done.unfinished is not None:
+        click.echo(done.unfinished, err=True)
     if done.gone:
         click.echo("no longer in the files, so not judged again:", err=True)
         for line in lay_out(("suite", "scenario"), [(key.suite, key.label) for key in done.gone]):

@@ -25,6 +25,8 @@ def read_environment(env_file: str | None) -> dict[str, str]:
         lines = Path(env_file).read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise UsageError(f"--env-file {env_file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--env-file {env_file}: is not UTF-8 (byte {error.start}). Save it as UTF-8.") from None
     for number, line in enumerate(lines, start=1):
         text = line.strip().removeprefix("export ")
         if not text or text.startswith("#"):
@@ -32,13 +34,15 @@ def read_environment(env_file: str | None) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip().isidentifier():
             raise UsageError(f"{env_file}:{number}: expected NAME=value, got {line!r}")
-        environ.setdefault(name.strip(), _unquoted(value.strip()))
+        environ.setdefault(name.strip(), _read_value(value))
     os.environ.update({name: value for name, value in environ.items() if name not in os.environ})
     return environ
 
 
-def _unquoted(value: str) -> str:
-    return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"" else value
+def _read_value(text: str) -> str:
+    """What stands in quotes, as it is; without quotes, up to a `#` after white space, which begins a comment."""
+    quoted = re.fullmatch(r"""(['"])(.*?)\1(\s+#.*)?""", text.strip())
+    return quoted[2] if quoted else re.split(r"\s#", text, maxsplit=1)[0].strip()
 
 
 def default_paths(paths: Sequence[str]) -> tuple[str, ...]:
@@ -90,9 +94,20 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
     return int(number), int(of)
 
 
+_TAKEN = ("latest", "baseline")
+"""What these mean wherever a run is named, is another run."""
+
+
+def check_run_name(text: str | None) -> str | None:
+    """The name, if the run can be found by it. Raises UsageError."""
+    if text is None or (text.strip() and text not in _TAKEN):
+        return text
+    raise UsageError(f"--name {text!r}: expected a name; not blank, latest or baseline, which mean other runs")
+
+
 def check_run_id(text: str | None) -> str | None:
     """The id, if a run may have it: it stands in addresses and commands. Raises UsageError."""
-    if text is None or (re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) and text not in ("latest", "baseline")):
+    if text is None or (re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) and text not in _TAKEN):
         return text
     raise UsageError(f"--id {text!r}: expected up to 100 letters, digits, dots, dashes and underscores; not latest")
 

@@ -15,6 +15,7 @@ from . import completing
 from .main import show_error
 from .request import (
     check_run_id,
+    check_run_name,
     make_request,
     open_stored,
     parse_shard,
@@ -156,7 +157,7 @@ def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunR
         scenario_text=options["scenario_text"],
         tags=options["tags"],
         only=_failed_last_time(options["store"]) if options["failed"] else None,
-        name=options["name"],
+        name=check_run_name(options["name"]),
         id=check_run_id(options["run_id"]),
         store=options["store"],
         resume=options["resume"],

@@ -31,6 +31,8 @@ class BaselinePool(Value):
     runs: tuple[str, ...] = ()
     counts: Mapping[ScenarioKey, tuple[int, int]]
     """(passed, answered) by scenario."""
+    notes: tuple[str, ...] = ()
+    """Why it has less than a reader may expect."""
 
 
 NO_POOL = BaselinePool(counts={})
@@ -67,7 +69,7 @@ def compare_runs(
         regressions=find_regressions(base_figures, candidate_figures, limits),
         evidence=evidence,
         config_differences=tuple(differences),
-        notes=tuple(_notes(base, candidate)),
+        notes=(*_notes(base, candidate), *pool.notes),
     )
 
 

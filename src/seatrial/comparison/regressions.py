@@ -12,12 +12,15 @@ LATENCY_NOISE_MS = 20.0
 
 
 def check_limits(limits: RegressionLimits) -> None:
-    """Refuse limits that would flag a run compared with its equal."""
+    """Refuse limits that would flag a run compared with its equal, or none at all."""
     wrong = [
         f"{field.name}: {value!r} is not 0 or more. Give how much worse the candidate may be, such as {field.default}."
         for field in fields(limits)
         if not (value := getattr(limits, field.name)) >= 0
     ]
+    if limits.max_pass_rate_drop > 1:
+        given = limits.max_pass_rate_drop
+        wrong.append(f"max_pass_rate_drop: {given!r} is not a share, 0 to 1. Give 0.05 for five points.")
     if wrong:
         raise UsageError("\n".join(wrong))
 

@@ -21,7 +21,8 @@ async def relay(url: str) -> None:
     except Exception as problem:  # whatever a wrong address leads to: it is the user's, and told as such
         raise UsageError(f"--connect {url}: no MCP server answers there: {_root(problem)}") from None
     try:
-        await serve_stdio(_RemoteDesk(client, (await client.list_tools()).tools))
+        desk = _RemoteDesk(client, (await client.list_tools()).tools)
+        await serve_stdio(lambda: desk)
     finally:
         await client.__aexit__(None, None, None)
 

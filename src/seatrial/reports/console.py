@@ -6,7 +6,7 @@ from heapq import merge
 from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, TextIO
 
-from seatrial.vocabulary.run import RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
+from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
 from .conversation import converse, what_was_said
 from .explain import explain, explain_error, measures_of, summarise
@@ -147,7 +147,7 @@ class _Console:
             self._paper.line(f"note: {note}")
         self._paper.line(run_facts(run, outcome.totals), style="dim")
         if run.state is RunState.INTERRUPTED:
-            self._paper.line(f"interrupted; what was played is kept: seatrial run --resume {shlex.quote(run.id)}")
+            self._paper.line(_how_to_go_on(run))
 
     def _print_failures(self, outcome: RunOutcome) -> None:
         counts = counts_of(outcome)
@@ -165,6 +165,12 @@ class _Console:
             self._paper.line(f"seatrial show {run} {_quoted(one_line(one.entry.key.name))}", indent=6)
         if count > FAILING_SHOWN and not self._verbose:
             self._paper.line(f"… {count - FAILING_SHOWN:,} more: seatrial show {run}", indent=2)
+
+
+def _how_to_go_on(run: Run) -> str:
+    if run.parent is not None:
+        return f"interrupted; what was judged is kept. To judge it all: seatrial regrade {shlex.quote(run.parent)}"
+    return f"interrupted; what was played is kept: seatrial run --resume {shlex.quote(run.id)}"
 
 
 def _good(counts: ScenarioCounts) -> int:

@@ -28,9 +28,11 @@ def write_github(record: RunRecord, stream: TextIO) -> None:
 
 
 def write_summary(record: RunRecord, stream: TextIO) -> None:
-    """The Markdown report, as much of it as fits beside what the stream holds already."""
+    """The Markdown report, as much of it as fits beside what the stream holds already; nothing where it is full."""
     notice = _CUT.format(run=record.run.id)
     left = SUMMARY_BYTES - _held(stream) - len(notice.encode())
+    if left < 0:
+        return
     for block in blocks(record):
         left -= len(block.encode("utf-8", "backslashreplace"))
         if left < 0:

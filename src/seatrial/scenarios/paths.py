@@ -37,11 +37,13 @@ def find_files(paths: Sequence[str | Path], problems: list[Problem]) -> list[Pat
 
 
 def _where_to_go(folder: Path) -> str:
-    """Who stands below their project has it above them; anybody else has none yet."""
+    """Who stands below their project, or names a folder of it, has the scenarios above; anybody else has none yet."""
     above = next((place for place in list(folder.resolve().parents)[:3] if (place / "scenarios").is_dir()), None)
     if above is None:
         return "Make a first one: seatrial init"
     there = os.path.relpath(above, folder)
+    if folder.resolve() != Path.cwd():
+        return f"Did you mean {os.path.normpath(folder / there / 'scenarios')!r}?"
     return f"There is a folder of scenarios in {there}; go there first: cd {there}"
 
 

@@ -1,4 +1,4 @@
-"""Runs of a store side by side: found by name, pooled, compared, explained."""
+"""Runs of a store side by side: found by name, compared, explained."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -6,19 +6,17 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
-from seatrial.comparison import BaselinePool, RunSide, align_closest, compare_runs, trial_identity
+from seatrial.comparison import RunSide, align_closest, compare_runs
 from seatrial.errors import UsageError
 from seatrial.store import Store
-from seatrial.verdicts import answer_of
 from seatrial.vocabulary.changes import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
-from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status, Trial, TrialSummary
+from seatrial.vocabulary.run import Run, ScenarioKey, Status, Trial
 
+from .pooling import pool_baseline
 from .records import MemoryRecord, StoredRecord, decide
 
-MOST_POOLED_RUNS: Final = 10
-ENOUGH_POOLED_TRIALS: Final = 10_000
 _LOOKED_AT: Final = 500
-"""So many of the newest runs are looked through for some to pool."""
+"""So many of the newest runs are looked through for one that confirms no other."""
 _EXAMPLES: Final = 10
 _EXPLAINED: Final = 10
 
@@ -49,14 +47,11 @@ class StoredRuns:
     ) -> Comparison:
         """The comparison; `pooled` names further runs that count as the baseline, whatever their commit."""
         base, candidate = self.sides
-        runs = [self.store.run(ref) for ref in pooled]
-        if pool:
-            runs += [run for run in find_poolable(self.store, self.base, self.candidate) if run not in runs]
         return compare_runs(
             base,
             candidate,
             limits=limits,
-            pool=pool_runs(self.store, base, [run for run in runs if run.id not in (self.base.id, self.candidate.id)]),
+            pool=pool_baseline(self.store, base, self.candidate, named=pooled, look=pool),
             differences=find_differences(base, candidate),
             allow_unfinished=allow_unfinished,
         )
@@ -95,17 +90,15 @@ def _stored_side(store: Store, run: Run) -> RunSide:
 
 
 def _find(store: Store, ref: str, candidate: Run | None) -> Run:
-    """The run that is meant; `baseline` is the one of the candidate's suite: as its file says, else as it was set."""
+    """The run that is meant; `baseline` is the one of the candidate's suites: as their files say, else as was set."""
     if ref == "latest":
         return newest_run(store)
     if ref != "baseline" or candidate is None:
         return store.run(ref)
     suites = list(dict.fromkeys(entry.key.suite for entry in store.entries(candidate.id)))
-    in_files = (candidate.config or {}).get("baselines") or {}
-    for suite in suites:
-        if suite in in_files:
-            return store.run(in_files[suite])
-    found = {run.id: run for suite in suites if (run := store.baseline(suite)) is not None}
+    named = (candidate.config or {}).get("baselines") or {}
+    baselines = (store.run(named[suite]) if suite in named else store.baseline(suite) for suite in suites)
+    found = {run.id: run for run in baselines if run is not None}
     if len(found) > 1:
         raise UsageError(
             f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name the one that you mean."
@@ -119,56 +112,6 @@ def newest_run(store: Store) -> Run:
         if not (run.config or {}).get("confirms"):
             return run
     return store.run("latest")
-
-
-def find_poolable(store: Store, base: Run, candidate: Run) -> list[Run]:
-    """Further runs of what the baseline ran: same clean commit, same agent, same models. Newest first."""
-    if base.git_commit is None or base.git_dirty or base.replayed or base.parent is not None:
-        return []
-    same = [
-        run
-        for run in store.runs(_LOOKED_AT)
-        if run.id not in (base.id, candidate.id)
-        and run.state is RunState.FINISHED
-        and not run.replayed
-        and run.parent is None
-        and run.git_commit == base.git_commit
-        and not run.git_dirty
-        and _who_played(run) == _who_played(base)
-    ]
-    return same[:MOST_POOLED_RUNS]
-
-
-def _who_played(run: Run) -> list[Any]:
-    config = run.config or {}
-    return [config.get(name) for name in ("agent", "agents", "models")]
-
-
-def pool_runs(store: Store, base: RunSide, runs: Sequence[Run]) -> BaselinePool:
-    """The answered trials of further runs, of scenarios that ask the same of the agent as the baseline's do."""
-    wanted = {key: trial_identity(outcome.entry) for key, outcome in base.played().items()}
-    counts: dict[ScenarioKey, tuple[int, int]] = {}
-    used: list[str] = []
-    total = 0
-    for run in runs:
-        if total >= ENOUGH_POOLED_TRIALS:
-            break
-        same = {entry.key for entry in store.entries(run.id) if wanted.get(entry.key) == trial_identity(entry)}
-        answers = list(_answers(store.summaries(run.id), same)) if same else []
-        for key, passed in answers:
-            before = counts.get(key, (0, 0))
-            counts[key] = (before[0] + passed, before[1] + 1)
-        if answers:
-            used.append(run.id)
-            total += len(answers)
-    return BaselinePool(runs=tuple(used), counts=counts)
-
-
-def _answers(summaries: Iterator[TrialSummary], keys: set[ScenarioKey]) -> Iterator[tuple[ScenarioKey, bool]]:
-    for summary in summaries:
-        answer = answer_of(summary.status, summary.error_kind) if summary.key in keys else None
-        if answer is not None:
-            yield summary.key, answer
 
 
 def find_differences(base: RunSide, candidate: RunSide) -> list[ConfigDifference]:

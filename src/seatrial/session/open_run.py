@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.clock import now
-from seatrial.errors import StoreError, UsageError
+from seatrial.errors import UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trial, run_trials
 from seatrial.runner.evaluate import evaluate
 from seatrial.runner.pace import Pace
@@ -302,7 +302,7 @@ def _join(store: Store, run: Run) -> Run:
     """The run as it is stored; another process may have been first."""
     try:
         store.start_run(run)
-    except StoreError as refused:
+    except UsageError as refused:
         try:
             return store.run(run.id)
         except UsageError:

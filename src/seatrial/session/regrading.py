@@ -8,6 +8,7 @@ from pathlib import Path
 from seatrial.errors import UsageError
 from seatrial.runner import Redaction, judge_transcript
 from seatrial.store import Store, open_store
+from seatrial.store.shards import missing_shards
 from seatrial.traces import script_of
 from seatrial.vocabulary.conversation import ErrorInfo, Transcript
 from seatrial.vocabulary.roles import AgentSession, PreparedScenario, TrialStart
@@ -33,6 +34,8 @@ class Regraded:
     report: Report
     gone: tuple[ScenarioKey, ...]
     """Scenarios of the old run that are no longer in the files; their verdicts stand only there."""
+    unfinished: str | None
+    """Why the old run did not come to its end, and so the new one neither, and what to do; None when it did."""
 
 
 class _Nobody:
@@ -99,12 +102,13 @@ class _Regrading:
             recorder.add([prepared.entry for prepared in again])
             await self._judge_all(self._stored(store, again), recorder)
             await merge_errors(self._plan, recorder)
-            state = RunState.FINISHED
+            # What the old run lacks, nobody has judged.
+            state = RunState.FINISHED if self._parent.state is RunState.FINISHED else RunState.INTERRUPTED
         except asyncio.CancelledError:
             pass  # what was judged is kept, and the run says that it was interrupted
         finally:
             recorder.finish(state)
-        return Regraded(report=recorder.report(), gone=gone)
+        return Regraded(report=recorder.report(), gone=gone, unfinished=_why_unfinished(self._parent))
 
     def _where(self) -> str:
         return ", ".join(str(suite.path) for suite in self._plan.suites)
@@ -152,6 +156,17 @@ class _Regrading:
             return None
         users = [turn.user for turn in transcript.turns]
         return other_words([*map(self._redaction.text, script)], users, place="in the stored conversation")
+
+
+def _why_unfinished(parent: Run) -> str | None:
+    if parent.state is RunState.FINISHED:
+        return None
+    if missing := missing_shards(parent):
+        why, remedy = f"lacks shard {', '.join(map(str, missing))}", "seatrial import FILE"
+    else:
+        why = "was interrupted" if parent.state is RunState.INTERRUPTED else "has not come to its end"
+        remedy = f"seatrial run --resume {parent.id}"
+    return f"run {parent.id} {why}, so only a part was judged, and that is no pass. Finish it first: {remedy}"
 
 
 def _like(prepared: PreparedScenario, old: ScenarioEntry) -> PreparedScenario:

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,7 @@ class _Running:
         self._commit = find_commit(Path.cwd())
         self._redaction = Redaction(plan.secrets())
         self.cancelled = False
+        self._while_playing = ExitStack()
 
     async def play(self) -> Report:
         let_go = cancel_on_sigterm()
@@ -72,6 +74,7 @@ class _Running:
             return await self._play(store)
         finally:
             let_go()
+            self._while_playing.close()
             await self._plan.agents.close()
             await self._plan.models.close()
 
@@ -79,7 +82,10 @@ class _Running:
         resumed = self._resume(store) if self._request.resume else None
         if resumed is not None and store is not None and resumed.is_complete(self._plan):
             return Report(StoredRecord(store, resumed.run))
-        recorder = Recorder(resumed.run if resumed else self._new_run(), store, listeners_of(self._request))
+        run = resumed.run if resumed else self._new_run()
+        if store is not None and resumed is None:
+            self._while_playing.callback(store.claim_run(run.id))
+        recorder = Recorder(run, store, listeners_of(self._request))
         scenarios, trials = self._plan.count()
         recorder.start(
             scenarios=scenarios,
@@ -155,6 +161,9 @@ class _Running:
             raise UsageError("--resume needs a store")
         from .resuming import find_resumed
 
+        assert self._request.resume is not None
+        # Before it is looked at, since whoever plays it changes it.
+        self._while_playing.callback(store.claim_run(store.run(self._request.resume).id))
         resumed = find_resumed(store, self._plan)
         _left(self._plan.config.budget, resumed)
         return resumed

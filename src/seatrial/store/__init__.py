@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .labels import Label as Label
     from .opening import open_store as open_store
     from .runs import RunRow as RunRow
+    from .runs import UnknownRun as UnknownRun
     from .searching import Said as Said
     from .store import Store as Store
     from .transfer import Imported as Imported
@@ -21,7 +22,7 @@ __all__, __getattr__, __dir__ = lazy(
     {
         "labels": ("Label",),
         "opening": ("open_store",),
-        "runs": ("RunRow",),
+        "runs": ("RunRow", "UnknownRun"),
         "searching": ("Said",),
         "store": ("Store",),
         "transfer": ("Imported",),

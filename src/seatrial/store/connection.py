@@ -1,6 +1,6 @@
 """One way to talk to either database: connections that speak our SQL and raise our errors, and a few kept for reuse."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Protocol
 
@@ -51,6 +51,11 @@ class Database(Protocol):
 
     def lock_run(self, connection: "Connection", run_id: str) -> None:
         """Make others who add to the run wait until this transaction ends."""
+        ...
+
+    def claim_run(self, run_id: str) -> Callable[[], None] | None:
+        """Say that this process plays the run. Gives the function that takes it back, as the end of the process does;
+        None while another process plays it."""
         ...
 
     def share_contents(self, connection: "Connection") -> None:

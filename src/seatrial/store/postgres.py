@@ -1,6 +1,7 @@
 """The store in a PostgreSQL database, in a schema of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from seatrial.errors import MissingExtra, UsageError
@@ -11,6 +12,8 @@ from .schema import HAS_RUN, PACKED, Insert
 _MIGRATING = 0x5345_4154_0001
 _CONTENTS = 0x5345_4154_0002
 """Keys of advisory locks."""
+_SOON_MISSED = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+"""A machine that is gone without a word is noticed after a minute, not after two hours."""
 
 
 class PostgresDatabase:
@@ -35,7 +38,7 @@ class PostgresDatabase:
         self.conflicts: tuple[type[Exception], ...] = (psycopg.IntegrityError,)
         self._psycopg = psycopg
         self._url = url
-        self._options = f"{parts.get('options') or ''} -c search_path=seatrial"
+        self._options = f"{parts.get('options') or ''} -c search_path=seatrial {_SOON_MISSED}"
         self._spelt: dict[str, str] = {}
 
     def connect(self) -> Any:
@@ -68,6 +71,17 @@ class PostgresDatabase:
 
     def lock_run(self, connection: Connection, run_id: str) -> None:
         connection.execute(f"{HAS_RUN} FOR UPDATE", (run_id,))
+
+    def claim_run(self, run_id: str) -> Callable[[], None] | None:
+        """By a transaction that stays open: a lock of the session would outlive us in a pool of connections."""
+        key = int.from_bytes(blake2b(run_id.encode(), digest_size=8).digest(), signed=True)
+        connection = Connection(self)
+        connection.begin()
+        row = connection.row("SELECT pg_try_advisory_xact_lock(?)", (key,))
+        if row is not None and row[0]:
+            return connection.close
+        connection.close()
+        return None
 
     def share_contents(self, connection: Connection) -> None:
         connection.execute(f"SELECT pg_advisory_xact_lock_shared({_CONTENTS})")

@@ -30,6 +30,10 @@ class RunRow(Value):
     """All that are stored."""
 
 
+class UnknownRun(UsageError):
+    """No stored run is what somebody called it."""
+
+
 def insert_run(connection: Connection, run: Run) -> None:
     """Write a new run inside the transaction under way."""
     if not _can_be_id(run.id):
@@ -37,7 +41,7 @@ def insert_run(connection: Connection, run: Run) -> None:
     try:
         connection.execute(schema.ADD_RUN, (run.id, write(run.name), _order(run), encode(Run, run)))
     except Conflict as there:
-        raise StoreError(
+        raise UsageError(
             f"run {run.id}: is stored already. To go on with it: seatrial run --resume {run.id}"
         ) from there
 
@@ -113,7 +117,7 @@ def find_run(connection: Connection, ref: str, *, where: str, suite: str | None)
     if ref == "baseline":
         found = read_baseline(connection, suite)
         if found is None:
-            raise UsageError(f"{where}: no baseline is set. Choose one: seatrial baseline set RUN")
+            raise UnknownRun(f"{where}: no baseline is set. Choose one: seatrial baseline set RUN")
         return found
     if ref == "latest":
         newest = list_runs(connection, limit=1, name=None)
@@ -162,15 +166,15 @@ def delete_runs(connection: Connection, ids: Iterable[str], *, where: str, force
     return len(wanted)
 
 
-def _unknown(connection: Connection, ref: str, where: str) -> UsageError:
+def _unknown(connection: Connection, ref: str, where: str) -> UnknownRun:
     from difflib import get_close_matches  # only for an error text
 
     known = [word for run_id, name in connection.rows(schema.RUN_NAMES) for word in (read(name), run_id)]
     if not known:
-        return UsageError(f"{where}: no run is stored yet, so there is no {ref!r}. Start one: seatrial run")
+        return UnknownRun(f"{where}: no run is stored yet, so there is no {ref!r}. Start one: seatrial run")
     close = get_close_matches(ref, dict.fromkeys(known), n=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    return UsageError(f"{where}: no run has the id or name {ref!r}.{meant} See: seatrial list runs")
+    return UnknownRun(f"{where}: no run has the id or name {ref!r}.{meant} See: seatrial list runs")
 
 
 def _can_be_id(text: str) -> bool:

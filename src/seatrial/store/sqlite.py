@@ -2,8 +2,9 @@
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from time import sleep
@@ -12,6 +13,7 @@ from seatrial.clock import milliseconds
 from seatrial.errors import StoreError, UsageError
 
 from .connection import Connection, Row
+from .held_files import hold
 from .schema import Insert
 
 _PATIENCE_MS = 60_000
@@ -93,6 +95,10 @@ class SqliteDatabase:
 
     def lock_run(self, connection: Connection, run_id: str) -> None:
         """Nothing to do: writers take turns."""
+
+    def claim_run(self, run_id: str) -> Callable[[], None] | None:
+        mark = blake2b(run_id.encode(), digest_size=8).hexdigest()  # an id may have signs that no file's name has
+        return hold(self._path.with_name(f"{self._path.name}-{mark}.playing"))
 
     def share_contents(self, connection: Connection) -> None:
         """Nothing to do: writers take turns."""

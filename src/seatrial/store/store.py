@@ -58,9 +58,21 @@ class Store:
         self.close()
 
     def start_run(self, run: Run) -> None:
-        """Store a new run. Raises StoreError when its id is taken."""
+        """Store a new run. Raises UsageError when its id is taken."""
         with self._connections.transaction() as connection:
             runs.insert_run(connection, run)
+
+    def claim_run(self, run_id: str) -> Callable[[], None]:
+        """Say that this process plays the run, until the given function is called or the process ends, however it ends.
+
+        Raises UsageError while another process plays it.
+        """
+        release = self._database.claim_run(run_id)
+        if release is None:
+            raise UsageError(
+                f"run {run_id}: another process is playing it. Wait for its end, or stop it; what is finished is kept."
+            )
+        return release
 
     def resume_run(self, run_id: str) -> None:
         """Mark a stored run as running again."""

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from seatrial.errors import StoreError, UsageError
+from seatrial.store import UnknownRun
 
 from .desk import NotFound, NotNow
 from .patience import StillWorking
@@ -46,7 +47,7 @@ def _answer(request: Request, status: int, text: str) -> Response:
 
 
 async def _usage(request: Request, error: Exception) -> Response:
-    status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, NotNow) else 422
+    status = 404 if isinstance(error, NotFound | UnknownRun) else 409 if isinstance(error, NotNow) else 422
     return _answer(request, status, str(error))
 
 

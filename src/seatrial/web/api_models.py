@@ -74,7 +74,7 @@ class ComparisonQuery(BaseModel):
 
     baseline_run_id: Ref
     candidate_run_id: Ref
-    max_pass_rate_drop: float = Field(default=0.0, ge=0, description="As a share: 0.05 is 5 points.")
+    max_pass_rate_drop: float = Field(default=0.0, ge=0, le=1, description="As a share: 0.05 is 5 points.")
     max_avg_score_drop: float = Field(default=5.0, ge=0, description="Points of the overall score.")
     max_latency_increase_pct: float = Field(default=20.0, ge=0)
     gate: Literal["thresholds", "statistical", "both"] = Field(default="thresholds", description="What decides.")
