@@ -1,6 +1,11 @@
 """`isolation: process`: Python agents in processes of their own, whatever they do there."""
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +170,39 @@ def test_a_python_object_is_refused_with_the_remedy(tmp_path: Path, monkeypatch:
 
     with pytest.raises(UsageError, match=r"give the agent by its import path, 'package\.module:attribute'"):
         seatrial.run(Scenario(name="s", input="x"), agent=lambda input: "ok", store=None, isolation="process")
+
+
+HANGS = """
+    import os, pathlib, time
+
+    def answer(input):
+        pathlib.Path("asked.new").write_text(str(os.getpid()))
+        os.rename("asked.new", "asked")
+        time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_process_does_not_outlive_a_run_that_is_killed(folder: Any) -> None:
+    folder.write("hangs.py", HANGS)
+    suite = {"agent": "hangs:answer", "config": {"isolation": "process"}}
+    folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": [{"name": "s", "input": "x"}]}))
+    command = [sys.executable, "-m", "seatrial", "run", "suite.yaml"]
+    with subprocess.Popen(command, cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        assert until((folder.path / "asked").exists)
+        run.kill()
+    worker = int((folder.path / "asked").read_text())
+
+    assert until(lambda: not is_there(worker))
+
+
+def until(holds: Callable[[], bool]) -> bool:
+    return any(holds() or time.sleep(0.05) for _ in range(600))
+
+
+def is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

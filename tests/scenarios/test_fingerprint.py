@@ -4,6 +4,7 @@ import functools
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -92,6 +93,25 @@ def test_a_function_counts_by_what_it_does():
     assert with_mock(_mock("return 1")) == with_mock(_mock("return 1"))
     assert with_mock(_mock("return 1")) != with_mock(_mock("return 2"))
     assert with_mock(functools.partial(_mock("return 1"), 1)) != with_mock(functools.partial(_mock("return 1"), 2))
+
+
+@pytest.mark.parametrize(
+    "mock",
+    [
+        {"python": "my_mocks:answer"},
+        {"returns": 1, "when": [{"args": {"a": 1}, "python": "my_mocks:answer"}]},
+        {"sequence": [{"returns": 1}, {"python": "my_mocks:answer"}]},
+    ],
+)
+def test_a_mock_that_names_a_function_counts_by_what_it_does(mock, monkeypatch):
+    prints = []
+    for number in (1, 1, 2):
+        module = ModuleType("my_mocks")
+        module.answer = _mock(f"return {number}")
+        monkeypatch.setitem(sys.modules, "my_mocks", module)
+        prints.append(_print(replace(BASE, mocks={"f": mock})))
+
+    assert prints[0] == prints[1] != prints[2]
 
 
 def test_what_a_function_closes_over_counts():

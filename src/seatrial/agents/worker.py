@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, BinaryIO
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.roles import ToolAnswer, TrialStart
 
-from .callables import CallableAgent, CallableSession
+from .callables import CLOSE_SECONDS, CallableAgent, CallableSession
 from .resolve import resolve_agent
 from .worker_lines import read_answer, write_call, write_error, write_line, write_reply
 
@@ -35,6 +35,7 @@ class Pipes:
     def __init__(self, reads: BinaryIO, writes: BinaryIO) -> None:
         self._reads = reads
         self._writes = writes
+        self._parent = os.getppid()
         self._writing = threading.Lock()
         self._numbers = count(1)
         self._waiting: dict[int, Future[Mapping[str, Any]]] = {}
@@ -64,6 +65,15 @@ class Pipes:
                 else:
                     loop.call_soon_threadsafe(tasks.put_nowait, message)
             loop.call_soon_threadsafe(tasks.put_nowait, None)
+        _end_with(self._parent)
+
+
+def _end_with(parent: int) -> None:
+    """End the process once its parent has: an agent that is still at it has nobody to answer to."""
+    over = perf_counter() + CLOSE_SECONDS
+    while os.getppid() == parent and perf_counter() < over:
+        sleep(0.05)
+    os._exit(1)
 
 
 class ToolsOfParent:

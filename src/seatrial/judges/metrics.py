@@ -197,6 +197,11 @@ def read_metric(name: str, table: Any, *, where: str) -> Metric:
             f"{where}: scale is '0-5', '1-5' or 'binary', scope 'turn' or 'trial'; got {scale!r}, {scope!r}."
         )
     _check_weight(where, table.get("weight"))
+    scores, needed = table.get("scores", {}), table.get("pass", _FULL_MARKS)
+    if not isinstance(scores, Mapping):
+        raise UsageError(f"{where}: 'scores' must be a table that says what each score means, got {scores!r}.")
+    if isinstance(needed, bool) or not isinstance(needed, int | float) or needed < 0:
+        raise UsageError(f"{where}: 'pass' must be the score that passes, got {needed!r}.")
     return Metric(
         name=name,
         asks=asks,
@@ -204,6 +209,6 @@ def read_metric(name: str, table: Any, *, where: str) -> Metric:
         scope=scope,
         weight=table.get("weight"),
         tier=table.get("tier"),
-        scores={str(score): str(means) for score, means in table.get("scores", {}).items()},
-        pass_value=float(table.get("pass", _FULL_MARKS)),
+        scores={str(score): str(means) for score, means in scores.items()},
+        pass_value=float(needed),
     )

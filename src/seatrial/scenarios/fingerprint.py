@@ -1,7 +1,7 @@
 """A hash of everything that decides a scenario's verdict, so that an edit is noticed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import Scenario
 
 from .kinds import given
@@ -62,6 +63,8 @@ class Fingerprints:
 
             names = scorer_names(example.scorers)
             self._shared["custom"] = {name: evaluators[name] for name in names if name in evaluators}
+        if functions := {target: _imported(target) for target in _mock_functions(example.mocks)}:
+            self._shared["mock functions"] = functions
         self._of_trial = _shown(_plain_ones(example))
         over_trials = (*_over_trials(example), example.skip is not None, example.xfail is not None, agent_key)
         self._over_trials = _shown(over_trials)
@@ -72,6 +75,25 @@ class Fingerprints:
         deciding = self._shared | {name: value for name, value in texts if value is not None}
         of_trial = _hash(f"{_texts(deciding) or _canonical(deciding)}{self._of_trial}")
         return _hash(f"{of_trial}{self._over_trials}"), of_trial
+
+
+def _mock_functions(mocks: Any) -> Iterator[str]:
+    """The functions that mocks name as `python: pkg.mod:fn`, which count by their source."""
+    for mock in mocks.values() if isinstance(mocks, Mapping) else mocks or ():
+        if isinstance(mock, Mapping):
+            if isinstance(mock.get("python"), str):
+                yield mock["python"]
+            for parts in (mock.get("when"), mock.get("sequence")):
+                yield from _mock_functions(parts)
+
+
+def _imported(target: str) -> Any:
+    from seatrial.mocks.python_mocks import find_function
+
+    try:
+        return find_function(target, where="mocks")
+    except UsageError:
+        return target  # whoever makes the mock says what is wrong with it
 
 
 def _hash(text: str) -> str:
