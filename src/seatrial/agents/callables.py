@@ -18,6 +18,7 @@ from seatrial.vocabulary.value import altered
 from .boundary import Boundary, overran
 from .context import AgentContext, on_trial
 from .doors import Door, find_door, is_factory, require_no_arguments
+from .new_messages import only_new
 from .replies import read_reply
 
 Scope = Literal["trial", "run"]
@@ -197,7 +198,7 @@ def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Se
         value = _collect(value)
     if inspect.isawaitable(value):
         return _read_later(value, ctx, said)
-    reply = read_reply(_joined(list(value)) if inspect.isgenerator(value) else _only_new(value, said))
+    reply = read_reply(_joined(list(value)) if inspect.isgenerator(value) else only_new(value, said))
     ctx.replied_at = perf_counter()
     return reply
 
@@ -212,14 +213,7 @@ async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, said: Sequen
     on_trial.set(ctx)
     value = await awaitable
     ctx.replied_at = perf_counter()
-    return read_reply(_only_new(value, said))
-
-
-def _only_new(value: Any, said: Sequence[Message]) -> Any:
-    """Without the conversation so far, where the agent returns the whole of it with its own messages appended."""
-    if isinstance(value, list) and value[: len(said)] == list(said):
-        return value[len(said) :]
-    return value
+    return read_reply(only_new(value, said))
 
 
 async def _collect(pieces: AsyncIterable[Any]) -> str:
