@@ -134,3 +134,35 @@ def test_an_evaluator_that_asks_another_hears_its_answer(folder: Any) -> None:
     write_suite(folder, {"input": "Hello?", "scorers": ["polite"]}, evaluators=["checks"])
 
     assert folder.seatrial("run", "suite.yaml").code == 1
+
+
+@pytest.mark.filterwarnings("ignore:the tool 'cancel' was called in a thread:RuntimeWarning")
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_tool_in_a_thread_of_the_agents_own_is_no_proof_that_it_was_not_called(folder: Any, isolation: str) -> None:
+    folder.write(
+        "agent.py",
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        from seatrial import tool
+
+        @tool
+        def lookup(): return "found"
+
+        @tool
+        def cancel(): return "cancelled"
+
+        def answer(input):
+            with ThreadPoolExecutor() as pool:
+                return lookup() + pool.submit(cancel).result()
+        """,
+    )
+    write_suite(
+        folder,
+        {"input": "Hello?", "trajectory": {"forbidden": ["cancel"]}},
+        config={"isolation": isolation},
+    )
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 1
+    assert "ERROR config: trajectory: the agent's tool calls were not recorded" in ended.out

@@ -16,7 +16,7 @@ from seatrial.vocabulary.roles import AgentReply, TrialStart
 from seatrial.vocabulary.value import altered
 
 from .boundary import Boundary, overran
-from .context import AgentContext, on_trial
+from .context import AgentContext, being_asked, on_trial
 from .doors import Door, find_door, is_factory, require_no_arguments
 from .new_messages import only_new
 from .replies import read_reply
@@ -153,6 +153,7 @@ class CallableSession:
         if door.sees_conversation:
             ctx.messages = [copied(message) for message in messages]
         asked_at = perf_counter()
+        being_asked.add(ctx)
         try:
             reply: AgentReply = await self._agent.call(
                 _entering(door, ctx, messages), is_async=door.is_async, timeout=timeout
@@ -161,9 +162,14 @@ class CallableSession:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
             raise
+        finally:
+            being_asked.discard(ctx)
         waited = (ctx.entered_at - asked_at) + (perf_counter() - ctx.replied_at)
         if waited > _NOTICED_SECONDS:
             reply = altered(reply, waited_ms=reply.waited_ms + 1000 * waited)
+        if ctx.misses_calls:
+            ctx.misses_calls = False
+            reply = altered(reply, hides_calls=True)
         if ctx.is_waiting and not await ctx.settle(timeout=timeout):
             raise overran(timeout)
         if ctx.fatal is not None:
