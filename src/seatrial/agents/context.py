@@ -174,7 +174,8 @@ def tool(function: _Function) -> _Function:
     scenario's mocks where there is one; everywhere else it is the function it was.
 
     A thread that the agent starts by itself does not know that it is on trial, unless it is run in a copy of the
-    agent's context, as `asyncio.to_thread` does. Called there, the tools of no trial under way count as recorded."""
+    agent's context, as `asyncio.to_thread` does. After a call from such a thread the tool calls of all trials under way
+    count as not recorded."""
     signature = inspect.signature(function)
     name = function.__name__
 
