@@ -255,6 +255,8 @@ def test_what_cannot_be_a_reply_is_a_failure_that_names_what_to_return(value: An
         (AgentResult(5), "AgentResult.output must be a str, got 5 .int."),  # type: ignore[arg-type]
         (AgentResult("hi", "lookup"), "tool calls must be a list"),
         (AgentResult("hi", 3), "tool calls must be a list"),
+        (AgentResult("hi", {"name": "lookup"}), "tool calls must be a list"),
+        ({"role": "assistant", "tool_calls": a_call()}, "tool calls must be a list"),
         (AgentResult("hi", [5]), "a tool call must be a name"),
         (AgentResult("hi", [ToolCall(5)]), "a tool call must be a name"),  # type: ignore[arg-type]
         (AgentResult("hi", usage="many"), "usage must be a Usage or a dict"),  # type: ignore[arg-type]

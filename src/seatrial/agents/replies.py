@@ -168,7 +168,7 @@ def _sort_by_answer(
 
 def read_calls(calls: Any) -> tuple[ToolCall, ...]:
     """Tool calls from names, ToolCalls, mappings with a name, or chat-completions calls."""
-    if type(calls) is not list and (isinstance(calls, str) or not isinstance(calls, Iterable)):
+    if type(calls) is not list and (isinstance(calls, str | Mapping) or not isinstance(calls, Iterable)):
         raise AgentFailure(f"tool calls must be a list of names or ToolCalls, got {_brief(calls)}", final=True)
     return tuple([_read_call(call, place) for place, call in enumerate(calls, start=1)])
 
