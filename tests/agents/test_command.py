@@ -170,6 +170,19 @@ def test_a_message_that_makes_no_sense_is_a_failure(message: str):
     failure(each_line(f"say({message})"))
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("type='reply', content='x', tool_call=['cancel']", "'reply' with the unknown key 'tool_call'. Did you mean"),
+        ("type='tool_calls', tool_calls=[{'name': 'f'}], text='x'", "'tool_calls' with the unknown key 'text'. Known:"),
+    ],
+)
+def test_a_key_that_nobody_reads_is_a_failure(line: str, problem: str):
+    caught = failure(each_line(f"say({line})"))
+    assert problem in str(caught)
+    assert caught.final
+
+
 @pytest.mark.parametrize("line", ["Loading model...", "[1]", "{", "[" * 100_000])
 def test_a_line_that_is_no_json_object_is_a_failure(line: str):
     caught = failure(each_line(f"print({line!r}, flush=True)"))
@@ -325,6 +338,7 @@ def test_the_schema_of_the_documents_fits_their_conversation():
     for _, brace, rest in lines:
         validator.validate(json.loads(brace + rest))
     assert not validator.is_valid({"type": "reply"})
+    assert not validator.is_valid({"type": "reply", "content": "x", "tool_call": []})
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")

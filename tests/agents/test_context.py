@@ -4,18 +4,22 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import pytest
 
 import seatrial
 from seatrial.agents import AgentContext, resolve_agent, tool
+from seatrial.agents.context import being_asked
 from seatrial.errors import ToolError
 from seatrial.evaluators import matches
 from seatrial.mocks import MockSet
 from seatrial.vocabulary.conversation import ErrorKind, ToolCall
 from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.roles import TrialStart
+from seatrial.vocabulary.roles import AgentReply, TrialStart
 
 MOCKS = {
     "lookup": {"returns": {"status": "sent", "items": [1]}},
@@ -33,6 +37,9 @@ class Trial:
         self._mocks = MockSet.parse(MOCKS if mocks is None else mocks, matches=matches)
 
     async def play(self, *, timeout: float = 10.0) -> str | None:
+        return (await self.reply(timeout=timeout)).reply
+
+    async def reply(self, *, timeout: float = 10.0) -> AgentReply:
         clock = iter(range(10_000))
         start = TrialStart(
             trial_id="t",
@@ -48,7 +55,7 @@ class Trial:
         agent = resolve_agent(self.target)
         session = agent.open(start)
         try:
-            return (await session.respond([{"role": "user", "content": "hi"}], timeout=timeout)).reply
+            return await session.respond([{"role": "user", "content": "hi"}], timeout=timeout)
         finally:
             await session.close()
             await agent.close()
@@ -333,6 +340,52 @@ def test_a_tool_in_the_executor_of_the_loop_knows_that_it_is_on_trial() -> None:
         return str(found["status"])
 
     assert Trial(agent).run() == "sent"
+
+
+def in_thread_of_own(work: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def reply_of(trial: Trial) -> AgentReply:
+    return asyncio.run(trial.reply())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("work", [lambda: send("ann"), lambda: asyncio.run(lookup_later(7))], ids=["sync", "async"])
+def test_a_tool_in_a_thread_that_knows_of_no_trial_leaves_the_calls_unrecorded(work: Callable[[], Any]) -> None:
+    trial = Trial(lambda input: str(in_thread_of_own(work)), mocks={})
+    assert reply_of(trial).hides_calls
+    assert trial.calls == []
+
+
+def test_a_tool_in_a_thread_that_knows_of_no_trial_is_warned_of_with_what_to_do() -> None:
+    with pytest.warns(RuntimeWarning, match=r"the tool 'send' was called in a thread .*copy_context\(\).run"):
+        reply_of(Trial(lambda input: str(in_thread_of_own(lambda: send("ann"))), mocks={}))
+
+
+def test_a_tool_in_a_thread_that_was_given_the_context_is_recorded() -> None:
+    trial = Trial(lambda input: str(in_thread_of_own(partial(copy_context().run, send, "ann"))), mocks={})
+    assert not reply_of(trial).hides_calls
+    assert [call.name for call in trial.calls] == ["send"]
+
+
+def test_the_calls_of_one_turn_in_a_thread_of_its_own_do_not_leave_the_next_unrecorded() -> None:
+    assert not being_asked
+    assert in_thread_of_own(lambda: send("ann")) == "sent to ann"
+    assert not reply_of(Trial(lambda input: str(send("bob")), mocks={})).hides_calls
+
+
+def test_what_a_mock_or_the_runner_calls_is_no_call_of_an_agent() -> None:
+    async def play() -> AgentReply:
+        trial = Trial(lambda ctx: str(ctx.call_tool("mocked")), mocks={"mocked": lambda args, ctx: send("ann")})
+        playing = asyncio.ensure_future(trial.reply())
+        while not playing.done():
+            send("the runner")
+            await asyncio.sleep(0)
+        return await playing
+
+    assert not in_thread_of_own(lambda: asyncio.run(play())).hides_calls
 
 
 def test_two_trials_at_once_keep_their_calls_apart() -> None:

@@ -201,6 +201,21 @@ def test_an_empty_list_of_tool_calls_is_evidence_and_null_is_none():
     assert reply({"output": "hi"}, tool_calls="calls || `[]`").tool_calls == ()
 
 
+@pytest.mark.parametrize("path", ["steps[].tol", "steps[*].tol", "steps[?kind=='call'].tol", "steps[].tol.name"])
+def test_a_misspelt_field_of_tool_calls_is_no_evidence_that_none_was_made(path: str):
+    with pytest.raises(TrialError, match=r"none of its items has 'tol'") as caught:
+        reply({"output": "hi", "steps": [{"tool": "cancel", "kind": "call"}]}, tool_calls=path)
+    assert caught.value.info.kind is ErrorKind.CONFIG
+    assert caught.value.info.hint == "did you mean 'tool'?"
+
+
+@pytest.mark.parametrize(
+    "steps", [[], [{"thought": "nothing to do"}], [{"tool": None}], [{"tools": []}], ["thinking"]], ids=repr
+)
+def test_a_list_in_which_no_item_is_a_call_is_evidence_that_none_was_made(steps: list[Any]):
+    assert reply({"output": "hi", "steps": steps}, tool_calls="steps[].tool").tool_calls == ()
+
+
 @pytest.mark.parametrize("calls", ["search", 5, [5], [{"tool": "x"}]])
 def test_tool_calls_that_make_no_sense_are_a_failure(calls: Any):
     with pytest.raises(AgentFailure, match="tool call"):

@@ -284,6 +284,8 @@ def test_a_body_without_a_message_is_a_failure(body: Any):
         (completion(content="hi", tool_calls="search"), "tool_calls that are no list"),
         (completion(content=5), "content is no text: 5"),
         (completion(content=None, function_call={"name": "f"}), "function_call"),
+        (completion(content="Done.", toolcalls=[{"name": "f"}]), "'toolcalls', where no tool calls are read"),
+        (completion(content=[{"type": "tool_use", "name": "f"}]), "'tool_use', where no tool calls are read"),
     ],
 )
 def test_nonsense_with_a_good_status_is_a_failure(answer: bytes, part: str):

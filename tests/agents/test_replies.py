@@ -149,6 +149,96 @@ def test_an_empty_list_is_no_reply_and_no_calls() -> None:
     assert (reply.reply, reply.tool_calls) == (None, ())
 
 
+# Blocks of content, as Anthropic's API has them.
+
+
+def a_block(name: str = "cancel", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "t1", "name": name, "input": {"id": 1}, **more}
+
+
+def test_calls_in_blocks_are_requests() -> None:
+    content = [{"type": "text", "text": "One moment."}, a_block()]
+    reply = read_reply({"role": "assistant", "content": content})
+    assert (reply.reply, reply.tool_calls) == ("One moment.", ())
+    assert reply.requested == (ToolCall("cancel", {"id": 1}, id="t1"),)
+
+
+def test_a_call_that_stands_in_both_places_is_one() -> None:
+    call = {"name": "cancel", "args": {"id": 1}, "id": "t1"}
+    reply = read_reply({"role": "assistant", "content": [a_block()], "tool_calls": [call]})
+    assert reply.requested == (ToolCall("cancel", {"id": 1}, id="t1"),)
+
+
+def test_a_list_has_results_in_blocks_of_the_user() -> None:
+    failed = {"type": "tool_result", "tool_use_id": "t2", "is_error": True, "content": "no such order"}
+    reply = read_reply(
+        [
+            {"role": "assistant", "content": [a_block(), a_block("refund", id="t2")]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": '{"ok": true}'}, failed],
+            },
+            {"role": "assistant", "content": [{"type": "text", "text": "Cancelled."}]},
+        ]
+    )
+    assert (reply.reply, reply.requested) == ("Cancelled.", ())
+    cancelled = ToolCall("cancel", {"id": 1}, {"ok": True}, id="t1")
+    assert reply.tool_calls == (cancelled, ToolCall("refund", {"id": 1}, error="no such order", id="t2"))
+
+
+def test_a_call_that_the_model_server_answered_is_no_request() -> None:
+    search = a_block("web_search", type="server_tool_use")
+    found = {"type": "web_search_tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]}
+    reply = read_reply({"role": "assistant", "content": [search, found, {"type": "text", "text": "It rains."}]})
+    assert (reply.reply, reply.requested) == ("It rains.", ())
+    assert reply.tool_calls == (ToolCall("web_search", {"id": 1}, "rain", id="t1"),)
+
+
+# Calls where nobody reads them.
+
+
+@pytest.mark.parametrize("key", ["tools_called", "toolcalls", "tool_call", "toolCalls", "calls", "function_call"])
+def test_a_message_with_calls_under_another_name_is_refused(key: str) -> None:
+    message = {"role": "assistant", "content": "Done.", key: [{"name": "cancel"}]}
+    for value in (message, [message], {"choices": [{"message": message}]}):
+        with pytest.raises(AgentFailure, match=f"a message with '{key}', where no tool calls are read; put them under"):
+            read_reply(value)
+
+
+@pytest.mark.parametrize("block", [{"type": "tool-call", "toolName": "cancel"}, {"toolUse": {"name": "cancel"}}])
+def test_a_block_that_looks_like_a_call_of_another_api_is_refused(block: dict[str, Any]) -> None:
+    with pytest.raises(AgentFailure, match="where no tool calls are read"):
+        read_reply({"role": "assistant", "content": [{"text": "Done."}, block]})
+
+
+def test_an_item_of_another_api_is_no_message() -> None:
+    items = [{"type": "function_call", "name": "cancel", "call_id": "c1"}, {"role": "assistant", "content": "Done."}]
+    with pytest.raises(AgentFailure, match=r"a list that is not one of messages: .*'function_call'.* has no role"):
+        read_reply(items)
+
+
+def test_what_real_apis_put_beside_the_content_is_no_call() -> None:
+    beside = {
+        "refusal": None,
+        "annotations": [],
+        "audio": None,
+        "function_call": None,
+        "tool_calls": None,
+        "invalid_tool_calls": [],
+        "name": "clerk",
+        "id": "m1",
+        "reasoning_content": "They greet me.",
+        "metadata": {"recall": 1},
+        "callback": "x",
+    }
+    assert read_reply({"role": "assistant", "content": "hi", **beside}).tool_calls == ()
+
+
+def test_what_stands_beside_calls_that_are_read_does_not_matter() -> None:
+    message = {"role": "assistant", "content": "", "tool_plan": "look it up", "tool_calls": [a_call()]}
+    assert [call.name for call in read_reply(message).requested] == ["lookup"]
+
+
 # What is none.
 
 
@@ -165,6 +255,8 @@ def test_what_cannot_be_a_reply_is_a_failure_that_names_what_to_return(value: An
         (AgentResult(5), "AgentResult.output must be a str, got 5 .int."),  # type: ignore[arg-type]
         (AgentResult("hi", "lookup"), "tool calls must be a list"),
         (AgentResult("hi", 3), "tool calls must be a list"),
+        (AgentResult("hi", {"name": "lookup"}), "tool calls must be a list"),
+        ({"role": "assistant", "tool_calls": a_call()}, "tool calls must be a list"),
         (AgentResult("hi", [5]), "a tool call must be a name"),
         (AgentResult("hi", [ToolCall(5)]), "a tool call must be a name"),  # type: ignore[arg-type]
         (AgentResult("hi", usage="many"), "usage must be a Usage or a dict"),  # type: ignore[arg-type]

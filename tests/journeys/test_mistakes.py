@@ -198,7 +198,7 @@ def test_an_expectation_of_tools_that_nobody_recorded(project: Any) -> None:
     assert ended.out.startswith(
         "✗ looks up the order  ERROR config: expected_tools: the agent's tool calls were not recorded\n"
         "    Record them: return AgentResult(output, tool_calls=[...]) from the agent, "
-        "or call tools through ctx.call_tool.\n"
+        "where [] says that it called none, or call tools through ctx.call_tool.\n"
     ), ended.out
 
 

@@ -145,6 +145,21 @@ def test_a_suite_asks_for_its_own_reports(letters: Any) -> None:
     assert letters.exists("other.xml")
 
 
+@pytest.mark.parametrize("elsewhere", ["inner", "/"])
+def test_an_agent_that_changes_the_folder_moves_neither_store_nor_reports(folder: Any, elsewhere: str) -> None:
+    (folder.path / "inner").mkdir()
+    folder.write("agent.py", f"import os\n\ndef answer(input):\n    os.chdir({elsewhere!r})\n    return 'yes'\n")
+    folder.write("one.yaml", "suite: {agent: 'agent:answer'}\nscenarios: [{name: a, input: a}]\n")
+
+    ended = folder.process("run", "one.yaml", "--report", "junit=out/j.xml", "--store", "kept/runs.db")
+
+    assert ended.code == 0, ended.err
+    assert "wrote out/j.xml" in ended.err
+    assert (folder.path / "out/j.xml").is_file()
+    assert (folder.path / "kept/runs.db").is_file()
+    assert not list((folder.path / "inner").iterdir())
+
+
 def test_no_report_is_written_without_being_asked_since_everything_is_stored(letters: Any) -> None:
     letters.seatrial("run")
 

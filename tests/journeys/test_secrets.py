@@ -197,3 +197,29 @@ def test_a_secret_that_was_told_fails_where_the_redaction_is_forbidden(
 
     assert folder.seatrial("run", "suite.yaml").code == 1
     assert folder.results()["scenarios"][0]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"trajectory": {"forbidden": [{"name": "send", "args": {"body": {"$regex": "sk-[a-z]{3}"}}}]}},
+        {"expect": {"tool_calls_args": [{"tool": "send", "args": {"body": {"$not": {"$contains": "env-"}}}}]}},
+        {"scorers": [{"regex": "^(?!.*delivered).*$"}]},
+    ],
+    ids=["forbidden", "not", "pattern"],
+)
+def test_a_rule_that_passes_because_of_the_redaction_is_no_pass_also_when_judged_again(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", IN_ENVIRONMENT)
+    body = f"the key is sk-{IN_ENVIRONMENT}"
+    folder.write("agent.py", f"def answer(ctx): return ctx.call_tool('send', body={body!r})")
+    scenario = {"name": "keeps quiet", "input": "Your key?", "mocks": {"send": {"returns": f"sent {body}"}}, **keys}
+    folder.write("suite.yaml", json.dumps({"suite": {"agent": "agent:answer"}, "scenarios": [scenario]}))
+
+    played, again = folder.seatrial("run", "suite.yaml"), folder.seatrial("regrade", "latest")
+
+    assert (played.code, again.code) == (1, 1)
+    for ended in (played, again):
+        assert ": a secret was taken out of the " in ended.out
+        assert "forbid '[redacted]' itself" in ended.out

@@ -134,3 +134,50 @@ def test_an_evaluator_that_asks_another_hears_its_answer(folder: Any) -> None:
     write_suite(folder, {"input": "Hello?", "scorers": ["polite"]}, evaluators=["checks"])
 
     assert folder.seatrial("run", "suite.yaml").code == 1
+
+
+@pytest.mark.filterwarnings("ignore:the tool 'cancel' was called in a thread:RuntimeWarning")
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_tool_in_a_thread_of_the_agents_own_is_no_proof_that_it_was_not_called(folder: Any, isolation: str) -> None:
+    folder.write(
+        "agent.py",
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        from seatrial import tool
+
+        @tool
+        def lookup(): return "found"
+
+        @tool
+        def cancel(): return "cancelled"
+
+        def answer(input):
+            with ThreadPoolExecutor() as pool:
+                return lookup() + pool.submit(cancel).result()
+        """,
+    )
+    write_suite(
+        folder,
+        {"input": "Hello?", "trajectory": {"forbidden": ["cancel"]}},
+        config={"isolation": isolation},
+    )
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 1
+    assert "ERROR config: trajectory: the agent's tool calls were not recorded" in ended.out
+
+
+def test_an_agent_with_ctx_that_called_nothing_is_told_how_to_say_so(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input, ctx): return 'Hello.'")
+    folder.write(
+        "says_so.py", "from seatrial import AgentResult\ndef answer(input, ctx): return AgentResult('Hi.', [])"
+    )
+    write_suite(folder, {"input": "Hello?", "trajectory": {"forbidden": ["cancel"]}})
+
+    silent, said = folder.seatrial("run"), folder.seatrial("run", "--agent", "says_so:answer")
+
+    assert (silent.code, said.code) == (1, 0)
+    assert (
+        "return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none" in silent.out
+    )

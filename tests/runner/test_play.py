@@ -374,6 +374,22 @@ def test_an_agent_may_append_to_its_messages_and_return_them_all() -> None:
     assert [(turn.reply, len(turn.tool_calls or ())) for turn in transcript.turns] == [("reply 1", 1), ("reply 2", 1)]
 
 
+def test_a_call_counts_in_its_own_turn_alone_where_the_agent_returns_a_list_that_it_keeps() -> None:
+    kept: list[Any] = [{"role": "system", "content": "You are a clerk."}]
+
+    def agent(messages: list[Any]) -> list[Any]:
+        kept.append(messages[-1])
+        if len(kept) == 2:
+            call = {"id": "c1", "function": {"name": "book", "arguments": "{}"}}
+            kept.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            kept.append({"role": "tool", "tool_call_id": "c1", "content": "ok"})
+        kept.append({"role": "assistant", "content": "done"})
+        return list(kept)
+
+    transcript = play(a_scenario(agent, "Book it.", "Thanks."))
+    assert [[call.name for call in turn.tool_calls or ()] for turn in transcript.turns] == [["book"], []]
+
+
 def test_the_state_of_the_mocks_is_kept_as_it_was_at_the_end() -> None:
     def book(args: Any, ctx: Any) -> Any:
         ctx.state.setdefault("booked", []).append(args["time"])

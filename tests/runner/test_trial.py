@@ -1,6 +1,7 @@
 """One trial from setup to verdict: hooks, evaluators that break, and nothing that can end the run."""
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -124,6 +125,45 @@ def test_a_hook_that_never_returns_is_errored_when_the_time_of_the_trial_is_up()
     assert trial.failure_reasons == (
         "config: setup failed: TimeoutError: no answer within 0.05 s (trial_timeout_seconds)",
     )
+
+
+def a_generator(ctx: Any) -> Any:
+    ctx.state["ready"] = True
+    yield
+
+
+async def an_async_generator(ctx: Any) -> Any:
+    ctx.state["ready"] = True
+    yield
+
+
+async def returns_a_generator(ctx: Any) -> Any:
+    return a_generator(ctx)
+
+
+@pytest.mark.parametrize(
+    "hook", [a_generator, an_async_generator, returns_a_generator, contextlib.contextmanager(a_generator)]
+)
+@pytest.mark.parametrize("what", ["setup", "teardown"])
+def test_a_hook_that_is_a_generator_is_errored_since_nothing_of_it_ran(what: str, hook: Any) -> None:
+    trial = run(a_scenario(GOOD, **{what: (hook,)}))
+    assert trial.status is Status.ERRORED
+    assert trial.error is not None
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert trial.error.message.startswith(f"{what} is a generator (a")
+    assert "two functions" in (trial.error.hint or "")
+
+
+@pytest.mark.parametrize("returned", [a_generator, an_async_generator, dict])
+def test_a_hook_that_returns_what_nobody_calls_is_errored(returned: Any) -> None:
+    trial = run(a_scenario(GOOD, setup=(lambda ctx: returned,)))
+    assert trial.status is Status.ERRORED
+    assert trial.error is not None
+    assert trial.error.message == f"setup returned {returned.__qualname__}, which nobody calls"
+
+
+def test_a_hook_may_return_a_value() -> None:
+    assert run(a_scenario(GOOD, setup=(lambda ctx: {"made": 1},))).status is Status.PASSED
 
 
 def test_a_trial_without_evaluators_is_errored_and_not_passed() -> None:

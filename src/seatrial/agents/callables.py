@@ -16,8 +16,9 @@ from seatrial.vocabulary.roles import AgentReply, TrialStart
 from seatrial.vocabulary.value import altered
 
 from .boundary import Boundary, overran
-from .context import AgentContext, on_trial
+from .context import AgentContext, being_asked, on_trial
 from .doors import Door, find_door, is_factory, require_no_arguments
+from .new_messages import only_new
 from .replies import read_reply
 
 Scope = Literal["trial", "run"]
@@ -152,6 +153,7 @@ class CallableSession:
         if door.sees_conversation:
             ctx.messages = [copied(message) for message in messages]
         asked_at = perf_counter()
+        being_asked.add(ctx)
         try:
             reply: AgentReply = await self._agent.call(
                 _entering(door, ctx, messages), is_async=door.is_async, timeout=timeout
@@ -160,9 +162,14 @@ class CallableSession:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
             raise
+        finally:
+            being_asked.discard(ctx)
         waited = (ctx.entered_at - asked_at) + (perf_counter() - ctx.replied_at)
         if waited > _NOTICED_SECONDS:
             reply = altered(reply, waited_ms=reply.waited_ms + 1000 * waited)
+        if ctx.misses_calls:
+            ctx.misses_calls = False
+            reply = altered(reply, hides_calls=True)
         if ctx.is_waiting and not await ctx.settle(timeout=timeout):
             raise overran(timeout)
         if ctx.fatal is not None:
@@ -197,7 +204,7 @@ def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Se
         value = _collect(value)
     if inspect.isawaitable(value):
         return _read_later(value, ctx, said)
-    reply = read_reply(_joined(list(value)) if inspect.isgenerator(value) else _only_new(value, said))
+    reply = read_reply(_joined(list(value)) if inspect.isgenerator(value) else only_new(value, said))
     ctx.replied_at = perf_counter()
     return reply
 
@@ -212,14 +219,7 @@ async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, said: Sequen
     on_trial.set(ctx)
     value = await awaitable
     ctx.replied_at = perf_counter()
-    return read_reply(_only_new(value, said))
-
-
-def _only_new(value: Any, said: Sequence[Message]) -> Any:
-    """Without the conversation so far, where the agent returns the whole of it with its own messages appended."""
-    if isinstance(value, list) and value[: len(said)] == list(said):
-        return value[len(said) :]
-    return value
+    return read_reply(only_new(value, said))
 
 
 async def _collect(pieces: AsyncIterable[Any]) -> str:

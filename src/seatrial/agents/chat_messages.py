@@ -9,7 +9,7 @@ from seatrial.vocabulary.conversation import Message, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
-from .replies import parse_arguments, read_calls, read_content
+from .replies import parse_arguments, read_calls, read_content, require_no_other_calls
 from .statuses import not_an_answer, not_json
 
 
@@ -38,6 +38,8 @@ def read_message(message: Mapping[str, Any], *, usage: Any, position: int) -> Ag
             "endpoint returned the retired function_call", hint="it must answer with tool_calls", final=True
         )
     calls = read_requested(message.get("tool_calls"), position=position)
+    if not calls:
+        require_no_other_calls(message)
     content = _read_content(message)
     return AgentReply(
         reply=None if calls else content,

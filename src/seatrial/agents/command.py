@@ -121,7 +121,15 @@ def _tool_results(asked: Sequence[ToolCall], messages: Sequence[Message]) -> dic
     }
 
 
+_KEYS = {
+    "reply": ("type", "content", "tool_calls", "usage", "cost_usd"),
+    "tool_calls": ("type", "tool_calls", "content", "usage"),
+}
+"""What a program's answer may hold, by its type."""
+
+
 def _read_answer(answer: Mapping[str, Any], *, position: int) -> AgentReply:
+    _refuse_unknown_keys(answer)
     match answer.get("type"):
         case "reply":
             return _read_reply(answer)
@@ -131,6 +139,20 @@ def _read_answer(answer: Mapping[str, Any], *, position: int) -> AgentReply:
             raise AgentFailure(f"the process reported an error: {str(answer.get('message'))[:500]}")
     known = "'reply', 'tool_calls' or 'error'"
     raise AgentFailure(f"the process wrote a message of type {answer.get('type')!r}; expected {known}", final=True)
+
+
+def _refuse_unknown_keys(answer: Mapping[str, Any]) -> None:
+    """A misspelt `tool_calls` would state that there were none."""
+    kind = answer.get("type")
+    known = _KEYS.get(kind, ()) if isinstance(kind, str) else ()
+    unknown = [key for key in answer if known and key not in known]
+    if unknown:
+        from difflib import get_close_matches
+
+        close = get_close_matches(unknown[0], known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        message = f"the process wrote {kind!r} with the unknown key {unknown[0]!r}.{hint} Known: {', '.join(known)}."
+        raise AgentFailure(message, final=True)
 
 
 def _read_reply(answer: Mapping[str, Any]) -> AgentReply:

@@ -3,8 +3,10 @@
 import asyncio
 import functools
 import inspect
+import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Self, TypeVar
 
 from seatrial.errors import ToolError
@@ -17,6 +19,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 on_trial: ContextVar["AgentContext | None"] = ContextVar("on_trial", default=None)
 """The context of the trial that this code runs in; None outside of trials."""
+being_asked: "set[AgentContext]" = set()
+"""Trials whose agent is at work, in whichever run of this process: a call without a context may be any of theirs."""
 under_way: ContextVar[str | None] = ContextVar("under_way", default=None)
 """The tool whose call a framework's adapter keeps already, so that `@tool` around it does not keep it again."""
 
@@ -35,6 +39,8 @@ class AgentContext:
         self.entered_at = self.replied_at = 0.0
         """When the agent began and was done, by its own thread or loop: the runner may be busy meanwhile."""
         self.closed = False
+        self.misses_calls = False
+        """A tool was called where nobody knew of a trial, so that the calls of this one may not be all."""
 
     @property
     def trial_id(self) -> str:
@@ -75,11 +81,7 @@ class AgentContext:
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Any:
         """The mocked tool's result, to be awaited where a loop runs. Raises ToolError where the mock says so."""
         given = {**(arguments or {}), **more}
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self.ask_blocking(name, given)
-        return self.ask(name, given)
+        return self.ask_blocking(name, given) if _running_loop() is None else self.ask(name, given)
 
     def ask_blocking(self, name: str, arguments: dict[str, Any]) -> Any:
         """From any thread but the runner's: a sync tool blocks the thread that called it, as it would in earnest."""
@@ -131,6 +133,11 @@ class AgentContext:
         _, pending = await asyncio.wait(list(self._in_flight), timeout=timeout)
         return not pending
 
+    def miss_call(self) -> bool:
+        """Somebody called a tool for a trial that may be this one; not so the runner itself."""
+        self.misses_calls = self.misses_calls or _running_loop() is not self._hall
+        return self.misses_calls
+
     def record(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer, started: float) -> None:
         """Keep a call, as it was at this moment: the agent may go on to change what it gave and got."""
         self._start.record(
@@ -149,6 +156,13 @@ class AgentContext:
         return self._start.elapsed_ms()
 
 
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def _result(answer: ToolAnswer) -> Any:
     if answer.error is not None:
         raise ToolError(answer.error)
@@ -160,7 +174,8 @@ def tool(function: _Function) -> _Function:
     scenario's mocks where there is one; everywhere else it is the function it was.
 
     A thread that the agent starts by itself does not know that it is on trial, unless it is run in a copy of the
-    agent's context, as `asyncio.to_thread` does."""
+    agent's context, as `asyncio.to_thread` does. After a call from such a thread the tool calls of all trials under way
+    count as not recorded."""
     signature = inspect.signature(function)
     name = function.__name__
 
@@ -169,6 +184,8 @@ def tool(function: _Function) -> _Function:
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
             ctx = on_trial.get()
+            if ctx is None:
+                _note_missed_call(name)
             if ctx is None or under_way.get() == name:
                 return await function(*args, **kwargs)
             with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
@@ -182,6 +199,8 @@ def tool(function: _Function) -> _Function:
     @functools.wraps(function)
     def call_plainly(*args: Any, **kwargs: Any) -> Any:
         ctx = on_trial.get()
+        if ctx is None:
+            _note_missed_call(name)
         if ctx is None or under_way.get() == name:
             return function(*args, **kwargs)
         with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
@@ -191,6 +210,24 @@ def tool(function: _Function) -> _Function:
             return call.result
 
     return call_plainly  # type: ignore[return-value]
+
+
+def _note_missed_call(name: str) -> None:
+    """Tell the trials under way of a call that may be one of theirs: made in a thread that is not ours and was given
+    no context. Hooks and evaluators are called on the runner's loop; mocks have a context that says so."""
+    thread = threading.current_thread()
+    if not being_asked or thread is threading.main_thread() or thread.name.startswith("seatrial"):
+        return
+    if on_trial in copy_context():
+        return
+    missing = [ctx for ctx in list(being_asked) if ctx.miss_call()]
+    if missing:
+        warnings.warn(
+            f"the tool {name!r} was called in a thread that does not know its trial, so the tool calls of the trials "
+            "under way count as not recorded; run the thread's work by contextvars.copy_context().run",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 class _Recorded:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.vocabulary.conversation import Message
-from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.conversation import ErrorKind, Message
+from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 
 from .addresses import check_headers, check_url
@@ -87,6 +87,8 @@ class HttpAgent:
             raise not_json(incoming.media_type, body) from None
         beside = {key: path.find(answer) for key, path in self._beside.items()}
         calls = beside.get("tool_calls")
+        if calls == []:
+            self._refuse_misspelt_calls(answer)
         reply = AgentReply(
             reply=self._read_reply(answer, body),
             tool_calls=None if calls is None else read_reported(calls),
@@ -94,6 +96,18 @@ class HttpAgent:
             cost_usd=read_amount(beside.get("cost_usd")),
         )
         return incoming.excuse(reply)
+
+    def _refuse_misspelt_calls(self, answer: Any) -> None:
+        """JMESPath leaves out what is not there, so that a misspelt field would say that no tool was called."""
+        misspelt = self._beside["tool_calls"].misspelt_in(answer)
+        if misspelt is not None:
+            field, meant = misspelt
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"agent {self.name!r}.tool_calls: {self.tool_calls!r} found nothing in a list that is not empty: "
+                f"none of its items has {field!r}",
+                hint=f"did you mean {meant!r}?",
+            )
 
     def _read_reply(self, answer: Any, body: bytes) -> str:
         found = self._output.find(answer)
@@ -138,6 +152,27 @@ class JsonPath:
             return self._compiled.search(answer)
         except JMESPathError as error:
             raise AgentFailure(f"{self._expression!r} does not fit what the endpoint returned: {error}") from error
+
+    def misspelt_in(self, answer: Any) -> tuple[str, str] | None:
+        """The field that the path takes from each item of a list, and one of a similar name that the items have
+        instead; None where some item has the field, or none a similar one: then there may be nothing to find."""
+        from difflib import get_close_matches
+
+        from jmespath.visitor import TreeInterpreter
+
+        node = self._compiled.parsed
+        if node["type"] not in ("projection", "filter_projection"):
+            return None
+        items, field, *condition = node["children"]
+        while field["type"] == "subexpression":
+            field = field["children"][0]
+        whole = {**node, "children": [items, {"type": "identity", "children": []}, *condition]}
+        found = [item for item in TreeInterpreter().visit(whole, answer) or () if isinstance(item, Mapping)]
+        if field["type"] != "field" or any(field["value"] in item for item in found):
+            return None
+        filled = {key for item in found for key, value in item.items() if value}
+        close = get_close_matches(field["value"], filled, n=1, cutoff=0.8)
+        return (field["value"], close[0]) if close else None
 
 
 def compile_path(expression: Any, *, where: str) -> JsonPath:

@@ -1,6 +1,7 @@
 """What agents return, made into one form."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -16,6 +17,9 @@ _FORMS = (
     "return a str, an AgentResult(output, tool_calls=[...]), a tuple (reply, [tool calls]), "
     "a chat message dict, or a list of messages"
 )
+_OTHER_ROLES = ("user", "tool", "function", "system", "developer")
+_ABOUT_CALLS = re.compile(r"tool|(?<![a-z])(function)?call(s|ed)?(?![a-z])")
+"""Names that speak of calls: `tools_called`, `toolUse`, `function_call`; but not `recall` or `callback`."""
 
 
 def read_reply(value: Any) -> AgentReply:
@@ -81,13 +85,15 @@ def _first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _from_message(message: Mapping[str, Any], *, usage: Usage | None = None) -> AgentReply:
-    calls = read_calls(message.get("tool_calls") or ())
-    requested = tuple(call if call.id else replace(call, id=f"call_{place}") for place, call in enumerate(calls, 1))
+    calls = tuple(
+        call if call.id else replace(call, id=f"call_{place}") for place, call in enumerate(calls_in(message), 1)
+    )
+    answered, requested = _sort_by_answer(calls, [message])
     return AgentReply(
         reply=read_content(message.get("content")),
-        tool_calls=(),
+        tool_calls=answered,
         requested=requested,
-        messages=(_with_ids(message, requested),) if requested else (dict(message),),
+        messages=(_with_ids(message, calls) if message.get("tool_calls") else dict(message),),
         usage=usage,
     )
 
@@ -96,34 +102,73 @@ def _from_messages(messages: Sequence[Any]) -> AgentReply:
     """The new messages of a turn: calls with their results, and the last assistant text as the reply."""
     if not messages:
         return AgentReply(tool_calls=())
-    if not all(isinstance(message, Mapping) for message in messages):
-        raise AgentFailure(f"the agent returned a list that is not one of messages; {_FORMS}", final=True)
-    results = {message.get("tool_call_id"): message for message in messages if message.get("role") == "tool"}
-    calls: list[ToolCall] = []
     for message in messages:
-        calls += read_calls(message.get("tool_calls") or ())
-    answered = tuple(_answered(call, results) for call in calls if call.id in results)
-    open_calls = tuple(call for call in calls if call.id not in results)
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise AgentFailure(
+                f"the agent returned a list that is not one of messages: {_brief(message)} has no role; {_FORMS}",
+                final=True,
+            )
+    calls = [call for message in messages for call in calls_in(message)]
+    answered, requested = _sort_by_answer(calls, messages)
     last = messages[-1]
     reply = read_content(last.get("content")) if last.get("role") == "assistant" else None
     return AgentReply(
         reply=reply,
         tool_calls=answered,
-        requested=open_calls,
+        requested=requested,
         messages=tuple(dict(message) for message in messages),
     )
 
 
-def _answered(call: ToolCall, results: Mapping[Any, Mapping[str, Any]]) -> ToolCall:
-    content = results[call.id].get("content")
-    return ToolCall(
-        call.name, call.arguments, parse_json(content) if isinstance(content, str) else content, None, call.id
-    )
+def calls_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """The calls of a message, under `tool_calls` or as blocks of its content, as Anthropic's API has them."""
+    calls = read_calls(message.get("tool_calls") or ())
+    if isinstance(message.get("content"), list):
+        from .content_blocks import calls_of
+
+        known = {call.id for call in calls}
+        calls += tuple(call for call in calls_of(message["content"]) if call.id is None or call.id not in known)
+    if not calls:
+        require_no_other_calls(message)
+    return calls
+
+
+def require_no_other_calls(message: Mapping[str, Any]) -> None:
+    """Refuse a message of the agent's with calls where nobody reads them: they would count as not made."""
+    if message.get("role") in _OTHER_ROLES:
+        return
+    parts = message.get("content")
+    blocks = [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+    kinds = [block["type"] if isinstance(block.get("type"), str) else key for block in blocks for key in block]
+    for key in (*[key for key, value in message.items() if value], *kinds):
+        if _ABOUT_CALLS.search(str(key).lower()):
+            raise AgentFailure(
+                f"the agent returned a message with {key!r}, where no tool calls are read; put them under "
+                "'tool_calls', or return AgentResult(output, tool_calls=[...])",
+                final=True,
+            )
+
+
+def _sort_by_answer(
+    calls: Sequence[ToolCall], messages: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+    """The calls that the messages hold a result for, with it, and those that wait for one."""
+    results: dict[Any, tuple[Any, str | None]] = {}
+    for message in messages:
+        content = message.get("content")
+        if message.get("role") == "tool":
+            results[message.get("tool_call_id")] = (parse_json(content) if isinstance(content, str) else content, None)
+        elif isinstance(content, list):
+            from .content_blocks import results_of
+
+            results.update(results_of(content))
+    answered = [ToolCall(call.name, call.arguments, *results[call.id], call.id) for call in calls if call.id in results]
+    return tuple(answered), tuple(call for call in calls if call.id not in results)
 
 
 def read_calls(calls: Any) -> tuple[ToolCall, ...]:
     """Tool calls from names, ToolCalls, mappings with a name, or chat-completions calls."""
-    if type(calls) is not list and (isinstance(calls, str) or not isinstance(calls, Iterable)):
+    if type(calls) is not list and (isinstance(calls, str | Mapping) or not isinstance(calls, Iterable)):
         raise AgentFailure(f"tool calls must be a list of names or ToolCalls, got {_brief(calls)}", final=True)
     return tuple([_read_call(call, place) for place, call in enumerate(calls, start=1)])
 
@@ -188,7 +233,7 @@ def read_content(content: Any) -> str | None:
 def _with_ids(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> Message:
     """The message with an id on every call, so that the results can name them."""
     given = [dict(call) if isinstance(call, Mapping) else call for call in message["tool_calls"]]
-    for raw, call in zip(given, calls, strict=True):
+    for raw, call in zip(given, calls, strict=False):
         if isinstance(raw, dict) and not raw.get("id"):
             raw["id"] = call.id
     return {**message, "tool_calls": given}

@@ -86,6 +86,7 @@ def write_reply(reply: AgentReply) -> dict[str, Any]:
         "type": "reply",
         "content": reply.reply,
         "tool_calls": None if reply.tool_calls is None else [write_call(call) for call in reply.tool_calls],
+        "hides_calls": reply.hides_calls,
         "requested": [write_call(call) for call in reply.requested],
         "messages": list(reply.messages),
         "usage": None if usage is None else [usage.input_tokens, usage.output_tokens],
@@ -98,6 +99,7 @@ def read_reply(written: Mapping[str, Any]) -> AgentReply:
     return AgentReply(
         reply=written["content"],
         tool_calls=None if calls is None else tuple(map(read_call, calls)),
+        hides_calls=written["hides_calls"],
         requested=tuple(map(read_call, written["requested"])),
         messages=tuple(written["messages"]),
         usage=None if usage is None else Usage(input_tokens=usage[0], output_tokens=usage[1]),

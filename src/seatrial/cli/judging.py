@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
@@ -44,6 +45,7 @@ def judging_options(command: _Command) -> _Command:
 def judge_recorded(judge: Callable[[RunRequest], _Done], sources: Sequence[str], options: dict[str, Any]) -> _Done:
     """What `judge` makes of the flags' request, shown and written as they ask."""
     reports = [parse_report_option(text) for text in options["reports"]]
+    folder = Path.cwd()
     model = options["judge_model"]
     progress = Progress(sys.stderr)
     request = make_request(
@@ -58,5 +60,5 @@ def judge_recorded(judge: Callable[[RunRequest], _Done], sources: Sequence[str],
         done = judge(replace(request, sources=tuple(sources)))
     finally:
         progress.close()
-    show_and_write(done.report, reports, verbose=options["verbose"], environ=request.environ)
+    show_and_write(done.report, reports, folder=folder, verbose=options["verbose"], environ=request.environ)
     return done

@@ -3,6 +3,7 @@
 import gc
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -97,12 +98,13 @@ def command(**options: Any) -> int:
 def play_plan(plan: RunPlan, asked: list[AskedReport], *, verbose: bool, progress: Progress) -> Report:
     """Play it, show it, and write the reports that flags and suites ask for."""
     reports = _all_reports(plan, asked)
+    folder = Path.cwd()
     gc.freeze()  # what was loaded stays to the end: no need to look for garbage in it again and again
     try:
         report = execute(plan)
     finally:
         progress.close()
-    show_and_write(report, reports, verbose=verbose, environ=plan.request.environ)
+    show_and_write(report, reports, folder=folder, verbose=verbose, environ=plan.request.environ)
     return report
 
 

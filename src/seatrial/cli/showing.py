@@ -13,12 +13,12 @@ AskedReport = tuple[ReportKind, Path | None]
 
 
 def show_and_write(
-    report: Report, reports: Sequence[AskedReport], *, verbose: bool, environ: Mapping[str, str]
+    report: Report, reports: Sequence[AskedReport], *, folder: Path, verbose: bool, environ: Mapping[str, str]
 ) -> None:
-    """The console always, files as asked: everything is in the store."""
+    """The console always, files as asked, from the `folder` that the command began in: everything is in the store."""
     print_run(report.record, sys.stdout, verbose=verbose)
     for kind, path in reports:
         if kind != "console":
-            write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-")
+            write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-", folder=folder)
             if path is not None and str(path) != "-":
                 click.echo(f"wrote {path}", err=True)

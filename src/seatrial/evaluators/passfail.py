@@ -12,6 +12,7 @@ from seatrial.vocabulary.value import Written, set_field
 from .construction import arguments, text, texts
 from .evidence import arguments_not_recorded, calls_not_recorded
 from .matchers import argument_differences, shown, subset
+from .redacted import includes_surely, secret_in_arguments
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
 
 # Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
@@ -68,6 +69,9 @@ class PassFail(Written):
                     if unrecorded:
                         return arguments_not_recorded("expected_tool_args", tool=unrecorded, checks=checks)
                     return _failed(said, checks, name="tool_args", title="Tool arguments match", detail=detail)
+                doubtful = _tool_in_doubt(tool_args, calls)
+                if doubtful is not None:
+                    return secret_in_arguments("expected_tool_args", tool=doubtful)
                 said += " Tool arguments match: PASS."
                 checks += (_ARGUMENTS_MATCH,)
         if output is not None:
@@ -126,3 +130,12 @@ def _argument_problem(
     if problems:
         return "; ".join(problems), None
     return ("", unrecorded) if unrecorded else None
+
+
+def _tool_in_doubt(expected: Mapping[str, Mapping[str, Any]], calls: Sequence[ToolCall]) -> str | None:
+    """The tool whose arguments match only because a secret was taken out of them."""
+    for tool, wanted in expected.items():
+        made = next(call.args for call in calls if call.name == tool)
+        if made is not None and includes_surely(wanted, made) is None:
+            return tool
+    return None

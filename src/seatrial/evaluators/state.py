@@ -11,6 +11,7 @@ from seatrial.vocabulary.roles import Context, TrialContext
 from .construction import check_expected
 from .evidence import no_answer
 from .matchers import differences, shown
+from .redacted import matches_surely
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class State:
             hint = "Give the scenario mocks that keep their results in ctx.state, and expect it of the whole trial."
             return no_answer("expected_state: no mock ran, so there is no state to look at", hint=hint)
         found = list(differences(self.expected, state))
+        if not found and matches_surely({"$subset": self.expected}, state) is None:
+            message = "expected_state: a secret was taken out of the state, so nobody can say whether it fits"
+            return no_answer(message, hint="Let the mocks keep something else in ctx.state than the secret.")
         if not found:
             return EvalResult(passed=True, reasoning="State includes what was expected")
         detail = "; ".join(found)

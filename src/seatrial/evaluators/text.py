@@ -13,6 +13,7 @@ from seatrial.vocabulary.value import Value, Written, set_field
 from .construction import flag, pattern, text, texts
 from .evidence import no_answer
 from .matchers import shown
+from .redacted import is_found_surely, secret_in_reply
 
 OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
 NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")
@@ -73,8 +74,11 @@ class Regex(Written, kw_only=False):
         pattern("regex.pattern", self.pattern)
 
     async def evaluate(self, ctx: Context) -> EvalResult:
-        found = re.search(self.pattern, ctx.reply or "")
+        reply = ctx.reply or ""
+        found = re.search(self.pattern, reply)
         if found is not None:
+            if REDACTED in reply and not is_found_surely(self.pattern, reply):
+                return secret_in_reply("regex", searched_for=repr(self.pattern))
             reasoning = f"Pattern found: PASS ({shown(found.group())} matches {self.pattern!r})."
             return EvalResult(passed=True, reasoning=reasoning, checks=(_FOUND,))
         detail = f"{self.pattern!r} not found in output"
@@ -108,10 +112,12 @@ class ContainsEvaluator(Written):
     async def evaluate(self, ctx: Context) -> EvalResult:
         reply = ctx.reply or ""
         failed = self._first_failure(reply)
-        if failed is None and self.none_of and REDACTED in reply:
+        if failed is None and REDACTED in reply:
             # What was taken out may have held a forbidden text: nobody can say that it did not.
-            message = "contains: a secret was taken out of the reply, so it cannot be searched for forbidden strings"
-            return no_answer(message, hint=f"To test that no secret is told, forbid {REDACTED!r} itself.")
+            if self.none_of:
+                return secret_in_reply("contains", searched_for="forbidden strings")
+            if not self._matched_surely(reply):
+                return secret_in_reply("contains", searched_for="patterns")
         if failed is None:
             return EvalResult(passed=True, reasoning="All substring checks passed")
         return EvalResult(passed=False, reasoning=failed.detail, checks=(failed,))
@@ -141,6 +147,12 @@ class ContainsEvaluator(Written):
             return []
         present = set(self._present(wanted, reply))
         return [each for each in wanted if each not in present]
+
+    def _matched_surely(self, reply: str) -> bool:
+        flags = 0 if self.case_sensitive else re.IGNORECASE
+        return all(is_found_surely(each, reply, flags) for each in self.matches_all) and (
+            not self.matches_any or any(is_found_surely(each, reply, flags) for each in self.matches_any)
+        )
 
     def _unmatched(self, patterns: Sequence[str], reply: str) -> list[str]:
         flags = 0 if self.case_sensitive else re.IGNORECASE

@@ -11,6 +11,7 @@ from seatrial.vocabulary.roles import Context
 from .construction import arguments, choice, flag, text, texts
 from .evidence import arguments_not_recorded, calls_not_recorded
 from .matchers import argument_differences, shown, subset
+from .redacted import includes_surely, secret_in_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,9 @@ class ToolCallArgsEvaluator:
         exact = self.mode == "exact"
         right = [subset(self.args, args, exact=exact) for args in recorded]
         if all(right) if self.calls != "any" else any(right):
+            sure = [includes_surely(self.args, args) is True for args in recorded]
+            if not (all(sure) if self.calls != "any" else any(sure)):
+                return secret_in_arguments("tool_calls_args", tool=self.tool)
             return EvalResult(passed=True, reasoning=f"Tool {self.tool!r} was called with the expected arguments")
         return _failed(
             "args_mismatch", self._mismatch([args for args, ok in zip(recorded, right, strict=True) if not ok])

@@ -14,6 +14,7 @@ from .construction import choice
 from .evidence import arguments_not_recorded, calls_not_recorded
 from .expected_calls import entry_of, expected_call
 from .matchers import shown
+from .redacted import holds_redaction, secret_in_arguments
 from .trajectory_match import Comparison, compare_calls
 
 _MODES = ("strict", "unordered", "contains", "in_order", "within")
@@ -53,6 +54,9 @@ class Trajectory:
         comparison = compare_calls(spec, calls)
         match = comparison.match
         if match.matched:
+            doubtful = self._call_in_doubt(calls)
+            if doubtful is not None:
+                return secret_in_arguments("trajectory", tool=doubtful)
             return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode})", trajectory=match)
         checks = tuple(
             Check(name=field, passed=False, detail=", ".join(getattr(match, field)))
@@ -78,6 +82,23 @@ class Trajectory:
         for call in calls if asked or limited else ():
             if call.args is None and (call.name in limited or (call.arguments is None and call.name in asked)):
                 return call.name
+        return None
+
+    def _call_in_doubt(self, calls: Sequence[ToolCall]) -> str | None:
+        """The name of a call for which it depends on a secret whether an entry accepts it.
+
+        That an entry does not accept a call tells only where accepting it would count against the agent.
+        """
+        redacted = [call for call in calls if holds_redaction(call.args)]
+        for entries, forbidden in ((self.expected, False), (self.forbidden, True)):
+            for entry in map(entry_of, entries if redacted else ()):
+                counts = forbidden or entry.capped
+                for call in redacted:
+                    if any(
+                        (counts or each.accepts(call)) and each.accepts_surely(call) is None
+                        for each in entry.alternatives
+                    ):
+                        return call.name
         return None
 
 

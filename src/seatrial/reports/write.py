@@ -47,9 +47,12 @@ def parse_report_option(text: str, *, folder: Path = Path(".seatrial")) -> tuple
     return kind, None if default is None else folder / default
 
 
-def write_report(kind: str, record: "RunRecord", target: str | os.PathLike[str] | TextIO) -> None:
+def write_report(
+    kind: str, record: "RunRecord", target: str | os.PathLike[str] | TextIO, *, folder: Path = Path()
+) -> None:
     """Write one report to a file, which appears whole or not at all, or to an open stream; `-` is standard output.
 
+    A relative path is meant from the `folder`: the current one may be another since an agent has run.
     The github report is added to what the file holds already, since all steps of a job share it.
     """
     known = _known_kind(kind)
@@ -59,7 +62,7 @@ def write_report(kind: str, record: "RunRecord", target: str | os.PathLike[str] 
     elif os.fspath(target) == "-":
         write(record, sys.stdout)
     else:
-        path = Path(os.path.realpath(target))
+        path = Path(os.path.realpath(folder / target))
         with _explained(known, path), _appended(path) if known == "github" else _replaced(path) as stream:
             write(record, stream)
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from seatrial.clock import milliseconds, now
 from seatrial.verdicts import decide_trial, find_error
@@ -217,17 +217,35 @@ async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str, seconds
         try:
             done = hook(ctx)
             if inspect.isawaitable(done):
-                await within(seconds, done)
+                done = await within(seconds, done)
+            error = _left_undone(done, what)
         except FOREIGN as raised:
             require_foreign(raised)
-            first = first or ErrorInfo(
+            error = ErrorInfo(
                 kind=ErrorKind.CONFIG,
                 message=f"{what} failed: {describe(raised)}",
                 traceback="".join(traceback.format_exception(raised)),
             )
+        if error is not None:
+            first = first or error
             if what == "setup":
                 break
     return first
+
+
+def _left_undone(done: Any, what: str) -> ErrorInfo | None:
+    """What a hook left to be done by somebody else: nobody runs what it returns."""
+    # What `contextlib.contextmanager` makes holds the generator as `gen`.
+    body = getattr(done, "gen", done)
+    if inspect.isgenerator(body) or inspect.isasyncgen(body):
+        message = f"{what} is a generator ({body.__qualname__}), of which nothing was run"
+        hint = "write what stands before its yield as setup, and what stands after it as teardown: two functions"
+    elif inspect.isroutine(done) or inspect.isclass(done):
+        message = f"{what} returned {done.__qualname__}, which nobody calls"
+        hint = f"name the function itself under {what}, or call it there"
+    else:
+        return None
+    return ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint=hint)
 
 
 def trial_seed(run_seed: int, key: ScenarioKey, index: int) -> int:

@@ -47,7 +47,7 @@ class RunPlan:
         self.config = merge_run_configs(self.suites)
         self.models = ModelCast(
             defaults=request.models,
-            cache=Path(request.cache) if request.cache else None,
+            cache=Path(request.cache).absolute() if request.cache else None,
             environ=request.environ,
             budgeted=self.config.budget is not None,
         )

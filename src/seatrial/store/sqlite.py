@@ -34,7 +34,8 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._path = path
+        # Connections are opened later, too, when an agent may have changed the current folder.
+        self._path = path.absolute()
         _make_folder(path.parent, self.name)
         if path.exists() and not os.access(path, os.W_OK):
             raise UsageError(f"{self.name}: is read-only. Give --store a path that can be written to.")

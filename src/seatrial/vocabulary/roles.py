@@ -12,7 +12,8 @@ from .scenario import Scenario
 from .value import Value
 
 RECORD_CALLS = (
-    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, or call tools through ctx.call_tool."
+    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none, or "
+    "call tools through ctx.call_tool."
 )
 """What to do where something is asked about tool calls that nobody recorded."""
 
