@@ -86,6 +86,18 @@ def test_equal_runs_exit_0(seatrial_command, tmp_path, request):
     assert "None of 3 scenarios got worse" in out
 
 
+def test_what_got_worse_while_the_rest_got_better_is_told_beside_the_limits(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request)
+    broken.write_text("book")
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    code, out, _ = seatrial_command("compare", "one", "two")
+    note = "note: worse beyond noise, which the limits allow: refund. To fail on that: --gate both"
+    assert (code, out.splitlines()[-2:]) == (0, [note, "NO REGRESSION"])
+    assert seatrial_command("compare", "one", "two", "--gate", "both")[0] == 1
+
+
 def test_a_limit_tolerates_what_it_says(seatrial_command, tmp_path, request):
     broken = a_shop(tmp_path, request)
     seatrial_command("run", "--name", "one")

@@ -55,6 +55,9 @@ def print_comparison(
         paper.line(f"note: {note}")
     for objection in objections:
         paper.line(objection, mark=Status.FAILED)
+    if comparison.evidence.worse and not objections:
+        names = ", ".join(one_line(key.label) for key in comparison.evidence.worse)
+        paper.line(f"note: worse beyond noise, which the limits allow: {names}. To fail on that: --gate both")
     verdict = "REGRESSION" if objections else "NO REGRESSION"
     paper.line(verdict, style="red" if objections else "green")
 
