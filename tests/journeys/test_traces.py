@@ -223,6 +223,21 @@ def test_several_conversations_of_a_scenario_are_its_trials(folder: Any) -> None
     assert [trial["status"] for trial in scenario["trials"]] == ["passed", "failed", "passed"]
 
 
+@pytest.mark.parametrize("files", [["chat.jsonl"] * 29, ["copies.jsonl"]], ids=["one file again", "one line again"])
+def test_a_conversation_counts_once_however_often_it_is_there(folder: Any, files: list[str]) -> None:
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    line = json.dumps({"conversation_id": "c1", "messages": said})
+    folder.write("chat.jsonl", line)
+    folder.write("copies.jsonl", "\n".join([line] * 29))
+    gate = {"pass_rate": 0.9, "confidence": 0.95}
+    suite = write_suite(folder, {"name": "greets", "input": "hi", "expected_output": "hello", "gate": gate})
+
+    ended = folder.seatrial("import-trace", *files, "--suite", suite)
+
+    (scenario,) = folder.results()["scenarios"]
+    assert (ended.code, scenario["status"], len(scenario["trials"])) == (1, "inconclusive", 1)
+
+
 def test_what_has_no_counterpart_is_listed_and_not_green(folder: Any) -> None:
     other = {"name": "other", "input": "something else"}
     suite = write_suite(folder, a_scenario(), other)

@@ -31,7 +31,9 @@ class ReplayAgent:
         if not paths or not isinstance(paths, Sequence) or not all(isinstance(each, str) and each for each in paths):
             raise UsageError(f"agent {self.name!r}.path: expected a file or a list of files, got {self.path!r}")
         try:
-            self._recordings = [one for path in paths for one in read_trace(path, format=self.format).recordings]
+            self._recordings = [
+                one for path in dict.fromkeys(paths) for one in read_trace(path, format=self.format).recordings
+            ]
         except UsageError as wrong:
             raise UsageError(f"agent {self.name!r}: {wrong}") from None
         self._by_script: dict[tuple[str, ...], list[Recording]] = {}

@@ -25,7 +25,7 @@ def command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> 
     """
     from seatrial.session.recorded import import_traces
 
-    traces = [read_trace(file, format=options["format_"]) for file in files]
+    traces = [read_trace(file, format=options["format_"]) for file in dict.fromkeys(files)]
     _tell_notes(traces)
     done = judge_recorded(lambda request: import_traces(traces, request), suites, options)
     if not suites:

@@ -29,6 +29,8 @@ _WORDS_ALONE = (
     "a log would show them"
 )
 
+_COPIES = "conversations that stand in the file once more, under the same id, and show nothing new: {}"
+
 Write = Callable[[Mapping[str, Any], Scribe], None]
 
 
@@ -41,16 +43,30 @@ def read_trace(path: str | Path, *, format: str | None = None) -> TraceFile:
     notes = Notes()
     chosen = format or _detect(documents, where)
     stem = Path(path).stem
-    recordings = tuple(_named(list(_read(documents, chosen, notes)), stem))
-    more: tuple[str, ...] = ()
+    found = list(_read(documents, chosen, notes))
+    once = _without_copies(found)
+    recordings = tuple(_named(once, stem))
+    more: tuple[str, ...] = (_COPIES.format(len(found) - len(once)),) if len(once) < len(found) else ()
     if format is None and chosen == "openai-chat" and _are_words_alone(conversations(documents)):
-        recordings, more = tuple(map(without_calls, recordings)), (_WORDS_ALONE,)
+        recordings, more = tuple(map(without_calls, recordings)), (*more, _WORDS_ALONE)
     if not recordings:
         raise TraceError(
             f"{where}: no conversation was found, read as {chosen} ({FORMATS[chosen]})."
             + "".join(f" {sentence[:1].upper()}{sentence[1:]}." for sentence in notes.sentences())
         )
     return TraceFile(path=where, format=chosen, recordings=recordings, notes=(*notes.sentences(), *more))
+
+
+def _without_copies(found: Sequence[Recording]) -> list[Recording]:
+    """Each conversation once. Those without an id may be equal and still have taken place twice."""
+    kept: dict[str, list[Recording]] = {}
+    once = []
+    for recording in found:
+        same = kept.setdefault(recording.name, [])
+        if not recording.name or recording not in same:
+            same.append(recording)
+            once.append(recording)
+    return once
 
 
 def _read_text(path: Path, where: str) -> str:
