@@ -89,6 +89,25 @@ def test_it(seatrial):
     result.stdout.fnmatch_lines(["*agent: You said: hello*", "*> ✗ tool_calls: Expected tool 'refund' not in*"])
 
 
+@pytest.mark.parametrize(("wanted", "ending"), [("You said: a", "passed"), ("something else", "failed")])
+def test_a_function_may_check(project: Any, wanted: str, ending: str) -> None:
+    body = f"""
+def test_it(seatrial):
+    seatrial.check(seatrial.run("a"), lambda ctx: ctx.reply == {wanted!r})
+"""
+    in_a_test(project, body).assert_outcomes(**{ending: 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("ContainsEvaluator", "*ContainsEvaluator is a class, and without arguments*"), ("5", "*5 is no evaluator*")],
+)
+def test_what_is_no_evaluator_is_told(project: Any, given: str, said: str) -> None:
+    result = in_a_test(project, f"def test_it(seatrial): seatrial.check(seatrial.run('a'), {given})")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([said])
+
+
 def test_what_check_found_is_in_the_store(project: Any) -> None:
     body = """
 def test_it(seatrial):

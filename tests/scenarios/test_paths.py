@@ -2,6 +2,7 @@
 
 import pytest
 
+from seatrial import Scenario
 from seatrial.scenarios import FileProblems, load
 
 ONE = "scenarios: [{name: a, input: x}]\n"
@@ -88,6 +89,12 @@ def test_a_path_that_leads_nowhere_is_a_usage_error(name, said, tmp_path, monkey
 def test_no_path_at_all_is_a_usage_error():
     with pytest.raises(FileProblems, match="nothing is given to load"):
         load([])
+
+
+@pytest.mark.parametrize("given", [{"name": "a"}, [Scenario(name="a", input="x"), {"name": "b"}], None, 5])
+def test_what_can_not_be_loaded_is_told_and_not_left_out(given):
+    with pytest.raises(FileProblems, match="expected a path, a Suite or a Scenario, got"):
+        load(given)
 
 
 def test_places_are_told_by_the_path_that_was_given(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from .build import Cast, make_entry, read_hooks
 from .environment import fill_environment
 from .examples import expand_examples
 from .fingerprint import fingerprint
-from .load import load
+from .load import each_source, load
 from .merge import Resolver, merge_config, read_overrides, resolve
 from .model_cast import ModelCast
 from .preparing import Preparer
@@ -30,6 +30,7 @@ __all__ = [
     "fill_environment",
     "fingerprint",
     "json_schema",
+    "each_source",
     "load",
     "make_entry",
     "merge_config",

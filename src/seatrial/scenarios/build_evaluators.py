@@ -44,10 +44,12 @@ def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) ->
             found.append(models.tool_args_judge(entry.tool, entry.judge, scenario))
     if expect.judge is not None:
         found.append(models.rubric_judge(expect.judge, scenario))
-    return [*found, *(_evaluator_object(each, scenario, models) for each in expect.evaluators)]
+    return [*found, *(evaluator_object(each, scenario, models) for each in expect.evaluators)]
 
 
 _NO_TEXTS = ContainsEvaluator()
+_ASSERT_NOTHING = ("ContainsEvaluator", "ToolCallEvaluator", "Trajectory", "Limits")
+"""Our own that pass whatever happens, unless they are told what to look for."""
 
 
 def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], models: ModelCast) -> list[Evaluator]:
@@ -58,7 +60,7 @@ def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], mod
         return [_named(scorer, None, scenario, custom, models)]
     if isinstance(scorer, Mapping):
         return [_named(name, parameters, scenario, custom, models) for name, parameters in scorer.items()]
-    return [_evaluator_object(scorer, scenario, models)]
+    return [evaluator_object(scorer, scenario, models)]
 
 
 def _named(name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, Any], models: ModelCast) -> Evaluator:
@@ -103,7 +105,13 @@ def _custom(name: str, found: Any, parameters: Any) -> Evaluator:
     return found  # type: ignore[no-any-return]
 
 
-def _evaluator_object(given: Any, scenario: Scenario, models: ModelCast) -> Evaluator:
+def evaluator_object(given: Any, scenario: Scenario, models: ModelCast) -> Evaluator:
+    """The evaluator that somebody gave in Python: an object, a class that needs no arguments, or a function."""
+    if isinstance(given, type) and given.__name__ in _ASSERT_NOTHING and given.__module__.startswith("seatrial."):
+        raise UsageError(
+            f"scenario {scenario.name!r}: {given.__name__} is a class, and without arguments it asserts nothing; "
+            f"say what it shall look for: {given.__name__}(…)"
+        )
     if callable(getattr(given, "bound", None)):
         return models.bind(given, scenario)
     if hasattr(given, "evaluate"):

@@ -12,7 +12,7 @@ from .jsonl_files import read_jsonl, stream_jsonl
 from .merge import read_overrides
 from .names import Names
 from .paths import find_files
-from .problems import FileProblems, Problem
+from .problems import FileProblems, Problem, show
 from .python_files import find_suites, import_file, import_named
 from .python_suites import read_objects
 from .reader import SuiteReader
@@ -34,17 +34,26 @@ def load(
     `overrides` are keys as in `suite.config`, from the command line. `${NAME}` in agent settings must be set in
     `environ` (the process's own without it), unless `check_agents` is False because other agents take their place.
     """
-    sources = [paths] if isinstance(paths, (str, Path, Suite, Scenario)) else list(paths)
+    sources = each_source(paths)
     known = os.environ if environ is None else environ
     loader = _Loader(read_overrides(overrides), known if check_agents else None)
     if not sources:
         loader.problems.append(Problem(file="paths", message="nothing is given to load"))
+    for each in sources:
+        if not isinstance(each, (str, Path, Suite, Scenario)):
+            message = f"expected a path, a Suite or a Scenario, got {show(each)}"
+            loader.problems.append(Problem(file=IN_PYTHON, message=message))
     for file in find_files([each for each in sources if isinstance(each, (str, Path))], loader.problems):
         loader.load_file(file)
     loader.load_objects([each for each in sources if isinstance(each, (Suite, Scenario))], IN_PYTHON, "scenarios")
     if loader.problems:
         raise FileProblems(loader.problems)
     return loader.suites
+
+
+def each_source(given: Any) -> list[Any]:
+    """What was given, one by one; a mapping is one thing, and is told to be none of those that can be loaded."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else [given]
 
 
 class _Loader:

@@ -110,9 +110,8 @@ def _limits(given: dict[str, float]) -> "RegressionLimits":
 def _request(sources: Any, agent: Any, store: str | None, overrides: dict[str, Any], **more: Any) -> RunRequest:
     environ = dict(os.environ)
     settings = read_settings(Path.cwd(), environ)
-    given = [sources] if isinstance(sources, str | Path | Suite | Scenario) else list(sources)
     return RunRequest(
-        sources=tuple(given),
+        sources=tuple(scenarios.each_source(sources)),
         agent=agent,
         overrides=overrides,
         store=settings["store"] if store == _FROM_SETTINGS else store,

@@ -15,6 +15,7 @@ from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trial, run
 from seatrial.runner.evaluate import evaluate
 from seatrial.runner.pace import Pace
 from seatrial.scenarios import Cast, LoadedSuite, ModelCast, Preparer, make_entry, merge_config, read_hooks
+from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
 from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
@@ -181,7 +182,9 @@ class OpenRun:
             played.prepared,
             turn_evaluators=(),
             every_turn_evaluators=(),
-            trial_evaluators=tuple(self._bound(each, played.prepared.scenario) for each in evaluators),
+            trial_evaluators=tuple(
+                evaluator_object(each, played.prepared.scenario, self.models) for each in evaluators
+            ),
         )
         again = []
         for trial in played.trials:
@@ -218,10 +221,6 @@ class OpenRun:
     async def _close_parts(self) -> None:
         await self._agents.close()
         await self.models.close()
-
-    def _bound(self, evaluator: Any, scenario: Scenario) -> Evaluator:
-        bound: Evaluator = self.models.bind(evaluator, scenario) if hasattr(evaluator, "bound") else evaluator
-        return bound
 
     def _options(self, prepared: PreparedScenario, loaded: LoadedSuite, redaction: Redaction) -> RunOptions:
         config = self._config_of(loaded)
