@@ -35,7 +35,7 @@ class Folders:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         from seatrial.scenarios.paths import IN_FOLDERS
 
-        name = file_path.name
+        name = file_path.name.lower()
         if ".trial." in name or name.startswith(".") or not name.endswith(IN_FOLDERS):
             return None
         if not any(file_path == place or file_path.is_relative_to(place) for place in self._places):

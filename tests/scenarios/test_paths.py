@@ -23,6 +23,12 @@ def test_a_folder_is_taken_with_its_folders_in_the_order_of_names(tmp_path):
     assert [suite.name for suite in load(tmp_path)] == ["a", "z", "b", "c_trials", "d.trial"]
 
 
+def test_an_ending_in_capitals_is_an_ending(tmp_path):
+    (tmp_path / "a.yaml").write_text(ONE)
+    (tmp_path / "B.YAML").write_text(ONE)
+    assert [suite.name for suite in load(tmp_path)] == ["B", "a"]
+
+
 def test_hidden_and_foreign_things_in_a_folder_are_left_alone(tmp_path):
     (tmp_path / "a.yaml").write_text(ONE)
     for name in (

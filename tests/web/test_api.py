@@ -157,6 +157,19 @@ def test_a_label_needs_a_trial(served: Any) -> None:
     assert served.client.post("/api/runs/bad/labels", json=body).status_code == 404
 
 
+@pytest.mark.parametrize("value", [7, 0.5])
+def test_a_label_of_the_whole_trial_is_yes_or_no(served: Any, value: float) -> None:
+    body = {"scenario_id": served.scenario("bad", "crashes"), "number": 1, "value": value, "who": "ada"}
+
+    assert served.client.post("/api/runs/bad/labels", json=body).status_code == 422
+    assert served.client.post("/api/runs/bad/labels", json={**body, "metric": "clarity"}).status_code == 200
+
+
+@pytest.mark.parametrize("given", [{"name": "a\0b"}, {"tags": ["a\0b"]}])
+def test_a_text_that_no_command_can_hold_is_refused(served: Any, given: dict[str, Any]) -> None:
+    assert served.client.post("/api/runs", json={"paths": ["scenarios"], **given}).status_code == 422
+
+
 def test_a_baseline_can_be_chosen_shown_and_forgotten(serve: Any, own_project: Any) -> None:
     served = serve(store=own_project.store, root=own_project.path)
 

@@ -65,7 +65,7 @@ def _walk(folder: Path) -> Iterator[Path]:
         seen.add(place)
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT]
         for name in files:
-            if name.endswith(IN_FOLDERS) and not name.startswith("."):
+            if name.lower().endswith(IN_FOLDERS) and not name.startswith("."):
                 yield Path(parent, name)
 
 

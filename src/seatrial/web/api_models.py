@@ -1,8 +1,8 @@
 """What the API takes and gives where it is small enough to be a model. Every field is in the OpenAPI document."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from seatrial.reports.plain import moment, plain
 from seatrial.store import Label, RunRow
@@ -11,7 +11,7 @@ from seatrial.vocabulary.run import Status, TrialSummary, Verdict
 from .addresses import scenario_id
 
 Count = Annotated[int, Field(ge=0)]
-Text = Annotated[str, Field(min_length=1, max_length=500)]
+Text = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 Ref = Annotated[str, Field(min_length=1, max_length=200, description="An id, a name, `latest` or `baseline`.")]
 
 
@@ -148,6 +148,12 @@ class PutLabel(BaseModel):
     metric: Text = Field(default="passed", description="`passed` for the trial as a whole, or a metric.")
     value: float = Field(ge=-1e9, le=1e9, allow_inf_nan=False, description="1 and 0 for yes and no, else a score.")
     who: Text
+
+    @model_validator(mode="after")
+    def _yes_or_no(self) -> Self:
+        if self.metric == "passed" and self.value not in (0, 1):
+            raise ValueError("a label of the trial as a whole, `passed`, is 1 or 0")
+        return self
 
 
 class LabelItem(BaseModel):
