@@ -269,3 +269,36 @@ def test_prune_without_a_clear_wish_deletes_nothing(folder: Any, flags: list[str
 
     assert folder.seatrial("prune", *flags, "--yes", "--store", "runs.db").code == 2
     assert names(folder) == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("run", "id", 3),
+        ("run", "started_at", "yesterday"),
+        ("scenario", "trials", "x"),
+        ("scenario", "key", 5),
+        ("trial", "index", "x"),
+        ("trial", "started_at", None),
+        ("trial", "duration_ms", "x"),
+    ],
+)
+def test_a_line_that_was_changed_is_refused_and_nothing_is_stored(
+    folder: Any, kind: str, field: str, value: Any
+) -> None:
+    folder.write("agent.py", "def answer(input): return 'ok'")
+    folder.write("suite.yaml", "suite: {agent: 'agent:answer'}\nscenarios: [{name: a, input: x, expected_output: ok}]")
+    folder.seatrial("run", "suite.yaml")
+    folder.seatrial("export", "-o", "run.jsonl")
+    lines = [json.loads(line) for line in (folder.path / "run.jsonl").read_text().splitlines()]
+    for line in lines:
+        if kind in line:
+            line[kind][field] = value
+    folder.write("changed.jsonl", "\n".join(map(json.dumps, lines)))
+
+    ended = folder.seatrial("import", "changed.jsonl", "--store", "other.db")
+
+    assert ended.code == 2
+    assert ended.err.startswith("error: changed.jsonl:")
+    assert "Traceback" not in ended.err
+    assert folder.seatrial("show", "latest", "--store", "other.db").code == 2

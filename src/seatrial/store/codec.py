@@ -79,6 +79,14 @@ def decode_document(kind: type[T], document: Any) -> T:
         raise _unreadable(kind, broken) from broken
 
 
+def decode_strictly(kind: type[T], document: Any) -> T:
+    """The same, each field of the type that it says: for values that hold nothing of agents or evaluators."""
+    try:
+        return msgspec.convert(restore(document), kind)
+    except (msgspec.MsgspecError, *_BROKEN) as broken:
+        raise _unreadable(kind, broken) from broken
+
+
 def take_apart(kind: type[T], value: T) -> dict[str, Any]:
     """The value as nested dicts and lists of its fields; what agents supplied is left as it is."""
     return _SHAPES.take_apart(kind, value)

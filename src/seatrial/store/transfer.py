@@ -11,11 +11,11 @@ from json import JSONDecodeError, loads
 from typing import Any, TypeVar
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, Trial
+from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, Status, Trial
 from seatrial.vocabulary.value import Value
 
 from . import schema
-from .codec import decode_document, encode
+from .codec import decode_document, decode_strictly, encode
 from .connection import Conflict, Connection, Connections
 from .labels import Label, put_label, read_labels
 from .marks import write
@@ -110,7 +110,11 @@ class _Import:
             raise UsageError(f"not a line of a Seatrial export: it has the keys {sorted(document)!r}")
         if not self._begun or (self._run_id is None) != (kind == "run"):
             raise UsageError(f"a {kind!r} line is out of place; the file must begin with a header and then the run")
-        taker(body)
+        try:
+            taker(body)
+        except (TypeError, ValueError, AttributeError, LookupError) as broken:
+            why = f"{type(broken).__name__}: {broken}"
+            raise UsageError(f"a {kind!r} line cannot be read: {why}. Export the run again.") from broken
 
     def finish(self) -> list[Imported]:
         if self._begun:
@@ -155,6 +159,8 @@ class _Import:
     def _take_trial(self, body: Any) -> None:
         self._counts["trials"] += 1
         trial = _decode(Trial, body)
+        if type(trial.index) is not int or not isinstance(trial.status, Status) or not trial.started_at:
+            raise TypeError("a trial needs its index, its status and when it began")
         row = self._connection.row(schema.BODY, place_of(str(self._run_id), trial.key, trial.index))
         if row is None:
             self._trials.append(trial)
@@ -235,7 +241,7 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
 
 def _decode(kind: type[T], document: Any) -> T:
     try:
-        return decode_document(kind, document)
+        return decode_document(kind, document) if kind is Trial else decode_strictly(kind, document)
     except StoreError as broken:
         raise UsageError(str(broken)) from broken
 
