@@ -207,7 +207,6 @@ def test_a_suite_report_of_unknown_kind_is_refused_before_the_run(folder: Any) -
     folder.write("agent.py", "def answer(input): open('called', 'w'); return 'ok'")
     folder.write("suite.yaml", "suite: {agent: 'agent:answer', reports: [pdf]}\nscenarios: [{name: a, input: x}]")
 
-    said = refused(folder, "run", "suite.yaml")
-
-    assert said.startswith("suite.yaml: suite.reports: unknown report 'pdf'.")
+    for command in ("run", "validate"):
+        assert refused(folder, command, "suite.yaml").startswith("suite.yaml: suite.reports: unknown report 'pdf'.")
     assert not folder.exists("called")

@@ -180,6 +180,17 @@ def test_a_budget_counts_what_the_agent_says_it_costs(project: Make) -> None:
     assert made.calls() == 2
 
 
+def test_a_run_that_passes_although_its_budget_ended_it_says_so(project: Make) -> None:
+    made = project([YES])
+    made.agent_says("ok", cost=0.5)
+    made.suite({}, {}, {}, budget=1.0, concurrency=1)
+
+    ended, _ = made.run("--cases-pass-threshold", "50")
+
+    assert ended.code == 0
+    assert "note: the budget of $1 ended the run: $1.0000 were spent, 1 trial not run" in ended.out
+
+
 def test_an_agent_that_does_not_say_what_it_costs_is_pointed_out(project: Make) -> None:
     made = project([YES])
     made.suite({})

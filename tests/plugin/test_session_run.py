@@ -1,6 +1,8 @@
 """What a session leaves in the store: the same as `seatrial run` would have left."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -119,6 +121,10 @@ def test_a_session_that_was_stopped_early_leaves_no_run_that_passed(project: Any
     run, outcome = only_run(project)
     assert run.state is RunState.INTERRUPTED
     assert not outcome.verdict.passed
+    shown = subprocess.run(
+        [sys.executable, "-m", "seatrial", "show"], cwd=project.path, capture_output=True, text=True, check=False
+    )
+    assert "interrupted; what was played is kept. To play it all: pytest " in shown.stdout
 
 
 def test_a_suites_group_whose_scenarios_were_all_skipped_turns_no_session_red(project: Any) -> None:

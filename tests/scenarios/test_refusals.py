@@ -58,6 +58,7 @@ def _scenario(body: str) -> str:
         ("input: x\n    metrics: [{name: helpfulness, weight: 2}]", "not part of the overall score"),
         ("input: x\n    metrics: default", "expected a list of metrics, got 'default' (a string). Write it as a list"),
         ("input: x\n    gate: {confidence: 0.9}", "gate: 'pass_rate' is missing"),
+        ("input: x\n    gate: {pass_rate: 1.0}", "gate.pass_rate: expected a number above 0 and below 1"),
         ("input: x\n    failures: false\n    fail_on_error_severity: high", "exclude each other"),
         ("turns: [{user: a}, {user: b}]\n    max_turns: 1", "would end the script before its 2 turns are played"),
         ("turns: [{user: ' '}]", "turns[0].user: expected a text"),

@@ -25,7 +25,7 @@ from .request import (
     read_environment,
 )
 from .selecting import selecting
-from .showing import AskedReport, show_and_write
+from .showing import AskedReport, reports_of, show_and_write
 from .table import lay_out
 
 
@@ -192,13 +192,7 @@ def _failed_last_time(store: str | None) -> frozenset[tuple[str, str]]:
 def _all_reports(plan: RunPlan, asked: list[AskedReport]) -> list[AskedReport]:
     """With what the suites' own `reports` ask for; a flag of the same kind comes instead of it."""
     by_flag = {kind for kind, _ in asked}
-    found: dict[AskedReport, None] = {}
-    for suite in plan.suites:
-        for text in suite.suite.reports:
-            try:
-                found[parse_report_option(text)] = None
-            except UsageError as problem:
-                raise UsageError(f"{suite.path}: suite.reports: {str(problem).removeprefix('--report: ')}") from None
+    found = dict.fromkeys(report for suite in plan.suites for report in reports_of(suite))
     return [*asked, *((kind, path) for kind, path in found if kind not in by_flag)]
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from seatrial.reports import ReportKind, print_run, write_report
+from seatrial.errors import UsageError
+from seatrial.reports import ReportKind, parse_report_option, print_run, write_report
+from seatrial.scenarios import LoadedSuite
 from seatrial.session import Report
 
 AskedReport = tuple[ReportKind, Path | None]
@@ -22,3 +24,11 @@ def show_and_write(
             write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-", folder=folder)
             if path is not None and str(path) != "-":
                 click.echo(f"wrote {path}", err=True)
+
+
+def reports_of(suite: LoadedSuite) -> list[AskedReport]:
+    """What the suite's own `reports` ask for. Raises UsageError."""
+    try:
+        return [parse_report_option(text) for text in suite.suite.reports]
+    except UsageError as problem:
+        raise UsageError(f"{suite.path}: suite.reports: {str(problem).removeprefix('--report: ')}") from None

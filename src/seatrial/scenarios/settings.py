@@ -163,7 +163,7 @@ LIMIT_KEYS = {
     "turns": Key(kind=COUNT, means="of the conversation"),
 }
 GATE_KEYS = {
-    "pass_rate": Key(kind=Number(above=0, maximum=1), means="the true pass rate that must be shown"),
+    "pass_rate": Key(kind=Number(above=0, below=1), means="the true pass rate that must be shown; never quite 1"),
     "confidence": Key(kind=Number(above=0, below=1), means="how sure one must be (0.95)"),
 }
 _OPEN_SHARE = Number(above=0, below=1)

@@ -1,6 +1,6 @@
 """The verdict of a run in the making: scenarios go in one by one, and little more than counts stays of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from seatrial.vocabulary.findings import ModelUse
@@ -103,7 +103,6 @@ class RunDecision:
         """What follows from all that was added. `scenarios` are the outcomes, as whoever added them can supply them."""
         totals = self._sums.totals(self._gates, planned=self._not_run + self._sums.count)
         groups = tuple((group.name, group.verdict()) for group in self._groups)
-        spending = self._sums.spending
         verdict = self._with_budget(self._decide(totals, groups), totals, budget_usd)
         return RunOutcome(
             verdict=verdict,
@@ -119,16 +118,29 @@ class RunDecision:
             ),
             totals=totals,
             groups=groups,
-            notes=(reasons.agent_cost_unknown(budget_usd),) if budget_usd and spending.agent_is_silent else (),
+            notes=tuple(self._notes(verdict, totals, budget_usd)),
         )
 
     def _with_budget(self, verdict: Verdict, totals: Totals, budget: float | None) -> Verdict:
         """The verdict, with the budget among its reasons where it kept trials from being run."""
-        spending = self._sums.spending
-        if verdict.passed or budget is None or not totals.not_run_count or not spending.reaches(budget):
+        why = self._budget_spent(totals, budget)
+        if verdict.passed or why is None:
             return verdict
-        why = reasons.budget_spent(budget, spending.total_usd, totals.not_run_count)
         return Verdict(status=verdict.status, failure_reasons=(*verdict.failure_reasons, why))
+
+    def _notes(self, verdict: Verdict, totals: Totals, budget: float | None) -> Iterator[str]:
+        if budget and self._sums.spending.agent_is_silent:
+            yield reasons.agent_cost_unknown(budget)
+        why = self._budget_spent(totals, budget)
+        if verdict.passed and why is not None:
+            yield why
+
+    def _budget_spent(self, totals: Totals, budget: float | None) -> str | None:
+        """What is said of a budget that kept trials from being run."""
+        spending = self._sums.spending
+        if budget is None or not totals.not_run_count or not spending.reaches(budget):
+            return None
+        return reasons.budget_spent(budget, spending.total_usd, totals.not_run_count)
 
     def _decide(self, totals: Totals, groups: Sequence[tuple[str, Verdict]]) -> Verdict:
         if totals.total_executions == 0 or not self._any_played:
