@@ -145,6 +145,8 @@ def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
         tags = sorted({tag for suite in suites for scenario in suite.resolved() for tag in scenario.tags})
         return f"{nothing} The tags are: {', '.join(tags)}" if tags else f"{nothing} No scenario has a tag"
     total = sum(suite.count for suite in suites)
+    if request.shard is not None and not (request.scenario_text or request.tags or request.only):
+        return f"{nothing} The scenarios are {total:,} in all, so there can be no more shards than that"
     names = [scenario.name for suite in suites for scenario in islice(suite.scenarios, 10)][:10]
     more = f" and {total - len(names):,} more" if total > len(names) else ""
     return f"{nothing} There are: {', '.join(names)}{more}"
