@@ -127,7 +127,16 @@ def test_a_file_of_ones_own_replaces_the_definitions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[kindness", '[kindness]\nscale = "1-5"', '[kindness]\nasks = "?"\nscale = "1-10"', '[k]\nask = "?"', "k = 1"],
+    [
+        "[kindness",
+        '[kindness]\nscale = "1-5"',
+        '[kindness]\nasks = "?"\nscale = "1-10"',
+        '[k]\nask = "?"',
+        "k = 1",
+        '[k]\nasks = "?"\nscores = "y"',
+        '[k]\nasks = "?"\npass = "a"',
+        '[k]\nasks = "?"\npass = -5',
+    ],
 )
 def test_a_broken_file_of_metrics_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
     file = tmp_path / "mine.toml"
