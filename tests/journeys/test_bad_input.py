@@ -207,6 +207,9 @@ def test_a_suite_report_of_unknown_kind_is_refused_before_the_run(folder: Any) -
     folder.write("agent.py", "def answer(input): open('called', 'w'); return 'ok'")
     folder.write("suite.yaml", "suite: {agent: 'agent:answer', reports: [pdf]}\nscenarios: [{name: a, input: x}]")
 
+    folder.write("more.yaml", "suite: {agent: 'agent:answer', reports: [htm]}\nscenarios: [{name: b, input: x}]")
+
     for command in ("run", "validate"):
         assert refused(folder, command, "suite.yaml").startswith("suite.yaml: suite.reports: unknown report 'pdf'.")
+    assert "more.yaml: suite.reports: unknown report 'htm'" in refused(folder, "validate", "suite.yaml", "more.yaml")
     assert not folder.exists("called")

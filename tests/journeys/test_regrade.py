@@ -34,6 +34,15 @@ def played(folder: Any) -> Any:
     return folder
 
 
+@pytest.fixture
+def whole(folder: Any) -> Any:
+    """A run that passed."""
+    folder.write("agent.py", AGENT)
+    write_suite(folder, {"a": {}})
+    assert folder.seatrial("run").code == 0
+    return folder
+
+
 def statuses(folder: Any, ref: str = "latest") -> dict[str, str]:
     results = json.loads(folder.seatrial("show", ref, "--json").out)
     return {one["name"]: one["status"] for one in results["scenarios"]}
@@ -170,35 +179,29 @@ def test_words_that_were_redacted_are_the_same_words_to_a_regrade(folder: Any, m
     assert folder.seatrial("regrade", "latest").code == 0
 
 
-def test_a_regrade_of_an_interrupted_run_is_no_pass_and_says_why(folder: Any) -> None:
-    folder.write("agent.py", AGENT)
-    write_suite(folder, {"a": {}})
-    folder.seatrial("run")
+def test_a_regrade_of_an_interrupted_run_is_no_pass_and_says_why(whole: Any) -> None:
     with open_store(".seatrial/runs.db") as store:
         run = store.run("latest")
         store.finish_run(run.id, RunState.INTERRUPTED, run.started_at)
 
-    ended = folder.seatrial("regrade", run.id)
+    ended = whole.seatrial("regrade", run.id)
 
     assert ended.code == 130
-    assert folder.results()["run"]["state"] == "interrupted"
+    assert whole.results()["run"]["state"] == "interrupted"
     assert "PASS" not in ended.out
     assert "the run was interrupted" in ended.out
     assert f"To judge it all: seatrial regrade {run.id}" in ended.out
     assert f"run {run.id} was interrupted, so only a part was judged" in ended.err
     assert f"seatrial run --resume {run.id}" in ended.err
-    assert folder.seatrial("regrade", "latest").code == 130, "judged once more it is no more whole"
+    assert whole.seatrial("regrade", "latest").code == 130, "judged once more it is no more whole"
 
 
-def test_a_regrade_of_a_run_that_was_killed_is_no_pass(folder: Any) -> None:
-    folder.write("agent.py", AGENT)
-    write_suite(folder, {"a": {}})
-    folder.seatrial("run")
+def test_a_regrade_of_a_run_that_was_killed_is_no_pass(whole: Any) -> None:
     with open_store(".seatrial/runs.db") as store:
         run = store.run("latest")
         store.resume_run(run.id)
 
-    ended = folder.seatrial("regrade", run.id)
+    ended = whole.seatrial("regrade", run.id)
 
     assert ended.code == 130
     assert f"run {run.id} has not come to its end, so only a part was judged" in ended.err

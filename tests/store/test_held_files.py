@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.store import held_files
 from seatrial.store.held_files import hold
 
 
@@ -34,3 +35,23 @@ def test_where_no_file_can_be_locked_nobody_is_kept_from_anything(
     assert let_go is not None
     let_go()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_was_deleted_before_it_could_be_locked_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lock, deleted = tmp_path / "run.playing", held_files._lock, []
+
+    def lock_late(descriptor: int) -> bool:
+        if not deleted:
+            path.unlink()  # as its owner does when it lets it go
+            deleted.append(path)
+        return lock(descriptor)
+
+    monkeypatch.setattr(held_files, "_lock", lock_late)
+    let_go = hold(path)
+
+    assert let_go is not None
+    assert path.exists()
+    let_go()
+    assert not path.exists()

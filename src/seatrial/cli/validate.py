@@ -2,6 +2,7 @@
 
 import click
 
+from seatrial.errors import UsageError
 from seatrial.session import load
 
 from .request import default_paths
@@ -13,8 +14,14 @@ from .showing import reports_of
 def command(paths: tuple[str, ...]) -> int:
     """Check scenario files: every problem of every file, with its place. Nothing is run."""
     suites = load(default_paths(paths))
+    wrong = []
     for suite in suites:
-        reports_of(suite)
+        try:
+            reports_of(suite)
+        except UsageError as problem:
+            wrong.append(str(problem))
+    if wrong:
+        raise UsageError("\n".join(wrong))
     for suite in suites:
         click.echo(f"{suite.path}: ok, {suite.count} scenario{'' if suite.count == 1 else 's'}")
     return 0

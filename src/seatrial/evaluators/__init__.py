@@ -10,6 +10,7 @@ from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
     from .catalog import EVALUATORS as EVALUATORS
+    from .catalog import asserts_nothing as asserts_nothing
     from .catalog import build_evaluator as build_evaluator
     from .catalog import keys_read_by as keys_read_by
     from .construction import check_arguments as check_arguments
@@ -36,6 +37,7 @@ __all__, __getattr__, __dir__ = lazy(
     {
         "catalog": (
             "EVALUATORS",
+            "asserts_nothing",
             "build_evaluator",
             "keys_read_by",
         ),

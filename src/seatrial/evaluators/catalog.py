@@ -95,6 +95,12 @@ def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | N
     return kind(**given)
 
 
+def asserts_nothing(kind: type) -> bool:
+    """Whether it is one of these evaluators that, made without arguments, passes whatever happens."""
+    name = getattr(kind, "name", None)
+    return name in (*_SILENT_WHEN_EMPTY, "trajectory") and EVALUATORS[name] is kind
+
+
 def keys_read_by(name: str, parameters: Any = None) -> set[str]:
     """Which keys of the scenario itself the evaluator looks at, given these parameters."""
     given = parameters if isinstance(parameters, Mapping) else {_MAIN_PARAMETER.get(name): parameters}

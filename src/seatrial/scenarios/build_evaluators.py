@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import EVALUATORS, ContainsEvaluator, PassFail, build_evaluator
+from seatrial.evaluators import EVALUATORS, ContainsEvaluator, PassFail, asserts_nothing, build_evaluator
 from seatrial.vocabulary.roles import Evaluator
 from seatrial.vocabulary.scenario import Expect, Judge, Scenario
 
@@ -48,8 +48,6 @@ def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) ->
 
 
 _NO_TEXTS = ContainsEvaluator()
-_ASSERT_NOTHING = ("ContainsEvaluator", "ToolCallEvaluator", "Trajectory", "Limits")
-"""Our own that pass whatever happens, unless they are told what to look for."""
 
 
 def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], models: ModelCast) -> list[Evaluator]:
@@ -107,7 +105,7 @@ def _custom(name: str, found: Any, parameters: Any) -> Evaluator:
 
 def evaluator_object(given: Any, scenario: Scenario, models: ModelCast) -> Evaluator:
     """The evaluator that somebody gave in Python: an object, a class that needs no arguments, or a function."""
-    if isinstance(given, type) and given.__name__ in _ASSERT_NOTHING and given.__module__.startswith("seatrial."):
+    if isinstance(given, type) and asserts_nothing(given):
         raise UsageError(
             f"scenario {scenario.name!r}: {given.__name__} is a class, and without arguments it asserts nothing; "
             f"say what it shall look for: {given.__name__}(…)"

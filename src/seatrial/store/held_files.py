@@ -16,6 +16,9 @@ def hold(path: Path) -> Callable[[], None] | None:
     if not _lock(descriptor):
         os.close(descriptor)
         return None
+    if not _is_at(path, descriptor):
+        os.close(descriptor)
+        return hold(path)  # whoever had it deleted it between our opening and our locking it
 
     def let_go() -> None:
         # Deleted while it is ours, since afterwards it may be another's; Windows deletes only what nobody has open.
@@ -25,6 +28,13 @@ def hold(path: Path) -> Callable[[], None] | None:
                 step()
 
     return let_go
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _let_nothing_go() -> None:

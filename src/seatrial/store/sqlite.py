@@ -3,14 +3,13 @@
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from time import sleep
 
 from seatrial.clock import milliseconds
-from seatrial.errors import StoreError, UsageError
+from seatrial.errors import UsageError
 
 from .connection import Connection, Row
 from .held_files import hold
@@ -79,8 +78,7 @@ class SqliteDatabase:
 
     def tidy(self, connection: Connection) -> None:
         """Move what was written from the log to the file. Whoever closes the file last would have to wait for that."""
-        with suppress(StoreError):  # what stays in the log is as safe there, and is moved by whoever writes next
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def has_version(self, connection: Connection) -> bool:
         tables = {name for (name,) in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -1,12 +1,13 @@
 """The store as the rest of the house sees it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from seatrial.errors import UsageError
+from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
 from . import runs, schema
@@ -86,7 +87,8 @@ class Store:
         self._tidying.start()
 
     def _tidy(self) -> None:
-        with self._connections.one() as connection:
+        # What stays where it was written first is as safe there, and is moved by whoever writes next.
+        with suppress(StoreError, UsageError), self._connections.one() as connection:
             connection.tidy()
 
     def _finish_tidying(self) -> None:

@@ -160,7 +160,7 @@ class _Import:
         self._counts["trials"] += 1
         trial = _decode(Trial, body)
         if type(trial.index) is not int or not isinstance(trial.status, Status) or not trial.started_at:
-            raise TypeError("a trial needs its index, its status and when it began")
+            raise UsageError("a 'trial' line needs an index, a status and when it began. Export the run again.")
         row = self._connection.row(schema.BODY, place_of(str(self._run_id), trial.key, trial.index))
         if row is None:
             self._trials.append(trial)
