@@ -305,6 +305,17 @@ def test_a_trial_of_a_scenario_that_was_not_planned_is_refused(store: Store) -> 
         save(store, a_trial(key=OTHER))
 
 
+def test_a_trial_of_a_run_that_was_deleted_meanwhile_is_refused(store: Store) -> None:
+    store.start_run(a_run())
+    with pytest.raises(StoreError, match="or the run was deleted"):  # noqa: PT012, SIM117  the writer's end raises it
+        with store.writer("r1", on_committed=lambda trials: None) as writer:
+            writer.plan([an_entry()])
+            writer.flush()
+            store.delete_runs(["r1"])
+            writer.submit(a_trial())
+    assert list(store.summaries("r1")) == []
+
+
 def test_after_an_error_the_writer_takes_no_more(store: Store) -> None:
     begin(store)
     reported: list[Trial] = []

@@ -16,6 +16,7 @@ import pytest
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.store import open_store
+from seatrial.store.numbers import Numbers
 from seatrial.store.trials import insert_trials, make_rows
 from seatrial.vocabulary.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
@@ -210,7 +211,7 @@ def test_contents_are_not_collected_while_somebody_is_about_to_use_them(postgres
         with store.writer("doomed", on_committed=lambda trials: None) as writer:
             writer.submit(trial)
         with store._connections.transaction() as connection:
-            insert_trials(connection, [make_rows("r1", trial)])
+            insert_trials(connection, Numbers("r1"), [make_rows(trial)])
             deleting = Thread(target=store.delete_runs, args=(["doomed"],))
             deleting.start()
             waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"

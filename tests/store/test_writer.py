@@ -41,6 +41,23 @@ def test_a_group_has_at_most_a_hundred_trials_in_the_order_they_came(store: Stor
     assert [index for group in groups for index in group] == list(range(350))
 
 
+def test_each_trial_is_kept_with_its_own_scenario_however_many_there_are(store: Store) -> None:
+    entries = [
+        ScenarioEntry(key=ScenarioKey("s", f"n{place}"), position=place, fingerprint="f", trials=1)
+        for place in range(1, 21_001)
+    ]
+    played = [KEY, entries[0].key, entries[9_999].key, entries[-1].key]
+    with store.writer("r1", on_committed=lambda trials: None) as writer:
+        for start in range(0, len(entries), 1_000):
+            writer.plan(entries[start : start + 1_000])
+        for index, key in enumerate(played):
+            writer.submit(replace(a_trial(index), key=key))
+    assert {(summary.key, summary.index) for summary in store.summaries("r1")} == {
+        (key, index) for index, key in enumerate(played)
+    }
+    assert [store.trial("r1", key, index).key for index, key in enumerate(played)] == played
+
+
 def test_a_single_trial_is_committed_without_being_asked_for(store: Store) -> None:
     committed = Event()
     with store.writer("r1", on_committed=lambda trials: committed.set()) as writer:

@@ -10,6 +10,7 @@ from . import schema
 from .connection import Connection, Connections, Row
 from .entries import entry_columns, read_entry_rows
 from .marks import read
+from .numbers import Numbers
 from .trials import Keys, name_scenario
 
 _BATCH = 2_000
@@ -17,10 +18,10 @@ _BATCH = 2_000
 
 def add_scenarios(connections: Connections, run_id: str, entries: Iterable[ScenarioEntry]) -> None:
     """Store the entries in batches, each committed by itself; ones that are there already must be the same."""
-    remaining = iter(entries)
+    remaining, numbers = iter(entries), Numbers(run_id)
     while batch := list(islice(remaining, _BATCH)):
         with connections.transaction() as connection:
-            insert_scenarios(connection, run_id, batch)
+            insert_scenarios(connection, numbers, batch)
 
 
 def make_entry_rows(entries: Iterable[ScenarioEntry]) -> list[Row]:
@@ -29,15 +30,18 @@ def make_entry_rows(entries: Iterable[ScenarioEntry]) -> list[Row]:
 
 
 def insert_scenarios(
-    connection: Connection, run_id: str, entries: Sequence[ScenarioEntry], rows: Sequence[Row] | None = None
+    connection: Connection, numbers: Numbers, entries: Sequence[ScenarioEntry], rows: Sequence[Row] | None = None
 ) -> None:
     """Write the entries inside the transaction under way. `rows` are theirs, where they have been made already."""
+    run_id = numbers.run_id
     connection.lock_run(run_id)
     row = connection.row(schema.NEXT_NUMBER, (run_id,))
     if row is None:
         raise UsageError(f"run {run_id!r}: is not in the store, so it cannot be given scenarios")
-    numbered = [(run_id, number, *made) for number, made in enumerate(rows or make_entry_rows(entries), row[0])]
+    made = rows or make_entry_rows(entries)
+    numbered = [(run_id, number, *columns) for number, columns in enumerate(made, row[0])]
     if connection.insert(schema.ADD_SCENARIO, numbered) == len(numbered):
+        numbers.add([name for name, *_ in made], row[0])
         return
     for entry in entries:
         if [*read_entry_rows(connection.rows(schema.SCENARIO, (run_id, name_scenario(entry.key))))] != [entry]:

@@ -235,27 +235,27 @@ TRIAL_COLUMNS = (
 )
 OFTEN_NULL = ("error_kind", "trajectory_matched", "overall_score", "tokens", "cost_usd", "details")
 SELDOM_NULL = tuple(column for column in TRIAL_COLUMNS if column not in OFTEN_NULL)
-_NUMBER = "(SELECT number FROM scenarios WHERE run_id = ? AND scenario = ?)"
+NUMBER = "SELECT number FROM scenarios WHERE run_id = ? AND scenario = ?"
 
 
 def _add_trial(columns: tuple[str, ...]) -> Insert:
     return Insert(
-        f"trials (run_id, number, trial, {', '.join(columns)})", f"(?, {_NUMBER}, ?, {', '.join('?' * len(columns))})"
+        f"trials (run_id, number, trial, {', '.join(columns)})", f"(?, ?, ?, {', '.join('?' * len(columns))})"
     )
 
 
 ADD_TRIAL = _add_trial(TRIAL_COLUMNS)
 ADD_BARE_TRIAL = _add_trial(SELDOM_NULL)
 """For a trial that has none of what is often null: sqlite3 takes longer for a None than for any other value."""
-ADD_BODY = Insert("bodies (run_id, number, trial, body)", f"(?, {_NUMBER}, ?, ?)")
+ADD_BODY = Insert("bodies (run_id, number, trial, body)", "(?, ?, ?, ?)")
 ADD_CONTENT = Insert("contents (hash, body)", "(?, ?)", "ON CONFLICT (hash) DO NOTHING")
 ADD_CONTENT_USE = Insert("content_uses (run_id, hash)", "(?, ?)", "ON CONFLICT (run_id, hash) DO NOTHING")
-DROP_TRIAL = f"DELETE FROM trials WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
-DROP_BODY = f"DELETE FROM bodies WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
+DROP_TRIAL = "DELETE FROM trials WHERE run_id = ? AND number = ? AND trial = ?"
+DROP_BODY = "DELETE FROM bodies WHERE run_id = ? AND number = ? AND trial = ?"
 CONTENT = "SELECT body FROM contents WHERE hash = ?"
-BODY = f"SELECT body FROM bodies WHERE run_id = ? AND number = {_NUMBER} AND trial = ?"
+BODY = f"SELECT body FROM bodies WHERE run_id = ? AND number = ({NUMBER}) AND trial = ?"
 BODY_PAGE = f"""SELECT trial, body FROM bodies
-    WHERE run_id = ? AND number = {_NUMBER} AND trial > ? ORDER BY trial LIMIT ?"""
+    WHERE run_id = ? AND number = ({NUMBER}) AND trial > ? ORDER BY trial LIMIT ?"""
 BODIES_PAGE = """SELECT number, trial, body FROM bodies
     WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
 LAST_TRIAL = "SELECT started_at, duration_ms FROM trials WHERE run_id = ? ORDER BY started_at DESC LIMIT 1"
@@ -265,7 +265,7 @@ FINISHED = """SELECT s.scenario_key, t.trial FROM trials t
 SUMMARY_PAGE = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
     WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
 SUMMARY_PAGE_OF_SCENARIO = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
-    WHERE run_id = ? AND number = {_NUMBER} AND trial > ? ORDER BY trial LIMIT ?"""
+    WHERE run_id = ? AND number = ({NUMBER}) AND trial > ? ORDER BY trial LIMIT ?"""
 SUMMARIES = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
     WHERE run_id = ? AND number IN ({{numbers}}) ORDER BY number, trial"""
 TERMS_PAGE = """SELECT number, position, scenario_key, terms, fingerprint IS NULL FROM scenarios

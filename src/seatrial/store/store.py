@@ -15,6 +15,7 @@ from .connection import Connections, Database
 from .marks import write
 from .merged import put_merged, read_merged
 from .migrate import migrate
+from .numbers import Numbers
 from .runs import RunRow
 from .scenarios import add_scenarios, insert_scenarios, read_entries, read_finished
 from .trials import Keys, insert_trials, make_rows, read_summaries, read_trial, read_trials
@@ -112,12 +113,13 @@ class Store:
         For those who finish one scenario at a time and must not go on before it is kept. `replace`: stored trials of
         the same scenario and index make way.
         """
-        rows = [make_rows(run_id, trial) for trial in trials]
+        numbers = Numbers(run_id)
+        rows = [make_rows(trial) for trial in trials]
         with self._connections.transaction() as connection:
             connection.share_contents()  # before any row, as the writer does
             if entries:
-                insert_scenarios(connection, run_id, list(entries))
-            insert_trials(connection, rows, replaced=[row.place for row in rows] if replace else ())
+                insert_scenarios(connection, numbers, list(entries))
+            insert_trials(connection, numbers, rows, replaced=rows if replace else ())
 
     def run(self, ref: str, *, suite: str | None = None) -> Run:
         """The run with that id, name (the newest), or beginning of an id; or `latest`, or `baseline` (of the suite).

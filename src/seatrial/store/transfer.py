@@ -20,6 +20,7 @@ from .connection import Conflict, Connection, Connections
 from .labels import Label, put_label, read_labels
 from .marks import write
 from .merged import put_merged, read_merged
+from .numbers import Numbers
 from .runs import insert_run, read_run, rewrite_run
 from .scenarios import insert_scenarios, read_entries
 from .shards import find_whole, is_shard, merge_shard
@@ -85,6 +86,7 @@ class _Import:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._run_id: str | None = None
+        self._numbers = Numbers("")
         self._begun = False
         self._counts = {"scenarios": 0, "trials": 0, "labels": 0, "merged": 0}
         self._skipped = 0
@@ -149,6 +151,7 @@ class _Import:
             # A shard that came alone is a part that lacks the others, else the absence of a file would be a pass.
             insert_run(self._connection, merge_shard(run, run) if is_shard(run) else run)
         self._run_id = whole.id if whole else run.id
+        self._numbers = Numbers(self._run_id)
 
     def _take_scenario(self, body: Any) -> None:
         self._counts["scenarios"] += 1
@@ -196,7 +199,7 @@ class _Import:
 
     def _write_scenarios(self) -> None:
         if self._scenarios:
-            insert_scenarios(self._connection, str(self._run_id), self._scenarios)
+            insert_scenarios(self._connection, self._numbers, self._scenarios)
         self._scenarios = []
 
     def _write_trials(self) -> None:
@@ -205,7 +208,7 @@ class _Import:
         if len(places) < len(self._trials):
             raise UsageError("a trial is given twice")
         try:
-            insert_trials(self._connection, [make_rows(str(self._run_id), trial) for trial in self._trials])
+            insert_trials(self._connection, self._numbers, [make_rows(trial) for trial in self._trials])
         except Conflict as conflict:
             raise UsageError("a trial's scenario is not among those of the run") from conflict
         self._trials = []

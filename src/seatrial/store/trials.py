@@ -20,6 +20,7 @@ from . import schema
 from .codec import decode, encode, read_fields, take_apart
 from .connection import Conflict, Connection, Connections, Row
 from .marks import Content, Fetch, read, write, write_marked
+from .numbers import Numbers
 
 _LARGE = 16_384
 """Bodies above this size, in bytes, are stored by their hash."""
@@ -73,18 +74,20 @@ class Keys:
 class TrialRows(Value):
     """Everything that is written for one trial."""
 
-    place: Row
-    """Its run, scenario and index, as statements name them."""
+    scenario: str
+    """As `name_scenario` has it."""
+    index: int
     columns: Row
     body: bytes
     contents: dict[str, bytes]
 
 
-def make_rows(run_id: str, trial: Trial) -> TrialRows:
+def make_rows(trial: Trial) -> TrialRows:
     """The rows of a trial."""
     body, contents = _pack(trial)
     return TrialRows(
-        place=place_of(run_id, trial.key, trial.index),
+        scenario=name_scenario(trial.key),
+        index=trial.index,
         columns=_columns(summarise(trial)),
         body=body,
         contents=contents,
@@ -96,28 +99,32 @@ def place_of(run_id: str, key: ScenarioKey, index: int) -> Row:
     return run_id, run_id, name_scenario(key), index
 
 
-def insert_trials(connection: Connection, group: Sequence[TrialRows], *, replaced: Iterable[Row] = ()) -> None:
-    """Write a group inside the transaction under way; the rows at the places in `replaced` make way."""
+def insert_trials(
+    connection: Connection, numbers: Numbers, group: Sequence[TrialRows], *, replaced: Iterable[TrialRows] = ()
+) -> None:
+    """Write a group inside the transaction under way; what is stored at the places of `replaced` makes way."""
+    run_id = numbers.run_id
     contents = {name: body for rows in group for name, body in rows.contents.items()}
     if contents:
         connection.share_contents()  # before any row: whoever deletes runs takes the locks in the same order
-    for place in replaced:
+    for rows in replaced:
+        place = (run_id, numbers.of(connection, rows.scenario), rows.index)
         connection.execute(schema.DROP_TRIAL, place)
         connection.execute(schema.DROP_BODY, place)
-    bare = [(*rows.place, *_seldom_null(rows.columns)) for rows in group if _often_null(rows.columns) == _NULLS]
+    placed = [((run_id, numbers.of(connection, rows.scenario), rows.index), rows) for rows in group]
+    bare = [(*place, *_seldom_null(rows.columns)) for place, rows in placed if _often_null(rows.columns) == _NULLS]
     if bare:
         connection.insert(schema.ADD_BARE_TRIAL, bare)
     if len(bare) < len(group):
-        others = [(*rows.place, *rows.columns) for rows in group if _often_null(rows.columns) != _NULLS]
+        others = [(*place, *rows.columns) for place, rows in placed if _often_null(rows.columns) != _NULLS]
         connection.insert(schema.ADD_TRIAL, others)
     # Of bytes, sqlite3 asks first whether they are something else; of a bytearray it knows.
-    connection.insert(schema.ADD_BODY, [(*rows.place, bytearray(rows.body)) for rows in group])
+    connection.insert(schema.ADD_BODY, [(*place, bytearray(rows.body)) for place, rows in placed])
     if not contents:
         return
     # In order of their hashes: processes that insert the same contents would otherwise wait for each other in a circle.
     connection.insert(schema.ADD_CONTENT, sorted(contents.items()))
-    uses = {(rows.place[0], name) for rows in group for name in rows.contents}
-    connection.insert(schema.ADD_CONTENT_USE, sorted(uses))
+    connection.insert(schema.ADD_CONTENT_USE, [(run_id, name) for name in sorted(contents)])
 
 
 def explain_conflict(

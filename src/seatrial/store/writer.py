@@ -11,6 +11,7 @@ from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.run import ScenarioEntry, Trial
 
 from .connection import Conflict, Connection, Database, Row
+from .numbers import Numbers
 from .scenarios import insert_scenarios, make_entry_rows
 from .trials import TrialRows, explain_conflict, insert_trials, make_rows
 
@@ -46,6 +47,7 @@ class TrialWriter:
     def __init__(self, database: Database, run_id: str, on_committed: Callable[[list[Trial]], None]) -> None:
         self._database = database
         self._run_id = run_id
+        self._numbers = Numbers(run_id)
         self._on_committed = on_committed
         self._waiting: deque[_Waiting] = deque()
         self._planned: deque[_Planned] = deque()
@@ -67,7 +69,7 @@ class TrialWriter:
             self.wait_for_room()
             self._require_open("a trial")
         # A deque needs no lock. The thread looks at it again before it sleeps, so only one that sleeps must be told.
-        self._waiting.append(_Waiting(make_rows(self._run_id, trial), trial, replace))
+        self._waiting.append(_Waiting(make_rows(trial), trial, replace))
         if len(self._waiting) in (1, _GROUP):
             with self._changed:
                 self._changed.notify_all()
@@ -168,15 +170,15 @@ class TrialWriter:
 
     def _save(self, connection: Connection, planned: list[_Planned], group: list[_Waiting]) -> None:
         rows = [each.rows for each in group]
-        replaced = [each.rows.place for each in group if each.replaces]
+        replaced = [each.rows for each in group if each.replaces]
         try:
             with connection.transaction():
                 if planned:
                     connection.share_contents()  # before any row: whoever deletes runs takes the locks in that order
                 for entries, made in planned:
-                    insert_scenarios(connection, self._run_id, entries, made)
+                    insert_scenarios(connection, self._numbers, entries, made)
                 if rows:
-                    insert_trials(connection, rows, replaced=replaced)
+                    insert_trials(connection, self._numbers, rows, replaced=replaced)
         except Conflict as conflict:
             given = [(each.trial, each.replaces) for each in group]
             raise explain_conflict(connection, self._run_id, given, conflict) from conflict
