@@ -437,6 +437,29 @@ def test_an_agent_that_answered_but_left_a_blocking_task_behind_does_not_time_ot
     assert isinstance(results[1], PlayAgain)
 
 
+def test_an_answer_is_heard_even_while_another_agent_holds_the_loop() -> None:
+    heard = threading.Event()
+
+    async def quick() -> str:
+        return "quick"
+
+    async def blocking() -> bool:
+        return heard.wait(PATIENCE)
+
+    async def play() -> tuple[Any, Any]:
+        boundary = Boundary()
+        try:
+            first = asyncio.create_task(boundary.call(quick, is_async=True, timeout=PATIENCE))
+            second = asyncio.create_task(boundary.call(blocking, is_async=True, timeout=2 * PATIENCE))
+            answer = await first
+            heard.set()
+            return answer, await second
+        finally:
+            boundary.close()
+
+    assert asyncio.run(play()) == ("quick", True)
+
+
 def test_after_a_loop_was_left_behind_the_next_call_gets_a_fresh_one() -> None:
     async def fine() -> str:
         return "fine"

@@ -460,9 +460,10 @@ def test_a_parameter_that_cannot_be_given_by_name_is_refused() -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_time_in_which_the_runner_is_busy_is_not_on_the_agents_clock(is_async: bool) -> None:
-    asked_for, done = threading.Event(), threading.Event()
+    entered, asked_for, done = threading.Event(), threading.Event(), threading.Event()
 
     def answer(input: str) -> str:
+        entered.set()
         assert asked_for.wait(5)
         done.set()
         return "hi"
@@ -474,7 +475,8 @@ def test_the_time_in_which_the_runner_is_busy_is_not_on_the_agents_clock(is_asyn
         agent = resolve_agent(answer_async if is_async else answer)
         try:
             asking = asyncio.create_task(asked(agent))
-            await asyncio.sleep(0)
+            while not entered.is_set():
+                await asyncio.sleep(0)
             asked_for.set()
             assert done.wait(5)
             threading.Event().wait(0.2)  # the runner's loop is held, as by a slow evaluator

@@ -12,12 +12,16 @@ from seatrial.vocabulary.failures import PlayAgain
 from .outcome import Outcome
 from .stage import GRACE_SECONDS, Call, Make, Stage
 
+_WATCH_SECONDS = 0.02
+"""How late a timeout may be noticed."""
+
 
 class AgentLoop:
     """Runs coroutines of agents for the runner's loop."""
 
     def __init__(self) -> None:
         self._stage: Stage | None = None
+        self._watching = False
         self.abandoned = 0
 
     async def call(self, make: Make, *, timeout: float) -> Outcome:
@@ -28,16 +32,28 @@ class AgentLoop:
         stage = self._stage
         call = Call(hall.create_future(), timeout)
         stage.submit(call, make)
-        call.timer = hall.call_later(timeout, self._check_deadline, stage, call)
+        if not self._watching:
+            self._watching = True
+            hall.call_later(_WATCH_SECONDS, self._watch, hall)
         try:
             return await call.future
         except BaseException:
             stage.cancel(call)
             raise
-        finally:
-            call.timer.cancel()
 
-    def _check_deadline(self, stage: Stage, call: Call) -> None:
+    def _watch(self, hall: asyncio.AbstractEventLoop) -> None:
+        """End the calls whose time is over. One timer for all: a timer for each would cost more than a quick call."""
+        stage = self._stage
+        if stage is not None:
+            stage.deliver()
+            now = hall.time()
+            for call in [call for call in stage.calls if call.due <= now]:
+                self._check_deadline(stage, call, now)
+        self._watching = self._stage is not None and bool(self._stage.calls)
+        if self._watching:
+            hall.call_later(_WATCH_SECONDS, self._watch, hall)
+
+    def _check_deadline(self, stage: Stage, call: Call, now: float) -> None:
         if call.future.done():
             return
         if stage.is_stuck():
@@ -45,7 +61,7 @@ class AgentLoop:
             return
         remaining = call.timeout - stage.time_on(call)
         if remaining > 0.001:
-            call.timer = call.future.get_loop().call_later(remaining, self._check_deadline, stage, call)
+            call.due = now + remaining
             return
         call.future.set_exception(TimeoutError())
         call.future.get_loop().call_later(GRACE_SECONDS, self._check_answering, stage, call)

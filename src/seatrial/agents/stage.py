@@ -29,7 +29,7 @@ Make = Callable[[], Awaitable[Any]]
 class Call:
     """One agent call on a stage."""
 
-    __slots__ = ("future", "held", "others_at_start", "started", "task", "timeout", "timer")
+    __slots__ = ("due", "future", "held", "others_at_start", "started", "task", "timeout")
 
     def __init__(self, future: "asyncio.Future[Outcome]", timeout: float) -> None:
         self.future = future
@@ -39,7 +39,8 @@ class Call:
         """Seconds for which it held the loop."""
         self.others_at_start = 0.0
         self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.due = future.get_loop().time() + timeout
+        """When to look whether its time is over; what others took is added then."""
 
 
 _on_stage: ContextVar[Call | None] = ContextVar("on_stage", default=None)
@@ -132,19 +133,20 @@ class Stage:
         return self._loop.holder
 
     def submit(self, call: Call, make: Make) -> None:
-        call.started = perf_counter()
-        call.others_at_start = self._loop.held_by_all
         self.calls.add(call)
         context = copy_context()
         context.run(_on_stage.set, call)
         self._arrivals.append((call, make, context))
-        # One wake-up serves all that have come when the loop comes round: a wake-up is a system call.
+        # One wake-up serves all that come until the hall has come round: before, the stage would only wait for its turn
+        # in Python.
         if not self._arrival_pending:
             self._arrival_pending = True
-            self._loop.call_soon_threadsafe(self._begin)
+            self._hall.call_soon(self._tell, self._begin)
 
     def time_on(self, call: Call) -> float:
-        """Seconds on this call's clock: those in which others held the loop do not count."""
+        """Seconds on this call's clock, which stands until it has begun, and while others hold the loop."""
+        if call.task is None:
+            return 0.0
         now = perf_counter()
         loop = self._loop
         holder, running = loop.holder, now - loop.held_since
@@ -173,7 +175,8 @@ class Stage:
         except RuntimeError:
             return  # it has ended already
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
+        """Give the hall what has been answered."""
         self._result_pending = False
         while self._results:
             call, outcome = self._results.popleft()
@@ -202,6 +205,8 @@ class Stage:
         while self._arrivals:
             call, make, context = self._arrivals.popleft()
             if not call.future.done():
+                call.started = perf_counter()
+                call.others_at_start = self._loop.held_by_all
                 call.task = self._loop.create_task(self._perform(call, make), context=context)
 
     def _cancel(self, call: Call) -> None:
@@ -217,10 +222,14 @@ class Stage:
         self._results.append((call, outcome))
         if not self._result_pending:
             self._result_pending = True
-            try:
-                self._hall.call_soon_threadsafe(self._deliver)
-            except RuntimeError:
-                return  # the run is over: nobody waits for this any more
+            self._loop.call_soon(self._report)
+
+    def _report(self) -> None:
+        """Wake the hall, once for all who answered in this round. Where somebody blocks before, it looks by itself."""
+        try:
+            self._hall.call_soon_threadsafe(self.deliver)
+        except RuntimeError:
+            return  # the run is over: nobody waits for this any more
 
 
 async def _clear(loop: asyncio.AbstractEventLoop) -> None:
