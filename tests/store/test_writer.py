@@ -32,13 +32,25 @@ def a_trial(index: int) -> Trial:
     return Trial(key=KEY, index=index, status=Status.FAILED, transcript=transcript, started_at=NOON)
 
 
-def test_a_group_has_at_most_a_hundred_trials_in_the_order_they_came(store: Store) -> None:
+def test_a_group_is_committed_when_a_hundred_trials_are_there_and_takes_along_what_has_piled_up(store: Store) -> None:
     groups: list[list[int]] = []
-    with store.writer("r1", on_committed=lambda trials: groups.append([trial.index for trial in trials])) as writer:
-        for index in range(350):
+    first, go_on = Event(), Event()
+
+    def on_committed(trials: list[Trial]) -> None:
+        groups.append([trial.index for trial in trials])
+        first.set()
+        go_on.wait(timeout=10)
+
+    with store.writer("r1", on_committed=on_committed) as writer:
+        for index in range(100):
             writer.submit(a_trial(index))
-    assert max(map(len, groups)) <= 100
-    assert [index for group in groups for index in group] == list(range(350))
+        assert first.wait(timeout=10)
+        for index in range(100, 450):
+            writer.submit(a_trial(index))
+        go_on.set()
+    assert len(groups[0]) <= 100
+    assert len(groups[1]) >= 300
+    assert [index for group in groups for index in group] == list(range(450))
 
 
 def test_each_trial_is_kept_with_its_own_scenario_however_many_there_are(store: Store) -> None:

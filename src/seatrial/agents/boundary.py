@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
+from seatrial.by_hand import ForeignCall, Outcome, ask, move_to_loop, on_loop
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import AgentReply
 
 from .loops import AgentLoop
-from .outcome import Outcome
 from .threads import AgentThreads
 
 
@@ -30,20 +30,26 @@ class Boundary:
 
     async def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Any:
         """What the function returns. Raises AgentFailure for what it raised, TrialError(limit) when it was too slow."""
-        self._serve(asyncio.get_running_loop())
         started = perf_counter()
         try:
-            outcome = await (
-                self._loop.call(function, timeout=timeout)
-                if is_async
-                else self._threads.call(function, timeout=timeout)
-            )
+            if is_async:
+                outcome = await self._await(function, timeout)
+            elif not on_loop():
+                outcome = await ask(ForeignCall(function, timeout))
+            else:
+                self._serve(asyncio.get_running_loop())
+                outcome = await self._threads.call(function, timeout=timeout)
             if type(outcome.value) is not AgentReply and inspect.isawaitable(outcome.value):
                 left = timeout - (perf_counter() - started)
-                outcome = await self._loop.call(_awaiting(outcome.value), timeout=left)
+                outcome = await self._await(_awaiting(outcome.value), left)
         except TimeoutError:
             raise overran(timeout) from None
         return _value(outcome)
+
+    async def _await(self, make: Callable[[], Any], timeout: float) -> Outcome:
+        await move_to_loop()
+        self._serve(asyncio.get_running_loop())
+        return await self._loop.call(make, timeout=timeout)
 
     def _serve(self, hall: asyncio.AbstractEventLoop) -> None:
         """Threads and loops give their answers to one hall; an agent that is run again has another."""

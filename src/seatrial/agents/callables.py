@@ -8,6 +8,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
+from seatrial.by_hand import hall, move_to_loop
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
 from seatrial.vocabulary.copies import copied
@@ -52,6 +53,8 @@ class CallableAgent:
         self.makes_anew = self._make is not None and scope == "trial"
         """Whether each trial talks to an object of its own."""
         self.keeps_conversation = door is None or self._remembers(door)
+        self.needs_no_loop = not self._on_loop and (self.given is not None or self.makes_anew)
+        """Whether a trial waits for nothing but calls of it, as far as one can know before."""
 
     def share(self, boundary: Boundary) -> None:
         """Run behind a boundary that other agents use too, and so on one loop with them; its owner closes it."""
@@ -147,7 +150,7 @@ class CallableSession:
         if self._start.turn() > 0:
             self._agent.require_memory(door)
         if self._ctx is None:
-            self._ctx = AgentContext(self._start, hall=asyncio.get_running_loop())
+            self._ctx = AgentContext(self._start, hall=await hall())
         ctx = self._ctx
         ctx.input = _latest_user_text(messages)
         if door.sees_conversation:
@@ -170,8 +173,10 @@ class CallableSession:
         if ctx.misses_calls:
             ctx.misses_calls = False
             reply = altered(reply, hides_calls=True)
-        if ctx.is_waiting and not await ctx.settle(timeout=timeout):
-            raise overran(timeout)
+        if ctx.is_waiting:
+            await move_to_loop()
+            if not await ctx.settle(timeout=timeout):
+                raise overran(timeout)
         if ctx.fatal is not None:
             raise ctx.fatal
         return reply

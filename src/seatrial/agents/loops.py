@@ -7,9 +7,9 @@ cannot be saved: it is left behind, and the trials that shared it are told to be
 
 import asyncio
 
+from seatrial.by_hand import Outcome
 from seatrial.vocabulary.failures import PlayAgain
 
-from .outcome import Outcome
 from .stage import GRACE_SECONDS, Call, Make, Stage
 
 _WATCH_SECONDS = 0.02

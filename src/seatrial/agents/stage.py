@@ -13,7 +13,7 @@ from contextvars import Context, ContextVar, copy_context
 from time import perf_counter
 from typing import Any
 
-from .outcome import Outcome, attempt
+from seatrial.by_hand import Outcome, attempt
 
 if sys.platform == "win32":
     from asyncio import ProactorEventLoop as _Base

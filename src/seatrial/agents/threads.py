@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-from .outcome import Outcome, attempt
+from seatrial.by_hand import Outcome, attempt
 
 _Job = tuple["asyncio.Future[Outcome]", Callable[[], Any], Context]
 

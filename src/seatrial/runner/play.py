@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
+from seatrial.by_hand import move_to_loop
 from seatrial.clock import milliseconds
 from seatrial.vocabulary.conversation import (
     ErrorInfo,
@@ -201,6 +202,7 @@ class _Conversation:
     ) -> None:
         """Get a reply after an error of the agent's own, as often as the scenario allows."""
         while not failure.final and exchange.retries < self._prepared.retries:
+            await move_to_loop()
             exchange.retries += 1
             del self._messages[said_before:]
             await asyncio.sleep(min(failure.retry_after or 0.0, self._trial_seconds_left()))
@@ -232,6 +234,7 @@ class _Conversation:
                 exchange.reply = reply.reply
                 return
             for call in reply.requested:
+                await move_to_loop()
                 await self._answer(call, deadline)
         raise TrialError(
             ErrorKind.LIMIT,

@@ -11,6 +11,7 @@ from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Trial
 from seatrial.vocabulary.value import Value
 
+from .deck import Deck
 from .plan import Answers, Job, Plan
 from .trial import TrialSettings, disturbed_trial, run_trial
 
@@ -47,7 +48,7 @@ async def run_trials(scenarios: Iterable[PreparedScenario], options: RunOptions)
     finally:
         for task in (closing, *workers):
             task.cancel()
-        await asyncio.wait((closing, *workers), timeout=GRACE_SECONDS)
+        await asyncio.wait((closing, *workers, *hands.deck.close()), timeout=GRACE_SECONDS)
     for worker in workers:
         if worker.done() and not worker.cancelled() and (error := worker.exception()) is not None:
             raise error
@@ -67,23 +68,54 @@ class _Hands:
         self._closed = False
         self._news = asyncio.Event()
         self._room = asyncio.Event()
+        self.deck = Deck(self._play, self._finish)
+        self._keeps_pace = options.settings.pace is not None
+        self._plays_ahead = not options.fail_fast and options.budget_usd is None
+        """No result can make it wrong that a trial was begun."""
+        self._set_aside: deque[Job] = deque()
 
     async def work(self) -> None:
-        while (job := self._plan.next() or await self._next_job()) is not None:
-            prepared, index = job
-            try:
-                trial = await run_trial(prepared, index, self._options.settings)
-            except PlayAgain:
-                trial = await self._play_again(prepared, index)
-            self._plan.note(prepared, trial)
-            self._spend(trial)
-            self._changed.set()
-            self.finished.append(trial)
-            self._news.set()
+        while (job := self._next() or await self._next_job()) is not None:
+            if self._is_for_deck(job):
+                await self._play_on_deck(job)
+            else:
+                self._finish(job, await self._play(job))
             # Whoever takes the trials may be slower than those who play them, and memory must stay flat.
             if len(self.finished) >= 2 * self._options.concurrency:
                 self._room.clear()
                 await self._room.wait()
+
+    def _next(self) -> Job | None:
+        return self._set_aside.popleft() if self._set_aside else self._plan.next()
+
+    def _is_for_deck(self, job: Job) -> bool:
+        """Conversations of several turns are not: there each is played to its end before the next, and an agent that
+        mixes them up would not be found out."""
+        prepared = job[0]
+        return prepared.plain and len(prepared.scenario.turns) < 2 and not self._keeps_pace
+
+    async def _play_on_deck(self, job: Job) -> None:
+        self.deck.add(job)
+        while self._plays_ahead and self.deck.wants_more and (ahead := self._next()) is not None:
+            if not self._is_for_deck(ahead):
+                self._set_aside.append(ahead)
+                break
+            self.deck.add(ahead)
+        await self.deck.wait()
+
+    async def _play(self, job: Job) -> Trial:
+        prepared, index = job
+        try:
+            return await run_trial(prepared, index, self._options.settings)
+        except PlayAgain:
+            return await self._play_again(prepared, index)
+
+    def _finish(self, job: Job, trial: Trial) -> None:
+        self._plan.note(job[0], trial)
+        self._spend(trial)
+        self._changed.set()
+        self.finished.append(trial)
+        self._news.set()
 
     async def wait(self) -> bool:
         """Return when there are finished trials; False when no more will come."""
@@ -106,7 +138,10 @@ class _Hands:
 
     async def _next_job(self) -> Job | None:
         """The next job, when one comes; None when there will be none. The last worker to wait ends the work of all."""
-        while (job := self._plan.next()) is None:
+        while (job := self._next()) is None:
+            if self.deck.needs_hands:
+                await self.deck.wait()
+                continue
             self._idle += 1
             if self._idle == self._options.concurrency:
                 self._is_over = True

@@ -161,7 +161,9 @@ class TrialWriter:
                 if left <= 0:
                     break
                 self._changed.wait(left / 1000)
-            group = [self._waiting.popleft() for _ in range(min(_GROUP, len(self._waiting)))]
+            # Where the disk was slower than the trials came, it is asked once for all full groups that are there.
+            count = len(self._waiting)
+            group = [self._waiting.popleft() for _ in range(count - count % _GROUP or count)]
             planned = [self._planned.popleft() for _ in range(len(self._planned))]
             self._hurry = self._hurry and bool(self._waiting)
             self._writing = True
