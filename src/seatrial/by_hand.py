@@ -1,15 +1,15 @@
 """Coroutines that are driven by hand, where no event loop runs.
 
 On an event loop a coroutine waits for futures, and wakes the loop with each. But the trial of a plain function waits
-for nothing except that function. So it can be driven without a loop, in any thread, and asks for what only its driver
-has: a call of foreign code, the loop of the run, or to be taken to that loop, where it may wait for whatever it likes.
-While foreign code is called the coroutine stands still, and whoever gives up on the call may go on with it elsewhere:
-that is how timeouts hold.
+for nothing except that function. So it can be driven without a loop, in any thread, and asks its driver for what it
+needs: a call of foreign code, or to be taken to the loop of the run, where it may wait for whatever it likes. While
+foreign code is called the coroutine stands still, and whoever gives up on the call may go on with it elsewhere: that is
+how timeouts hold.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from enum import Enum, auto
+from contextvars import ContextVar
 from types import coroutine
 from typing import Any, NamedTuple, TypeVar
 
@@ -38,14 +38,13 @@ class ForeignCall(NamedTuple):
     timeout: float
 
 
-class Request(Enum):
-    HALL = auto()
-    """The event loop of the run."""
-    MOVE = auto()
-    """To be driven by that loop from here on."""
+class Move:
+    """To be driven by the event loop of the run from here on."""
 
 
-Asked = ForeignCall | Request
+Asked = ForeignCall | Move
+
+_hall: ContextVar[asyncio.AbstractEventLoop] = ContextVar("hall")
 
 
 @coroutine
@@ -59,25 +58,27 @@ def on_loop() -> bool:
     return asyncio._get_running_loop() is not None
 
 
-async def hall() -> asyncio.AbstractEventLoop:
-    """The event loop of the run, whoever drives us."""
-    found: asyncio.AbstractEventLoop = asyncio._get_running_loop() or await ask(Request.HALL)
-    return found
+def hall() -> asyncio.AbstractEventLoop:
+    """The event loop of the run: the one that drives us, or that our driver works for."""
+    return asyncio._get_running_loop() or _hall.get()
+
+
+def work_for(loop: asyncio.AbstractEventLoop) -> None:
+    """Say, in a thread that drives coroutines by hand, whose they are."""
+    _hall.set(loop)
 
 
 async def move_to_loop() -> None:
     """Return on the event loop of the run: what comes next waits for futures."""
     if not on_loop():
-        await ask(Request.MOVE)
+        await ask(Move())
 
 
 @coroutine
-def go_on(
-    begun: Coroutine[Any, Any, T], *, answer: Any = None, raising: BaseException | None = None
-) -> Generator[Any, Any, T]:
-    """Drive a coroutine on from where it stands: its last question is answered, or `raising` is raised there."""
+def go_on(begun: Coroutine[Any, Any, T], *, raising: BaseException | None = None) -> Generator[Any, Any, T]:
+    """Drive a coroutine on, on a loop, from where it stands; `raising` is what its last question is answered by."""
     try:
-        asked = begun.send(answer) if raising is None else begun.throw(raising)
+        asked = begun.send(None) if raising is None else begun.throw(raising)
         while True:
             try:
                 answer = yield asked

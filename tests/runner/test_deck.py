@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Iterator
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import pytest
@@ -154,6 +155,22 @@ def test_a_plain_function_that_returns_an_awaitable_is_awaited() -> None:
         return later(input)
 
     assert play(agent, *scenarios(50, expected_output="hello")).passed
+
+
+def test_agents_see_the_context_variables_of_whoever_runs_them_and_not_each_others() -> None:
+    tenant = ContextVar("tenant", default="nobody")
+
+    def looks(input: str) -> str:
+        seen = tenant.get()
+        tenant.set("somebody else")
+        return seen
+
+    async def later() -> str:
+        return looks("")
+
+    tenant.set("us")
+    assert play(looks, *scenarios(30, expected_output="us")).passed
+    assert play(lambda input: later(), *scenarios(30, expected_output="us")).passed
 
 
 def test_an_agent_that_asks_for_tools_gets_them_from_the_mocks() -> None:

@@ -150,7 +150,7 @@ class CallableSession:
         if self._start.turn() > 0:
             self._agent.require_memory(door)
         if self._ctx is None:
-            self._ctx = AgentContext(self._start, hall=await hall())
+            self._ctx = AgentContext(self._start, hall=hall())
         ctx = self._ctx
         ctx.input = _latest_user_text(messages)
         if door.sees_conversation:

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-from seatrial.by_hand import ForeignCall, Request, attempt, go_on
+from seatrial.by_hand import ForeignCall, attempt, go_on, work_for
 from seatrial.vocabulary.run import Trial
 
 from .plan import Job
@@ -57,6 +57,9 @@ class Deck:
 
     def __init__(self, play: Callable[[Job], Playing], finished: Callable[[Job, Trial], None]) -> None:
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        """Agents see the variables of whoever runs them."""
+        self._context.run(work_for, self._loop)
         self._play = play
         self._finished = finished
         self._jobs: deque[Job] = deque()
@@ -184,7 +187,7 @@ class Deck:
         self._go_on(call.job, call.trial, raising=TimeoutError())
 
     def _go_on(self, job: Job, trial: Playing, *, raising: BaseException | None = None) -> None:
-        task = self._loop.create_task(self._play_on(job, trial, raising))
+        task = self._loop.create_task(self._play_on(job, trial, raising), context=self._context.copy())
         self._on_loop.add(task)
         task.add_done_callback(self._let_go)
 
@@ -243,7 +246,7 @@ class Deck:
                 except IndexError:
                     break  # another thread was quicker
                 try:
-                    is_ours = self._drive(job)
+                    is_ours = self._context.copy().run(self._drive, job)
                 except BaseException as broken:  # whoever waits on the loop raises it
                     self._broken.append(broken)
                     break
@@ -272,8 +275,6 @@ class Deck:
                     return False
                 self._slow_calls = 0 if perf_counter() - call.begun < _QUICK_SECONDS else self._slow_calls + 1
                 self._answers_quickly = self._answers_quickly or not self._slow_calls
-            elif asked is Request.HALL:
-                answer = self._loop
             else:
                 self._moving.append((job, trial))
                 self._tell_loop()

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
 from seatrial.vocabulary.value import Value
@@ -320,9 +321,10 @@ class Record:
 
 def given(instance: Any) -> dict[str, Any]:
     """The fields of a dataclass that were given, by name: those that are not the default itself."""
-    found = {}
-    for field in fields(instance):
-        value = getattr(instance, field.name)
-        if value is not field.default:
-            found[field.name] = value
-    return found
+    known = _defaults(type(instance))
+    return {name: value for name, default in known if (value := getattr(instance, name)) is not default}
+
+
+@lru_cache
+def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in fields(kind))
