@@ -321,10 +321,10 @@ class Record:
 
 def given(instance: Any) -> dict[str, Any]:
     """The fields of a dataclass that were given, by name: those that are not the default itself."""
-    known = _defaults(type(instance))
-    return {name: value for name, default in known if (value := getattr(instance, name)) is not default}
+    kind: type = type(instance)
+    return {name: value for name, default in _defaults(kind) if (value := getattr(instance, name)) is not default}
 
 
 @lru_cache
-def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
     return tuple((field.name, field.default) for field in fields(kind))
