@@ -19,6 +19,7 @@ from seatrial.evaluators import PassFail, matches
 from seatrial.mocks import MockSet
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
 from seatrial.users import ScriptedUser
+from seatrial.verdicts import Spending
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, ToolCall
 from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.roles import AgentReply, PreparedScenario, TrialStart
@@ -269,6 +270,15 @@ def test_a_trial_that_is_disturbed_for_ever_is_errored_in_the_end() -> None:
     (trial,) = run([a_scenario(Disturbed())])
     assert trial.error is not None
     assert (trial.status, trial.error.kind) == (Status.ERRORED, ErrorKind.INFRA)
+
+
+def test_a_fault_in_what_is_made_of_a_trial_ends_the_run_instead_of_holding_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*args: Any) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(Spending, "add", fault)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        run([a_scenario(lambda input: "hi", trials=30)])
 
 
 def test_scenarios_that_break_off_on_the_way_end_the_run_with_their_own_error() -> None:

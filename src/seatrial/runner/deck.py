@@ -141,7 +141,7 @@ class Deck:
 
     def _summon(self) -> None:
         """Let one more thread look for jobs, unless there are as many as may be."""
-        if self._summoned + len(self._on_loop) >= len(self._waiting):
+        if not self._may_summon:
             return
         self._summoned += 1
         if self._summoned > self._threads:
@@ -150,8 +150,13 @@ class Deck:
             threading.Thread(target=self._work, name=name, daemon=True).start()
         self._summons.put(True)
 
+    @property
+    def _may_summon(self) -> bool:
+        return self._summoned + len(self._on_loop) < len(self._waiting)
+
     def _watch_again(self) -> None:
-        seconds = _WATCH_SECONDS if self._answers_quickly and not self._slow_calls else _PATIENCE_SECONDS
+        is_quick = self._answers_quickly and not self._slow_calls
+        seconds = _PATIENCE_SECONDS if self._jobs and self._may_summon and not is_quick else _WATCH_SECONDS
         self._watch_due = perf_counter() + seconds
         self._loop.call_later(seconds, self._watch)
 
@@ -208,7 +213,10 @@ class Deck:
             self._leavers.popleft()
             self._summoned -= 1
         while self._done:
-            self._finished(*self._done.popleft())
+            try:
+                self._finished(*self._done.popleft())
+            except Exception as broken:  # whoever waits raises it: nobody would hear of it here
+                self._broken.append(broken)
         while self._moving:
             self._go_on(*self._moving.popleft())
         self._call_in()
