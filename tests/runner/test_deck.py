@@ -41,6 +41,23 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
+class Crowd:
+    """Counts how many are inside at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = self.most = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._now -= 1
+
+
 def test_quick_trials_are_played_by_one_thread_that_is_not_the_main_one() -> None:
     def threads_of_a_run() -> set[threading.Thread]:
         threads = set()
@@ -70,17 +87,11 @@ def test_trials_that_block_are_played_side_by_side_even_after_quick_ones() -> No
 
 
 def test_at_no_time_are_more_trials_under_way_than_allowed_wherever_they_are_played() -> None:
-    lock = threading.Lock()
-    now = most = 0
+    crowd = Crowd()
 
     def agent(input: str) -> str:
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        time.sleep(0.003)
-        with lock:
-            now -= 1
+        with crowd:
+            time.sleep(0.003)
         return input
 
     @evaluator
@@ -93,26 +104,20 @@ def test_at_no_time_are_more_trials_under_way_than_allowed_wherever_they_are_pla
     ]
     report = play(agent, *mixed, concurrency=3)
     assert report.passed, report.failure_reasons
-    assert 1 < most <= 3
+    assert 1 < crowd.most <= 3
 
 
 def test_quick_trials_that_wait_get_no_more_threads_than_allowed_when_the_agent_slows_down() -> None:
-    lock = threading.Lock()
-    now = most = 0
+    crowd = Crowd()
 
     def agent(input: str) -> str:
-        nonlocal now, most
         if int(input.split()[1]) > 20:
-            with lock:
-                now += 1
-                most = max(most, now)
-            time.sleep(0.003)
-            with lock:
-                now -= 1
+            with crowd:
+                time.sleep(0.003)
         return input
 
     assert play(agent, *scenarios(80), concurrency=3).passed
-    assert 1 < most <= 3
+    assert 1 < crowd.most <= 3
 
 
 def test_an_agent_that_hangs_after_many_quick_answers_times_out_alone(release: threading.Event) -> None:
