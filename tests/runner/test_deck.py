@@ -194,6 +194,30 @@ def test_an_agent_that_asks_for_tools_gets_them_from_the_mocks() -> None:
     assert report.passed, report.failure_reasons
 
 
+def test_a_trial_that_goes_on_on_the_loop_still_counts_as_under_way() -> None:
+    under_way: set[str] = set()
+    most = 0
+
+    def agent(messages: list[Any]) -> Any:
+        nonlocal most
+        asked = messages[0]["content"]
+        if messages[-1]["role"] == "tool":
+            under_way.discard(asked)
+            return "done"
+        under_way.add(asked)
+        most = max(most, len(under_way))
+        call = {"name": "weather", "arguments": "{}"}
+        return {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": call}]}
+
+    def quick_at_first(messages: list[Any]) -> Any:
+        return "done" if int(messages[0]["content"].split()[1]) < 20 else agent(messages)
+
+    mocks = {"weather": {"returns": "sunny", "delay_ms": 5}}
+    report = play(quick_at_first, *scenarios(60, mocks=mocks), concurrency=1)
+    assert report.passed, report.failure_reasons
+    assert most == 1
+
+
 def test_an_agent_that_calls_tools_by_its_context_gets_them_from_the_mocks() -> None:
     def agent(ctx: AgentContext) -> str:
         return f"it is {ctx.call_tool('weather')}"

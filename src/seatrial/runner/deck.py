@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from queue import SimpleQueue
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 from seatrial.by_hand import ForeignCall, attempt, go_on, work_for
 from seatrial.vocabulary.run import Trial
@@ -254,19 +254,22 @@ class Deck:
                 except IndexError:
                     break  # another thread was quicker
                 try:
-                    is_ours = self._context.copy().run(self._drive, job)
+                    left = self._context.copy().run(self._drive, job)
                 except BaseException as broken:  # whoever waits on the loop raises it
                     self._broken.append(broken)
                     break
-                if not is_ours:
+                if left == "behind":
                     return
+                if left == "to the loop":
+                    break  # it is still under way: whether another may be begun is known there
                 if self._jobs and self._slow_calls > _FLUKE:
                     self._tell_loop()
             self._leavers.append(None)
             self._tell_loop()
 
-    def _drive(self, job: Job) -> bool:
-        """Play the trial as far as it can be played here; False where it was taken from us."""
+    def _drive(self, job: Job) -> Literal["behind", "to the loop"] | None:
+        """Play the trial as far as it can be played here. Where it is not over: whether it is we who were left behind,
+        or it is left to the loop."""
         me = threading.get_ident()
         trial = self._play(job)
         answer: Any = None
@@ -275,18 +278,17 @@ class Deck:
                 asked = trial.send(answer)
             except StopIteration as end:
                 self._done.append((job, end.value))
-                return True
+                return None
             if isinstance(asked, ForeignCall):
                 call = self._in_calls[me] = _InCall(job, trial, asked.timeout)
                 answer = copy_context().run(attempt, asked.function)
                 if self._in_calls.pop(me, None) is None:
-                    return False
+                    return "behind"
                 self._slow_calls = 0 if perf_counter() - call.begun < _QUICK_SECONDS else self._slow_calls + 1
                 self._answers_quickly = self._answers_quickly or not self._slow_calls
             else:
                 self._moving.append((job, trial))
-                self._tell_loop()
-                return True
+                return "to the loop"
 
     def _tell_loop(self) -> None:
         try:
