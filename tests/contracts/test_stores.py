@@ -383,6 +383,21 @@ def test_an_unknown_run_names_the_closest_ones(store: Store) -> None:
         store.run("nihgtly")
 
 
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("20261117-000240-d10587", " Did you mean '20261117-000240-d10578'?"),
+        ("20261117-000655-a0b3c1", ""),
+        ("20250101-000000-aaaaaa", ""),
+    ],
+)
+def test_only_a_slip_in_typing_an_id_is_taken_for_another_one(store: Store, asked: str, meant: str) -> None:
+    store.start_run(a_run("20261117-000240-d10578", name="nightly"))
+    with pytest.raises(UsageError) as refused:
+        store.run(asked)
+    assert f"no run has the id or name '{asked}'.{meant} See: seatrial list runs" in str(refused.value)
+
+
 def test_an_id_prefix_of_several_runs_lists_them(store: Store) -> None:
     store.start_run(a_run("20250501-a"))
     store.start_run(a_run("20250501-b"))

@@ -169,10 +169,12 @@ def delete_runs(connection: Connection, ids: Iterable[str], *, where: str, force
 def _unknown(connection: Connection, ref: str, where: str) -> UnknownRun:
     from difflib import get_close_matches  # only for an error text
 
-    known = [word for run_id, name in connection.rows(schema.RUN_NAMES) for word in (read(name), run_id)]
+    known = connection.rows(schema.RUN_NAMES)
     if not known:
         return UnknownRun(f"{where}: no run is stored yet, so there is no {ref!r}. Start one: seatrial run")
-    close = get_close_matches(ref, dict.fromkeys(known), n=3, cutoff=0.5)
+    ids, names = dict.fromkeys(run_id for run_id, _ in known), dict.fromkeys(read(name) for _, name in known)
+    # Any two ids are much alike, since they begin with the time: only a slip in typing is taken for one that is meant.
+    close = get_close_matches(ref, names, n=3, cutoff=0.5) or get_close_matches(ref, ids, n=3, cutoff=0.85)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     return UnknownRun(f"{where}: no run has the id or name {ref!r}.{meant} See: seatrial list runs")
 
