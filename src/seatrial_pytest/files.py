@@ -133,6 +133,15 @@ class ScenarioFile(pytest.Module):
             self._fixtures = (found, not params and hooks <= _PYTESTS_OWN)
         return self._fixtures
 
+    @property
+    def sets_up_for_each(self) -> bool:
+        """Whether fixtures are set up and torn down between its items."""
+        if self._fixtures is None:
+            return False
+        found, are_plain = self._fixtures
+        used = [several[-1] for several in found.name2fixturedefs.values()]
+        return not are_plain or any(each.scope == "function" for each in used)
+
     def _free_name(self, name: str) -> str:
         """A name that node ids can hold, and that no other item of the file has."""
         shown = one_line(name).replace("::", ":")

@@ -14,7 +14,6 @@ from seatrial.session.open_run import Casting, OpenRun, PlayedScenario
 from seatrial.vocabulary.run import Status
 
 from .agents import require_agent
-from .failure import describe
 from .outcomes import CASTING, ScenarioErrored, ScenarioFailed, notes_of
 from .pytest_run import PytestRun, apply_marker, choose_agent, read_marker
 
@@ -86,9 +85,12 @@ def cast_item(item: Any, casting: "FileCasting", marker: Mapping[str, Any], supp
 def play_casting(item: pytest.Item, casting: Casting) -> PlayedScenario:
     """Play it, and wait."""
     __tracebackhide__ = True
-    opened = PytestRun.of(item.config).open()
+    run = PytestRun.of(item.config)
+    opened, held = run.open(), run.held
+    gather = held.may_gather(opened)
     with explained(item, casting):
-        played = opened.loop.wait(opened.play(opened.prepare(casting), casting.loaded))
+        prepared = opened.prepare(casting)
+        played = opened.play_here(prepared, casting.loaded, gather=gather, before_waiting=held.tell_meanwhile)
     keep(item, played, opened)
     return played
 
@@ -155,6 +157,8 @@ def end(item: pytest.Item, played: PlayedScenario) -> None:
 def raise_for(item: pytest.Item, played: PlayedScenario) -> NoReturn:
     """Raises ScenarioFailed where the agent failed, ScenarioErrored where nobody knows."""
     __tracebackhide__ = True
+    from .failure import describe  # only for a failure's text
+
     notes_of(item).told.add(played.outcome.entry.key.label)
     text = describe(played, run=PytestRun.of(item.config).open().run.id, verbosity=item.config.get_verbosity())
     if played.outcome.verdict.status is Status.FAILED:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from seatrial.session.open_run import OpenRun, choose_seed, is_recording, new_run, run_gates
+from seatrial.session.open_run import OpenRun, is_recording
+from seatrial.session.open_run_ends import choose_seed, new_run, run_gates
 from seatrial.session.request import RunRequest
 from seatrial.vocabulary.scenario import Scenario
 
+from .holding import HeldReports, ItemHooks, can_hold
 from .options import Options, options_of
 from .outcomes import CASTING
 from .summary import name_the_run, watch
@@ -32,6 +34,7 @@ class PytestRun:
         self._places: dict[tuple[str, str], str] = {}
         self._positions: dict[int, int] = {}
         """By the identity of items: they are told apart by their names else, which takes longer."""
+        self.held = HeldReports(config)
         self.selected: list[pytest.Item] = []
         self.marks: set[str] = set()
         """Tags that are registered as markers."""
@@ -50,8 +53,10 @@ class PytestRun:
         self.selected = session.items
         self._positions = {id(item): position for position, item in enumerate(session.items)}
         files: dict[Any, None] = dict.fromkeys(item.parent for item in session.items if CASTING in item.stash)
+        holds = can_hold(self._config)
         for file in files:
-            file.hooks = file.ihook
+            hooks = file.ihook
+            file.hooks = ItemHooks(hooks, self.held) if holds and not file.sets_up_for_each else hooks
 
     def find_modules(self) -> None:
         """Let `agent: package.module:attribute` be found from the project's folder, as on the command line."""
@@ -102,6 +107,7 @@ class PytestRun:
 
     def close(self) -> None:
         if self._open is not None:
+            self.held.tell()
             self._open.close()
 
 

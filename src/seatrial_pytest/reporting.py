@@ -69,7 +69,7 @@ def _left_out(
         castings = [cast_item(item, item.stash[CASTING], read_marker(item))]
     if not castings:
         return {}
-    from seatrial.session.open_run import left_out
+    from seatrial.session.open_run_ends import left_out
     from seatrial.store.codec import encode
     from seatrial.vocabulary.run import ScenarioEntry
 

@@ -83,11 +83,15 @@ class Watch:
         if error:
             self._ledger.crashed = True
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
+        failed = session.testsfailed
         try:
             for close in self.closing:
                 close()
         finally:
+            if exitstatus == pytest.ExitCode.OK and session.testsfailed > failed:
+                exitstatus = session.exitstatus = pytest.ExitCode.TESTS_FAILED
             if not self._is_worker:
                 self._conclude(session, exitstatus)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
-from seatrial.by_hand import ForeignCall, Outcome, ask, move_to_loop, on_loop
+from seatrial.by_hand import ForeignCall, Outcome, ask, hall, move_to_loop, on_loop
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import AgentReply
@@ -19,13 +19,13 @@ from .threads import AgentThreads
 class Boundary:
     """Runs foreign functions, sync or async, for one run; never on the runner's own loop.
 
-    `one_at_a_time`: calls seldom overlap, so the runner's loop may wait for a quick one.
+    `one_at_a_time`: whoever drives by hand waits for the call. (Else it is a thread for agents, and calls by itself.)
     """
 
     def __init__(self, *, one_at_a_time: bool = False) -> None:
         self._hall: asyncio.AbstractEventLoop | None = None
         self._one_at_a_time = one_at_a_time
-        self._threads = AgentThreads(one_at_a_time=one_at_a_time)
+        self._threads = AgentThreads()
         self._loop = AgentLoop()
 
     async def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Any:
@@ -34,11 +34,14 @@ class Boundary:
         try:
             if is_async:
                 outcome = await self._await(function, timeout)
-            elif not on_loop():
-                outcome = await ask(ForeignCall(function, timeout))
-            else:
+            elif on_loop():
                 self._serve(asyncio.get_running_loop())
                 outcome = await self._threads.call(function, timeout=timeout)
+            elif self._one_at_a_time:
+                self._serve(hall())
+                outcome = await self._threads.call_in_place(function, timeout=timeout)
+            else:
+                outcome = await ask(ForeignCall(function, timeout))
             if type(outcome.value) is not AgentReply and inspect.isawaitable(outcome.value):
                 left = timeout - (perf_counter() - started)
                 outcome = await self._await(_awaiting(outcome.value), left)
@@ -56,7 +59,7 @@ class Boundary:
         if self._hall is not hall:
             self.close()
             self._hall = hall
-            self._threads = AgentThreads(one_at_a_time=self._one_at_a_time)
+            self._threads = AgentThreads()
             self._loop = AgentLoop()
 
     @property

@@ -8,8 +8,8 @@ the other, and more are called in only when calls begin to wait: at once where t
 thread has been in one call for a while. A thread that merely waits for its turn in Python needs no help: another would
 wait beside it.
 
-Where calls come one at a time with other work between them, as in pytest, waking the loop for an answer costs four
-times as much as waiting for it in place (260 µs against 60). So there a quick answer is waited for in place.
+Where trials are driven by hand and come one at a time with other work between them, as in pytest, waking a loop for an
+answer costs four times as much as waiting for it in place (260 µs against 60). So for quick answers that is done.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-from seatrial.by_hand import Outcome, attempt
+from seatrial.by_hand import Outcome, attempt, hall, move_to_loop
 
 _Job = tuple["asyncio.Future[Outcome]", Callable[[], Any], Context]
 
@@ -32,13 +32,9 @@ _WATCH_SECONDS = 0.02
 
 
 class AgentThreads:
-    """Runs blocking calls for one event loop; calls that block get a thread each.
+    """Runs blocking calls for one event loop; calls that block get a thread each."""
 
-    `one_at_a_time`: the loop has little else to do meanwhile, so it may be held for as long as a quick call takes.
-    """
-
-    def __init__(self, *, one_at_a_time: bool = False) -> None:
-        self._one_at_a_time = one_at_a_time
+    def __init__(self) -> None:
         self._waits: deque[None] = deque()
         """One while somebody waits in place. Whoever takes it out decides how the answer goes: by bell, or by loop."""
         self._bell = threading.Lock()
@@ -62,7 +58,8 @@ class AgentThreads:
         """Since when each thread is in its call."""
         self._in_calls: dict[int, float] = {}
         """The same, when it was last looked at."""
-        self._deadlines: dict[asyncio.Future[Outcome], float] = {}
+        self._deadlines: dict[asyncio.Future[Outcome], tuple[float, float]] = {}
+        """When each began to be waited for, and until when it is."""
         self._watching = False
         self._watch_due = 0.0
         self.abandoned = 0
@@ -72,30 +69,54 @@ class AgentThreads:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
         self._jobs.append((future, function, copy_context()))
-        holds_loop = self._one_at_a_time and self._last_was_quick and not self._deadlines
-        if holds_loop:
-            self._waits.append(None)
-        if self._answers_quickly and self._summoned == len(self._leavers) and not holds_loop:
+        if self._answers_quickly and self._summoned == len(self._leavers):
             self._summon_soon(loop)
         else:
             self._call_in_threads(loop)
-        self._deadlines[future] = loop.time() + timeout
+        return await self._wait(future, timeout)
+
+    async def call_in_place(self, function: Callable[[], Any], *, timeout: float) -> Outcome:
+        """As `call`, for whoever drives by hand and waits for nothing else: one that is not quick moves to the loop."""
+        loop = hall()
+        started = perf_counter()
+        future: asyncio.Future[Outcome] = loop.create_future()
+        waits = self._last_was_quick
+        if waits:
+            self._waits.append(None)
+        self._jobs.append((future, function, copy_context()))
+        self._call_in_threads(loop)
+        try:
+            if waits:
+                self._wait_in_place(min(timeout, _QUICK_SECONDS))
+            if not future.done():
+                await move_to_loop()
+        except BaseException:
+            self._leave_behind(future)
+            raise
+        return future.result() if future.done() else await self._wait(future, timeout - (perf_counter() - started))
+
+    async def _wait(self, future: "asyncio.Future[Outcome]", timeout: float) -> Outcome:
+        loop = future.get_loop()
+        begun = loop.time()
+        self._deadlines[future] = (begun, begun + timeout)
         if not self._watching:
             self._watching = True
             self._watch_again(loop)
         try:
-            if holds_loop:
-                self._wait_in_place(min(timeout, _QUICK_SECONDS))
             return await future
         except BaseException:
-            # Nobody waits for this call any more, but its thread is still taken.
-            self.abandoned += 1
+            self._leave_behind(future)
             raise
         finally:
             del self._deadlines[future]
 
+    def _leave_behind(self, future: "asyncio.Future[Outcome]") -> None:
+        """Nobody waits for this call any more, but its thread is still taken."""
+        future.cancel()
+        self.abandoned += 1
+
     def _wait_in_place(self, seconds: float) -> None:
-        """Hold the loop until the answer is there; but not for long, since the agent may need the loop to answer."""
+        """Until the answer is there; but not for long, since the agent may need the loop to answer."""
         rang = False
         try:
             rang = self._bell.acquire(timeout=seconds)
@@ -119,8 +140,11 @@ class AgentThreads:
         held = now - self._watch_due
         if held > _WATCH_SECONDS:
             # Something else held the loop, such as an evaluator that blocks: that is on nobody's clock.
-            self._deadlines = {future: deadline + held for future, deadline in self._deadlines.items()}
-        for future, deadline in self._deadlines.items():
+            self._deadlines = {
+                future: (begun, deadline + min(held, now - begun))
+                for future, (begun, deadline) in self._deadlines.items()
+            }
+        for future, (_, deadline) in self._deadlines.items():
             if deadline <= now and not future.done():
                 future.set_exception(TimeoutError())
         self._watching = bool(self._deadlines)

@@ -2,9 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import Any, TypeVar
+
+from seatrial.by_hand import go_on, work_for
 
 T = TypeVar("T")
 
@@ -13,7 +16,7 @@ class LoopThread:
     """Runs coroutines for other threads, all on one loop, until it is closed.
 
     The thread is started only when somebody cannot wait, because a loop of theirs is running. Until then whoever waits
-    runs the loop: handing work to a thread and back would cost more than most of the work.
+    runs the loop, or does without: handing work to a thread and back would cost more than most of the work.
     """
 
     def __init__(self) -> None:
@@ -30,6 +33,26 @@ class LoopThread:
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What the coroutine comes to. Ctrl-C ends it in good order first, and is raised then."""
         return self._wait_here(coroutine) if self._thread is None and _is_free() else self._wait_there(coroutine)
+
+    def drive(self, coroutine: Coroutine[Any, Any, T], *, before_waiting: Callable[[], None]) -> T:
+        """As `wait`, for a coroutine that needs no loop until it asks to be moved to one (see `seatrial.by_hand`).
+
+        `before_waiting` is called here before anything is waited for that may take its time.
+        """
+        if self._thread is not None or not _is_free():
+            before_waiting()
+            return self._wait_there(coroutine)
+        try:
+            copy_context().run(self._begin, coroutine)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        before_waiting()
+        return self._wait_here(go_on(coroutine))
+
+    def _begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        work_for(self._loop)
+        coroutine.send(None)
 
     def _wait_here(self, coroutine: Coroutine[Any, Any, T]) -> T:
         task = self._loop.create_task(self._play(coroutine))

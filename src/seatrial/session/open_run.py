@@ -3,41 +3,35 @@
 Several processes may play the same run, each for its own scenarios; one of them, or whoever started them, ends it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trial, run_trials
 from seatrial.runner.evaluate import evaluate
 from seatrial.runner.pace import Pace
-from seatrial.scenarios import Cast, LoadedSuite, ModelCast, Preparer, make_entry, merge_config, read_hooks
+from seatrial.scenarios import Cast, LoadedSuite, ModelCast, Preparer, merge_config, read_hooks
 from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
 from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
 from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario
-from seatrial.vocabulary.run import Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
+from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.vocabulary.scenario import Scenario, SuiteConfig
 from seatrial.vocabulary.summary import summarise
 from seatrial.vocabulary.value import Value
 
-from .casting import describe_agent
 from .discretion import discreet
 from .listening import listeners_of
 from .loop_thread import LoopThread
 from .offline import NotLive, OfflineModels, asks_models
-from .planning import merge_run_configs
-from .project import find_commit, versions
-from .records import Report, StoredRecord
 from .request import RunRequest
 from .secrets_of import find_secrets
 from .shared_agents import SharedAgents
-from .snapshot import plain, redact_spec
 
 
 class Casting(Value):
@@ -89,6 +83,8 @@ class OpenRun:
         self._paces: dict[str, Pace] = {}
         self._spent: dict[str, float] = {}
         self._kept: set[tuple[ScenarioKey, int]] = set()
+        self._gathered_entries: list[ScenarioEntry] = []
+        self._gathered: list[Trial] = []
         self._redaction: tuple[int, Redaction] | None = None
         self._last: tuple[tuple[Any, ...], Casting, Preparer] | None = None
         self._asking: set[ScenarioKey] = set()
@@ -137,9 +133,52 @@ class OpenRun:
             models=self.models,
         )
 
-    async def play(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
+    def is_quick(self, prepared: PreparedScenario, loaded: LoadedSuite) -> bool:
+        """Whether it is a single trial in which nobody takes part but us and a plain function, which may be quick."""
+        return (
+            prepared.plain
+            and prepared.entry.trials == 1
+            and prepared.entry.key not in self._asking
+            and self._config_of(loaded).rpm is None
+        )
+
+    @property
+    def may_gather(self) -> bool:
+        """Whether trials may be told to nobody before they are kept: listeners would hear of them at once."""
+        return not self._listeners
+
+    @property
+    def gathered(self) -> int:
+        """How many trials are played and not yet kept."""
+        return len(self._gathered)
+
+    def commit(self) -> None:
+        """Keep what was gathered. Raises StoreError, or UsageError; it stays gathered then."""
+        if self._gathered:
+            self._open().save_played(self.run.id, self._gathered_entries, self._gathered)
+            self.forget_gathered()
+
+    def forget_gathered(self) -> None:
+        self._gathered_entries, self._gathered = [], []
+
+    def play_here(
+        self,
+        prepared: PreparedScenario,
+        loaded: LoadedSuite,
+        *,
+        gather: bool,
+        before_waiting: Callable[[], None],
+    ) -> PlayedScenario:
+        """As `play`, for whoever has nothing else to do meanwhile."""
+        if self.is_quick(prepared, loaded):
+            return self.loop.drive(self.play(prepared, loaded, gather=gather), before_waiting=before_waiting)
+        before_waiting()
+        return self.loop.wait(self.play(prepared, loaded))
+
+    async def play(self, prepared: PreparedScenario, loaded: LoadedSuite, *, gather: bool = False) -> PlayedScenario:
         """All trials of the scenario, each kept once it is finished. To be run on `loop`.
 
+        `gather`: a single trial is kept when `commit` is called, together with others.
         Raises NotLive when a model would have had to be asked; then nothing is kept.
         """
         offline = self._offline if prepared.entry.key in self._asking else None
@@ -158,7 +197,7 @@ class OpenRun:
             self._spend(loaded, trial)
             if offline is None:
                 # A single trial is kept together with its scenario: one commit instead of two.
-                self._save([entry] if alone else (), (trial,))
+                self._save([entry] if alone else (), (trial,), gather=gather and alone)
             elif offline.refused > refused:
                 raise NotLive("an answer that it needs is not in the cache")
 
@@ -211,6 +250,7 @@ class OpenRun:
     def close(self) -> None:
         """End what this process shared: agents, models, the writer, the loop. The run itself stays open."""
         try:
+            self.commit()
             self.loop.wait(self._close_parts())
         finally:
             self._tell(RunFinished(run=self.run))
@@ -282,11 +322,17 @@ class OpenRun:
         for listener in self._listeners:
             listener(event)
 
-    def _save(self, entries: Sequence[ScenarioEntry], trials: Sequence[Trial]) -> None:
+    def _save(self, entries: Sequence[ScenarioEntry], trials: Sequence[Trial], *, gather: bool = False) -> None:
         """Keep them. On the loop itself, which has little else to do. A scenario that is played again makes way."""
         places = {(trial.key, trial.index) for trial in trials}
-        self._open().save_played(self.run.id, entries, trials, replace=not places.isdisjoint(self._kept))
+        again = not places.isdisjoint(self._kept)
         self._kept |= places
+        if gather and not again:
+            self._gathered_entries += entries
+            self._gathered += trials
+        else:
+            self.commit()
+            self._open().save_played(self.run.id, entries, trials, replace=again)
 
 
 async def _play_one(prepared: PreparedScenario, options: RunOptions) -> list[Trial]:
@@ -309,18 +355,6 @@ def _join(store: Store, run: Run) -> Run:
     return run
 
 
-def left_out(casting: Casting, *, skip: str | None = None) -> ScenarioEntry:
-    """What a run keeps of a scenario that nobody plays: skipped for a reason, or else kept from it by a mistake."""
-    scenario, loaded = casting.scenario, casting.loaded
-    return make_entry(
-        scenario if skip is None else replace(scenario, skip=skip),
-        key=ScenarioKey(casting.suite or loaded.name, casting.name or scenario.name, casting.agent_name),
-        agent_key="" if casting.agent is None else describe_agent(casting.agent),
-        evaluators=loaded.evaluators,
-        position=casting.position,
-    )
-
-
 def is_recording(spec: Any) -> bool:
     return isinstance(spec, Mapping) and spec.get("type") == "replay"
 
@@ -330,69 +364,3 @@ def _late_recording(run_id: str) -> UsageError:
         f"run {run_id}: a recording is played, and the run began without saying so. Name it where it is known from "
         "the start: agent: in the suite, --seatrial-agent or [tool.seatrial]"
     )
-
-
-def new_run(
-    request: RunRequest, run_id: str, *, seed: int, gates: RunGates, folder: Path, replayed: bool = False
-) -> Run:
-    """A run that is about to begin."""
-    commit = find_commit(folder).wait()
-    return Run(
-        id=run_id,
-        name=request.name or "pytest",
-        started_at=now(),
-        seed=seed,
-        gates=gates,
-        config={
-            "sources": list(request.sources),
-            "agent": None if request.agent is None else redact_spec(request.agent),
-            "overrides": plain(request.overrides),
-            "models": redact_spec(plain(request.models)),
-            "command": request.command,
-        },
-        git_commit=commit.sha,
-        git_dirty=commit.dirty,
-        versions=versions(),
-        replayed=replayed,
-    )
-
-
-def choose_seed(selected: Sequence[LoadedSuite]) -> int | None:
-    """What the suites say; each may come once for each of its scenarios."""
-    return merge_run_configs(list({id(loaded): loaded for loaded in selected}.values())).seed
-
-
-def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
-    """The gates of the suites, over the scenarios that were selected: what nobody plays cannot be asked for."""
-    suites = list({id(loaded): loaded for loaded, _ in selected}.values())
-    if not suites:
-        return RunGates()
-    config = merge_run_configs(suites)
-    tags = {(id(loaded), tag) for loaded, scenario in selected for tag in scenario.tags}
-    names = {(id(loaded), scenario.name) for loaded, scenario in selected}
-    groups = [
-        {
-            "name": group.name,
-            "tags": [tag for tag in group.tags if (id(loaded), tag) in tags],
-            "threshold": group.threshold,
-            "must_pass": [name for name in group.must_pass if (id(loaded), name) in names],
-        }
-        for loaded in suites
-        for group in loaded.suite.groups
-    ]
-    return RunGates(
-        cases_pass_threshold=config.cases_pass_threshold,
-        metrics_pass_threshold=config.metrics_pass_threshold,
-        groups=tuple(group for group in groups if group["tags"] or group["must_pass"]),
-    )
-
-
-def end_run(store: str, run_id: str, state: RunState, *, left_out: Sequence[ScenarioEntry] = ()) -> Report:
-    """Mark the run as ended, and report what it came to, with the scenarios that nobody played."""
-    opened = open_store(store)
-    ended = now()
-    if left_out:
-        known = {entry.key for entry in opened.entries(run_id)}
-        opened.add_scenarios(run_id, [entry for entry in left_out if entry.key not in known])
-    opened.finish_run(run_id, state, ended)
-    return Report(StoredRecord(opened, opened.run(run_id)))
