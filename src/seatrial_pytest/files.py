@@ -46,8 +46,8 @@ class ScenarioFile(pytest.Module):
         self._fixtures: tuple[Any, bool] | None = None
         self.hooks: Any = None
         """Those that its items call; known once everything is collected."""
-        self.shown: dict[Any, str] = {}
-        """Paths of its items, as pytest shows them."""
+        self.shown: dict[str, str] = {}
+        """Files that its items are written in, as pytest shows them."""
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.stem)

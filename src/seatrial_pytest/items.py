@@ -48,11 +48,13 @@ class ScenarioItem(pytest.Function):
     @cached_property
     def location(self) -> tuple[str, int | None, str]:
         """The same, with the path as pytest shows it; which it would find out for each item of a file."""
-        path, line, name = self.reportinfo()
-        shown: dict[Any, str] = self._file.shown
-        if path not in shown:
-            shown[path] = super().location[0]
-        return shown[path], line, name
+        file, _, line = (self.stash[CASTING].scenario.source or "").rpartition(":")
+        shown: str | None = self._file.shown.get(file)
+        if shown is not None and line.isdigit():
+            return shown, int(line) - 1, self.name
+        found = super().location
+        self._file.shown[file] = found[0]
+        return found
 
 
 def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
@@ -131,10 +133,10 @@ def keep(item: pytest.Item, played: PlayedScenario, run: OpenRun) -> None:
     name = outcome.entry.key.label
     notes = notes_of(item)
     notes.run = run
-    known = [index for index, (before, _) in enumerate(notes.results) if before == name]
-    if known:
-        notes.results[known[0]] = (name, played)
-        return
+    for index, (before, _) in enumerate(notes.results):
+        if before == name:
+            notes.results[index] = (name, played)
+            return
     notes.results.append((name, played))
     item.user_properties += [
         ("seatrial_run", run.run.id),

@@ -139,7 +139,7 @@ class OpenRun:
             prepared.plain
             and prepared.entry.trials == 1
             and prepared.entry.key not in self._asking
-            and self._config_of(loaded).rpm is None
+            and not self._config_of(loaded).rpm
         )
 
     @property
