@@ -82,11 +82,15 @@ class HeldReports:
 
 
 def _report_as_lost(report: pytest.TestReport, problem: SeatrialError) -> None:
-    """What is not kept has not passed."""
-    if report.when == "call" and report.outcome == "passed":
-        report.outcome = "failed"
-        report.longrepr = f"The scenario was played, and could not be kept.\n{problem}"
-        vars(report).get("seatrial", {}).pop("run", None)  # nobody shall look for it there
+    """What is not kept has not passed, whatever it came to."""
+    if vars(report).get("seatrial", {}).pop("run", None) is None:
+        return  # nothing was played in it
+    said = f"The scenario was played, and could not be kept.\n{problem}"
+    if report.outcome == "failed":
+        report.sections.append(("seatrial", said))
+        return
+    report.outcome = "failed"
+    report.longrepr = said
 
 
 class ItemHooks:

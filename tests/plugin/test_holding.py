@@ -9,7 +9,9 @@ import pytest
 
 from seatrial.agents import threads
 from seatrial.errors import StoreError
+from seatrial.session import open_run
 from seatrial.store import Store, open_store
+from seatrial.vocabulary.events import Event, TrialFinished
 from seatrial_pytest import holding
 
 pytest_plugins = ["pytester"]
@@ -79,6 +81,10 @@ def run(project: Any, *args: str) -> tuple[pytest.RunResult, list[str]]:
     seen = Seen()
     result = project.pytester.runpytest_inprocess("-p", "no:cacheprovider", *args, plugins=[seen])
     return result, seen.all
+
+
+def refuse(*args: Any, **named: Any) -> None:
+    raise StoreError("the disk is full")
 
 
 def told(name: str) -> list[str]:
@@ -234,9 +240,6 @@ def test_whoever_takes_their_time_between_tests_is_no_longer_waited_for(
 
 
 def test_what_cannot_be_kept_has_not_passed(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: Any, **named: Any) -> None:
-        raise StoreError("the disk is full")
-
     monkeypatch.setattr(Store, "save_played", refuse)
     write_scenarios(project, "a", "b")
     result, seen = run(project)
@@ -263,6 +266,39 @@ def test_scenarios_after_those_that_could_not_be_kept_are_kept(project: Any, mon
     result, _ = run(project)
     result.assert_outcomes(passed=2, failed=2)
     assert kept(project) == ["y", "z"]
+
+
+LEAVING = """
+    class Late:
+        def pytest_sessionfinish(self):
+            record.seen.append("the end")
+
+    def pytest_collection_finish(session):
+        session.config.pluginmanager.register(Late())
+
+    def pytest_runtest_setup(item):
+        if item.name == "c":
+            pytest.exit("enough", returncode=0)
+"""
+
+
+def test_a_session_that_is_left_tells_of_what_was_played(project: Any) -> None:
+    add_to_conftest(project, dedent(LEAVING))
+    write_scenarios(project, "a", "b", "c")
+    result, seen = run(project)
+    assert result.ret == pytest.ExitCode.OK
+    assert seen == ["play a", "play b", *told("a"), *told("b"), "start c", "the end"]
+    assert kept(project) == ["a", "b"]
+
+
+def test_a_session_that_is_left_is_not_green_when_nothing_could_be_kept(
+    project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "save_played", refuse)
+    add_to_conftest(project, dedent(LEAVING))
+    write_scenarios(project, "a", "b", "c")
+    result, _ = run(project)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -293,8 +329,31 @@ def test_a_store_that_cannot_be_opened_is_told_of_by_the_tests(project: Any) -> 
     with sqlite3.connect(project.path / "other.db") as other:
         other.execute("CREATE TABLE something (of_theirs TEXT)")
     project.write("pyproject.toml", '[tool.seatrial]\nstore = "other.db"\n')
-    write_scenarios(project, "a", "b")
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {name: shop, agent: "agent:answer"}
+        scenarios:
+          - {name: passes, input: hello, expected_output: hello}
+          - {name: is skipped, input: hello, skip: later}
+          - {name: fails as foretold, input: hello, expected_output: bye, xfail: not yet}
+          - {name: fails, input: hello, expected_output: bye}
+        """,
+    )
     result, _ = run(project)
-    result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["*other.db: is a SQLite database of something else. Give --store another path."])
+    result.assert_outcomes(failed=3, skipped=1)
+    result.stdout.fnmatch_lines(["*other.db: is a SQLite database of something else. Give --store another path."] * 3)
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_listeners_hear_of_a_trial_when_it_is_kept(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[list[str]] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, TrialFinished):
+            heard.append(kept(project))
+
+    monkeypatch.setattr(open_run, "listeners_of", lambda request: (listen,))
+    write_scenarios(project, "a", "b", "c")
+    run(project)
+    assert heard == [["a"], ["a", "b"], ["a", "b", "c"]]
