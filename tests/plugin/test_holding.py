@@ -1,6 +1,7 @@
 """Quick scenarios are kept several at a time, and nobody hears of one before it is kept."""
 
 import os
+import signal
 import sqlite3
 from textwrap import dedent
 from typing import Any
@@ -357,3 +358,24 @@ def test_listeners_hear_of_a_trial_when_it_is_kept(project: Any, monkeypatch: py
     write_scenarios(project, "a", "b", "c")
     run(project)
     assert heard == [["a"], ["a", "b"], ["a", "b", "c"]]
+
+
+def test_a_session_that_is_killed_has_told_of_nothing_that_is_not_kept(project: Any) -> None:
+    project.write(
+        "agent.py",
+        """
+        import os, signal
+
+        def answer(input):
+            if input == "s200":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return input
+        """,
+    )
+    project.write("conftest.py", "")
+    names = [f"s{number}" for number in range(300)]
+    write_scenarios(project, *names)
+    result = project.process("-v")
+    passed = {line.partition("::")[2].partition(" ")[0] for line in result.outlines if "PASSED" in line}
+    assert result.ret == -signal.SIGKILL
+    assert {"s0"} <= passed <= set(kept(project)) <= set(names[:200])
