@@ -7,6 +7,7 @@ take its time comes after the telling: an agent that does not answer at once, fi
 
 import os
 from collections import deque
+from collections.abc import Callable
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
@@ -23,21 +24,21 @@ _TOO_LONG_SECONDS = 0.1
 
 
 class HeldReports:
-    """Calls of hooks that tell of tests, in their order."""
+    """Calls of hooks that tell of tests, in their order. `opened` knows the run, once something is played."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, opened: Callable[[], OpenRun | None]) -> None:
+        self._opened = opened
         self._calls: deque[tuple[Any, dict[str, Any]]] = deque()
         self._since = 0.0
-        self._run: OpenRun | None = None
         self._process = os.getpid()
         self._is_worthwhile = True
         self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
 
-    def may_gather(self, run: OpenRun) -> bool:
+    @property
+    def may_gather(self) -> bool:
         """Whether what is about to be played may be kept later, because what is told of it is held until then."""
-        self._run = run
         # Without calls nobody tells of the test through us; and what a fork of this process gathers, nobody would keep.
-        return bool(self._calls) and self._is_worthwhile and run.may_gather and os.getpid() == self._process
+        return bool(self._calls) and self._is_worthwhile and os.getpid() == self._process
 
     def add(self, hook: Any, arguments: dict[str, Any]) -> None:
         if not self._calls:
@@ -46,7 +47,8 @@ class HeldReports:
 
     def tell_when_due(self) -> None:
         """Between two tests."""
-        gathered = 0 if self._run is None else self._run.gathered
+        run = self._opened()
+        gathered = 0 if run is None else run.gathered
         if not 0 < gathered < _MOST or perf_counter() - self._since > _WAIT_SECONDS:
             self.tell()
 
@@ -71,12 +73,13 @@ class HeldReports:
             hook(**arguments)
 
     def _commit(self) -> SeatrialError | None:
-        if self._run is None:
+        run = self._opened()
+        if run is None:
             return None
         try:
-            self._run.commit()
+            run.commit()
         except SeatrialError as problem:
-            self._run.forget_gathered()
+            run.forget_gathered()
             return problem
         return None
 

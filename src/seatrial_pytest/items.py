@@ -89,7 +89,7 @@ def play_casting(item: pytest.Item, casting: Casting) -> PlayedScenario:
     __tracebackhide__ = True
     run = PytestRun.of(item.config)
     opened, held = run.open(), run.held
-    gather = held.may_gather(opened)
+    gather = held.may_gather and opened.may_gather
     with explained(item, casting):
         prepared = opened.prepare(casting)
         played = opened.play_here(prepared, casting.loaded, gather=gather, before_waiting=held.tell_meanwhile)

@@ -34,7 +34,7 @@ class PytestRun:
         self._places: dict[tuple[str, str], str] = {}
         self._positions: dict[int, int] = {}
         """By the identity of items: they are told apart by their names else, which takes longer."""
-        self.held = HeldReports(config)
+        self.held = HeldReports(config, lambda: self._open)
         self.selected: list[pytest.Item] = []
         self.marks: set[str] = set()
         """Tags that are registered as markers."""

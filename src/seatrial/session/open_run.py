@@ -133,8 +133,8 @@ class OpenRun:
             models=self.models,
         )
 
-    def is_quick(self, prepared: PreparedScenario, loaded: LoadedSuite) -> bool:
-        """Whether it is a single trial in which nobody takes part but us and a plain function, which may be quick."""
+    def _may_be_quick(self, prepared: PreparedScenario, loaded: LoadedSuite) -> bool:
+        """Whether it is a single trial in which nobody takes part but us and a plain function."""
         return (
             prepared.plain
             and prepared.entry.trials == 1
@@ -170,7 +170,7 @@ class OpenRun:
         before_waiting: Callable[[], None],
     ) -> PlayedScenario:
         """As `play`, for whoever has nothing else to do meanwhile."""
-        if self.is_quick(prepared, loaded):
+        if self._may_be_quick(prepared, loaded):
             return self.loop.drive(self.play(prepared, loaded, gather=gather), before_waiting=before_waiting)
         before_waiting()
         return self.loop.wait(self.play(prepared, loaded))
@@ -178,7 +178,7 @@ class OpenRun:
     async def play(self, prepared: PreparedScenario, loaded: LoadedSuite, *, gather: bool = False) -> PlayedScenario:
         """All trials of the scenario, each kept once it is finished. To be run on `loop`.
 
-        `gather`: a single trial is kept when `commit` is called, together with others.
+        `gather`: they are kept when `commit` is called, together with others.
         Raises NotLive when a model would have had to be asked; then nothing is kept.
         """
         offline = self._offline if prepared.entry.key in self._asking else None
@@ -197,7 +197,7 @@ class OpenRun:
             self._spend(loaded, trial)
             if offline is None:
                 # A single trial is kept together with its scenario: one commit instead of two.
-                self._save([entry] if alone else (), (trial,), gather=gather and alone)
+                self._save([entry] if alone else (), (trial,), gather=gather)
             elif offline.refused > refused:
                 raise NotLive("an answer that it needs is not in the cache")
 

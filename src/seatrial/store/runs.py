@@ -172,7 +172,7 @@ def _unknown(connection: Connection, ref: str, where: str) -> UnknownRun:
     known = connection.rows(schema.RUN_NAMES)
     if not known:
         return UnknownRun(f"{where}: no run is stored yet, so there is no {ref!r}. Start one: seatrial run")
-    ids, names = dict.fromkeys(run_id for run_id, _ in known), dict.fromkeys(read(name) for _, name in known)
+    ids, names = [run_id for run_id, _ in known], dict.fromkeys(read(name) for _, name in known)
     # Any two ids are much alike, since they begin with the time: only a slip in typing is taken for one that is meant.
     close = get_close_matches(ref, names, n=3, cutoff=0.5) or get_close_matches(ref, ids, n=3, cutoff=0.85)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
