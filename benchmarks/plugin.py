@@ -4,13 +4,16 @@ Unused: `pytest --collect-only` in a project of ten plain tests, in virtual envi
 Used: 1,000 scenarios as pytest items, beside 1,000 empty tests and `seatrial run` of the same file at concurrency 1.
 Processor time is compared, the least of several rounds, taken in turns, so that a busy machine does not decide. Then
 all of it again on one processor: there it does not matter what it costs the machine to wake another for the agent.
+With `--instructions` the instructions that are carried out are counted as well, which are the same on every machine;
+it takes valgrind, and a minute. (It slows everything fifty times, so that scenarios are committed one by one there.)
 
-    python benchmarks/plugin.py [--rounds 9] [--peers] [--items 1000]
+    python benchmarks/plugin.py [--rounds 9] [--peers] [--items 1000] [--instructions]
 """
 
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,7 +85,7 @@ def measure_unused(scratch: Path, rounds: int, *, peers: bool) -> tuple[bool, Pa
     return added <= MOST_MS, pythons["seatrial"]
 
 
-def measure_used(scratch: Path, python: Path, rounds: int, items: int) -> bool:
+def measure_used(scratch: Path, python: Path, rounds: int, items: int, *, instructions: bool) -> bool:
     """Whether scenarios as pytest items cost what they may."""
     project, empty = scratch / "used", scratch / "empty"
     project.mkdir()
@@ -98,7 +101,22 @@ def measure_used(scratch: Path, python: Path, rounds: int, items: int) -> bool:
     if hasattr(os, "sched_setaffinity"):
         with on_one_processor():
             compare_items("the same on one processor", least(commands, rounds))
+    if instructions:
+        count_instructions(commands)
     return held
+
+
+def count_instructions(commands: dict[str, tuple[list[str], Path]]) -> None:
+    """What they cost in instructions of their own; those of the kernel are not counted."""
+    found = {}
+    for name, (command, folder) in commands.items():
+        tally = folder / "instructions.txt"
+        measure(["valgrind", "--tool=cachegrind", f"--cachegrind-out-file={tally}", *command], folder)
+        summary = tally.read_text(encoding="utf-8").rpartition("summary:")[2]
+        found[name] = int(summary.split()[0]) / 1e6
+        print(f"{name:32}{found[name]:14.0f} million instructions")
+    may = found["empty"] + MOST_SHARE * found["run"]
+    print(f"instructions: {found['items']:.0f} million; may cost {may:.0f} ({found['items'] / may:.2f})")
 
 
 @contextmanager
@@ -130,10 +148,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--peers", action="store_true", help="Install deepeval and pytest-agent-eval beside it.")
+    parser.add_argument("--instructions", action="store_true", help="Count instructions as well, by valgrind.")
     options = parser.parse_args()
+    if options.instructions and shutil.which("valgrind") is None:
+        parser.error("--instructions: there is no valgrind here")
     with tempfile.TemporaryDirectory() as folder:
         unused, python = measure_unused(Path(folder), options.rounds, peers=options.peers)
-        used = measure_used(Path(folder), python, options.rounds, options.items)
+        used = measure_used(Path(folder), python, options.rounds, options.items, instructions=options.instructions)
     raise SystemExit(0 if unused and used else 1)
 
 
