@@ -111,6 +111,35 @@ def test_the_tolerance_of_one_suite_is_not_that_of_another(folder: Any) -> None:
     assert folder.seatrial("run", "a.yaml", "b.yaml", "--cases-pass-threshold", "0.5").code == 2
 
 
+def test_a_group_is_not_saved_by_another_suite_with_the_same_tags(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    config = {"cases_pass_threshold": 10}
+    safety = {"name": "safety", "tags": ["safety"], "threshold": 0.5}
+    bad = {**RETURNS, "expected_output": "40 days", "tags": ["safety"]}
+    good = [{**RETURNS, "name": f"good {number}", "tags": ["safety"]} for number in range(3)]
+    strict = {"name": "strict", "agent": "agent:good", "config": config, "groups": [safety]}
+    other = {"name": "other", "agent": "agent:good", "config": config}
+    folder.write("a.yaml", json.dumps({"suite": strict, "scenarios": [bad]}))
+    folder.write("b.yaml", json.dumps({"suite": other, "scenarios": good}))
+
+    ended = folder.seatrial("run", "a.yaml", "b.yaml")
+
+    assert ended.code == 1
+    assert "group safety: 0 of 1 scenario passed (threshold: 0.5)" in ended.out
+
+
+def test_what_must_pass_in_a_group_is_a_scenario_of_its_suite(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    config = {"cases_pass_threshold": 10}
+    strict = {"name": "strict", "agent": "agent:good", "config": config}
+    must = {"name": "must", "must_pass": [RETURNS["name"]]}
+    folder.write("a.yaml", json.dumps({"suite": {**strict, "groups": [must]}, "scenarios": [RETURNS]}))
+    other = {"suite": {**strict, "name": "other"}, "scenarios": [{**RETURNS, "expected_output": "40 days"}]}
+    folder.write("b.yaml", json.dumps(other))
+
+    assert folder.seatrial("run", "a.yaml", "b.yaml").code == 0
+
+
 def test_rerunning_failures_where_none_failed_is_no_pass(folder: Any) -> None:
     write_suite(folder, [RETURNS])
     folder.seatrial("run", "suite.yaml")

@@ -59,6 +59,7 @@ def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
     names = {(id(loaded), scenario.name) for loaded, scenario in selected}
     groups = [
         {
+            "suite": loaded.name,
             "name": group.name,
             "tags": [tag for tag in group.tags if (id(loaded), tag) in tags],
             "threshold": group.threshold,

@@ -70,11 +70,11 @@ class RunPlan:
 
     @property
     def gates(self) -> RunGates:
-        groups = [group for suite in self.suites for group in suite.suite.groups]
+        groups = [{"suite": suite.name, **_as_mapping(group)} for suite in self.suites for group in suite.suite.groups]
         return RunGates(
             cases_pass_threshold=self.config.cases_pass_threshold,
             metrics_pass_threshold=self.config.metrics_pass_threshold,
-            groups=tuple(_as_mapping(group) for group in groups),
+            groups=tuple(groups),
         )
 
     def scenarios(self) -> Iterator[PreparedScenario]:

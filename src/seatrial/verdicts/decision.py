@@ -166,6 +166,8 @@ class GroupDecision:
 
     def __init__(self, group: Mapping[str, Any]) -> None:
         self.name = str(group["name"])
+        self._suite: str | None = group.get("suite")
+        """Whose scenarios it is about; None of all, as runs of earlier versions say it."""
         self.must = frozenset(group.get("must_pass") or ())
         self._tags = set(group.get("tags") or ())
         self._threshold = float(group.get("threshold", 1.0))
@@ -175,11 +177,13 @@ class GroupDecision:
         self._missed: list[_Missed] = []
 
     def add_passed(self, entry: ScenarioEntry, scenarios: int) -> None:
-        if not self._tags.isdisjoint(entry.tags):
+        if self._is_of_suite(entry) and not self._tags.isdisjoint(entry.tags):
             self._tagged += scenarios
             self._members[Status.PASSED] += scenarios
 
     def add(self, outcome: ScenarioOutcome) -> None:
+        if not self._is_of_suite(outcome.entry):
+            return
         if not self._tags.isdisjoint(outcome.entry.tags):
             self._tagged += 1
             if not outcome.skipped and not outcome.xfailed:
@@ -188,6 +192,10 @@ class GroupDecision:
             self._named += 1
             if not outcome.verdict.passed:
                 self._missed.append(_missed(outcome))
+
+    def _is_of_suite(self, entry: ScenarioEntry) -> bool:
+        """Else the scenarios of another suite with the same tags would make up for failures of its own."""
+        return self._suite is None or entry.key.suite == self._suite
 
     def verdict(self) -> Verdict:
         """Not run, without a reason against the run, where none of its scenarios was selected."""
