@@ -127,6 +127,41 @@ def test_as_many_trials_are_judged_as_were_played(played: Any) -> None:
     assert len(played.results()["scenarios"][0]["trials"]) == 2
 
 
+WAVERING = """
+    from itertools import count
+
+    calls = count()
+
+    def answer(input): return "hello" if next(calls) else "no"
+"""
+
+
+@pytest.mark.parametrize(
+    ("edited", "status"),
+    [({"trials": "auto"}, "passed"), ({"threshold": 1.0}, "failed"), ({"threshold": 0.9}, "passed")],
+    ids=["not edited", "every one", "most"],
+)
+def test_trials_that_a_sequential_test_asked_for_are_judged_by_the_rule_that_the_files_have_now(
+    folder: Any, edited: dict[str, Any], status: str
+) -> None:
+    folder.write("agent.py", WAVERING)
+    write_suite(folder, {"a": {"expected_output": "hello", "trials": "auto"}}, concurrency=1)
+    assert folder.seatrial("run").code == 0
+    write_suite(folder, {"a": {"expected_output": "hello", **edited}})
+
+    ended = folder.seatrial("regrade", "latest")
+
+    assert (ended.code, statuses(folder)) == (0 if status == "passed" else 1, {"a": status})
+
+
+def test_a_sequential_test_that_needs_more_trials_than_were_played_has_no_answer_in_a_regrade(whole: Any) -> None:
+    write_suite(whole, {"a": {"trials": "auto"}})
+
+    ended = whole.seatrial("regrade", "latest")
+
+    assert (ended.code, statuses(whole)) == (1, {"a": "not_run"})
+
+
 def test_a_regrade_may_take_its_expectations_from_other_files(played: Any) -> None:
     suite = {"suite": {"name": "greetings"}, "scenarios": [{"name": "b", "input": "b", "expected_output": "hello"}]}
     played.write("strict.yaml", json.dumps({**suite, "suite": {"name": "greetings", "agent": "agent:answer"}}))

@@ -10,6 +10,7 @@ from seatrial.runner import Redaction, judge_transcript
 from seatrial.store import Store, open_store
 from seatrial.store.shards import missing_shards
 from seatrial.traces import script_of
+from seatrial.verdicts import decide_scenario
 from seatrial.vocabulary.conversation import ErrorInfo, Transcript
 from seatrial.vocabulary.roles import AgentSession, PreparedScenario, TrialStart
 from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
@@ -86,7 +87,8 @@ class _Regrading:
 
     async def _judge(self, store: Store) -> Regraded:
         old = {entry.key: entry for entry in store.entries(self._parent.id)}
-        again = [_like(each, old[each.entry.key]) for each in self._plan.scenarios() if each.entry.key in old]
+        there = (each for each in self._plan.scenarios() if each.entry.key in old)
+        again = [self._like(each, old[each.entry.key], store) for each in there]
         found = {prepared.entry.key for prepared in again}
         gone = tuple(key for key in old if key not in found)
         if not again:
@@ -109,6 +111,23 @@ class _Regrading:
         finally:
             recorder.finish(state)
         return Regraded(report=recorder.report(), gone=gone, unfinished=_why_unfinished(self._parent))
+
+    def _like(self, prepared: PreparedScenario, old: ScenarioEntry, store: Store) -> PreparedScenario:
+        """The scenario as it is now, with as many trials as there were to be: how often to play is no expectation.
+
+        Not so where the files have a sequential test: by which rule trials decide is one, and such a test says itself
+        whether there are enough of them. Recordings are never put to one, since they are not independent.
+        """
+        entry = replace(prepared.entry, position=old.position)
+        if entry.sequential is None or self._parent.replayed:
+            entry = replace(entry, trials=self._count_trials(old, store), sequential=None)
+        return replace(prepared, entry=entry)
+
+    def _count_trials(self, old: ScenarioEntry, store: Store) -> int:
+        if old.sequential is None:
+            return old.trials
+        found = decide_scenario(old, store.summaries(self._parent.id, old.key))
+        return found.played + found.not_run or old.trials
 
     def _where(self) -> str:
         return ", ".join(str(suite.path) for suite in self._plan.suites)
@@ -167,9 +186,3 @@ def _why_unfinished(parent: Run) -> str | None:
         why = "was interrupted" if parent.state is RunState.INTERRUPTED else "has not come to its end"
         remedy = f"seatrial run --resume {parent.id}"
     return f"run {parent.id} {why}, so only a part was judged, and that is no pass. Finish it first: {remedy}"
-
-
-def _like(prepared: PreparedScenario, old: ScenarioEntry) -> PreparedScenario:
-    """The scenario as it is now, with as many trials as were planned then: how often to play is no expectation."""
-    entry = replace(prepared.entry, trials=old.trials, sequential=old.sequential, position=old.position)
-    return replace(prepared, entry=entry)
