@@ -162,3 +162,17 @@ def test_the_candidate_and_its_second_look_are_refused(shop: Any) -> None:
     again = compare(shop, "good", "v2", "--pool", "confirm v2")
     assert again.code == 2
     assert "its trials are the candidate's, played again by --confirm" in again.err
+
+
+@pytest.mark.parametrize(("base", "candidate"), [("good", "again"), ("again", "good"), ("aside", "again")])
+def test_a_regrade_of_a_regrade_is_not_tested_against_the_same_conversations(
+    shop: Any, base: str, candidate: str
+) -> None:
+    play(shop, "good")
+    for of, name in (("good", "once"), ("once", "again"), ("good", "aside")):
+        shop.seatrial("regrade", of, "--name", name)
+
+    ended = compare(shop, base, candidate)
+
+    assert ended.code == 1
+    assert "both runs judge the same conversations, so their trials are not independent" in ended.out

@@ -51,7 +51,7 @@ def compare_runs(
     check_limits(limits)
     refuse_incomparable(base, candidate, allow_unfinished=allow_unfinished)
     before, now = _measure(base), _measure(candidate)
-    dependence = find_dependence(base.run, candidate.run)
+    dependence = find_dependence(base, candidate)
     changes = _changes(base, candidate, before, now, pool)
     if dependence is None:
         changes = _with_tests(changes)

@@ -13,9 +13,10 @@ from seatrial.statistics import (
 )
 from seatrial.statistics.arguments import reaches
 from seatrial.vocabulary.changes import Evidence, ScenarioChange
-from seatrial.vocabulary.run import Run, ScenarioKey
+from seatrial.vocabulary.run import ScenarioKey
 
 from . import sentences
+from .match import RunSide
 from .visibility import visible_drop
 
 ALPHA: Final = 0.05
@@ -93,16 +94,12 @@ def weigh(changes: Sequence[ScenarioChange], *, pooled_runs: tuple[str, ...]) ->
     )
 
 
-def find_dependence(base: Run, candidate: Run) -> str | None:
+def find_dependence(base: RunSide, candidate: RunSide) -> str | None:
     """Why the trials of the two runs are not independent; None when they are."""
-    for run in (base, candidate):
-        if run.replayed:
-            return sentences.replayed(run.id)
-    if base.id == candidate.parent or candidate.id == base.parent:
-        return sentences.regraded()
-    if base.parent is not None and base.parent == candidate.parent:
-        return sentences.regraded()
-    return None
+    for side in (base, candidate):
+        if side.run.replayed:
+            return sentences.replayed(side.run.id)
+    return sentences.regraded() if base.conversations == candidate.conversations else None
 
 
 def _keys(changes: Sequence[ScenarioChange], which: str) -> tuple[ScenarioKey, ...]:

@@ -15,6 +15,13 @@ class RunSide(Value):
     run: Run
     outcome: RunOutcome
     summaries: Sequence[TrialSummary]
+    original: str | None = None
+    """The id of the run that held the conversations, where somebody looked it up."""
+
+    @property
+    def conversations(self) -> str:
+        """The same for any two runs that judge the same conversations, as far as is known."""
+        return self.original or self.run.parent or self.run.id
 
     def trials(self) -> dict[ScenarioKey, list[TrialSummary]]:
         return group_trials(self.summaries)

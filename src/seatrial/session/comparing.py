@@ -12,7 +12,7 @@ from seatrial.store import Store
 from seatrial.vocabulary.changes import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
 from seatrial.vocabulary.run import Run, ScenarioKey, Status, Trial
 
-from .pooling import pool_baseline
+from .pooling import find_original, pool_baseline
 from .records import MemoryRecord, StoredRecord, decide
 
 _LOOKED_AT: Final = 500
@@ -35,7 +35,10 @@ class StoredRuns:
 
     @cached_property
     def sides(self) -> tuple[RunSide, RunSide]:
-        return self._read(self.base), self._read(self.candidate)
+        return self._side(self.base), self._side(self.candidate)
+
+    def _side(self, run: Run) -> RunSide:
+        return replace(self._read(run), original=find_original(self.store, run))
 
     def compare(
         self,

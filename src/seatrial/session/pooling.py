@@ -44,7 +44,7 @@ class _Chosen:
         self._store = store
         self._base = base
         self._candidate = candidate
-        self._owners = {self._original(base): base, self._original(candidate): candidate}
+        self._owners = {find_original(store, base): base, find_original(store, candidate): candidate}
         """Whose the conversations are that are taken already."""
 
     def counts(self, run: Run) -> bool:
@@ -57,7 +57,7 @@ class _Chosen:
         if reason := self.why_not(run):
             raise UsageError(f"run {run.id}: cannot be pooled with the baseline: {reason}. Leave it out of --pool.")
         self.runs.append(run)
-        self._owners[self._original(run)] = run
+        self._owners[find_original(self._store, run)] = run
 
     def why_not(self, run: Run) -> str | None:
         """Why its trials say nothing more of the baseline; None when they do."""
@@ -67,19 +67,20 @@ class _Chosen:
             return "its trials are the candidate's, played again by --confirm"
         if run.replayed:
             return "its trials are recordings, so they are not independent"
-        owner = self._owners.get(self._original(run))
+        owner = self._owners.get(find_original(self._store, run))
         if owner is not None and owner.id != run.id:
             return f"it has the same conversations as run {owner.id}, which counts already"
         return None
 
-    def _original(self, run: Run) -> str:
-        """The id of the run that held the conversations, whoever judged them again."""
-        while run.parent is not None:
-            row = self._store.run_row(run.parent)
-            if row is None:
-                return run.parent
-            run = row.run
-        return run.id
+
+def find_original(store: Store, run: Run) -> str:
+    """The id of the run that held the conversations, whoever judged them again."""
+    while run.parent is not None:
+        row = store.run_row(run.parent)
+        if row is None:
+            return run.parent
+        run = row.run
+    return run.id
 
 
 def _find_alike(store: Store, base: Run) -> list[Run]:
