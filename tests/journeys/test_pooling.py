@@ -176,3 +176,23 @@ def test_a_regrade_of_a_regrade_is_not_tested_against_the_same_conversations(
 
     assert ended.code == 1
     assert "both runs judge the same conversations, so their trials are not independent" in ended.out
+
+
+MENDED = "def answer(input): return 'ok'"
+
+
+@pytest.mark.parametrize("dirty", [False, True], ids=["clean", "with changes"])
+def test_suspects_are_not_cleared_by_code_that_the_candidate_did_not_have(shop: Any, dirty: bool) -> None:
+    """The candidate's commit is checked out, but not the candidate's code."""
+    shop.seatrial("run", "--name", "good", "--trials", "2")
+    shop.write("broken", "")
+    if dirty:
+        shop.write("agent.py", MENDED.replace("ok", "sorry"))
+    shop.seatrial("run", "--name", "bad", "--trials", "2")
+    shop.write("agent.py", AGENT if dirty else MENDED)
+    (shop.path / "broken").unlink()
+
+    ended = shop.seatrial("compare", "good", "bad", "--confirm")
+
+    assert ended.code == 2
+    assert "fresh trials would test another agent" in ended.err

@@ -47,10 +47,20 @@ def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
 def _refuse_other_code(candidate: Run) -> None:
     """Fresh trials must be played by the agent that is under suspicion."""
     here = find_commit(Path.cwd()).wait()
-    if here.sha is not None and candidate.git_commit is not None and here.sha != candidate.git_commit:
+    where = f"run {candidate.id}"
+    if here.sha is None or candidate.git_commit is None:
+        return
+    if here.sha != candidate.git_commit:
         raise UsageError(
-            f"run {candidate.id}: was made at commit {candidate.git_commit[:12]}, but {here.sha[:12]} is checked out, "
+            f"{where}: was made at commit {candidate.git_commit[:12]}, but {here.sha[:12]} is checked out, "
             f"so fresh trials would test another agent. First: git checkout {candidate.git_commit[:12]}"
+        )
+    if None not in (here.dirty, candidate.git_dirty) and here.dirty != candidate.git_dirty:
+        had, has = ("with", "none") if candidate.git_dirty else ("without", "some")
+        remedy = "Bring them back" if candidate.git_dirty else "First: git stash"
+        raise UsageError(
+            f"{where}: was made {had} uncommitted changes, and here are {has}, so fresh trials would test another "
+            f"agent. {remedy}; or run the suite again and compare that run."
         )
 
 
