@@ -46,6 +46,27 @@ def test_errored_trials_are_no_tries():
     assert repeats_of(an_outcome(2, 0, errored=3)).pass_hat_k == (1.0, 1.0)
 
 
+def test_an_agent_that_gives_out_in_some_trials_is_flaky_and_no_pass_to_who_tries(tmp_path):
+    turns = cycle(["ok", None])
+
+    def agent(input: str) -> str:
+        reply = next(turns)
+        if reply is None:
+            raise ConnectionError("gone")
+        return reply
+
+    scenario = Scenario(name="a", input="hi", expected_output="ok")
+    report = seatrial.run(scenario, agent=agent, store=str(tmp_path / "runs.db"), trials=4, concurrency=1)
+    write_report("json", report.record, tmp_path / "results.json")
+    write_report("markdown", report.record, tmp_path / "report.md")
+
+    [found] = json.loads((tmp_path / "results.json").read_text("utf-8"))["scenarios"]
+    assert found["flaky"] is True
+    assert found["pass_hat_k"][:2] == pytest.approx([1 / 2, 1 / 6])
+    assert found["pass_at_k"][:2] == pytest.approx([1 / 2, 5 / 6])
+    assert "flaky: 2 passed, 2 errored; of two tries both pass in 17 %" in (tmp_path / "report.md").read_text("utf-8")
+
+
 def test_nothing_answered_gives_no_chances():
     assert repeats_of(an_outcome(0, 0, errored=2)).pass_at_k == ()
 

@@ -155,9 +155,11 @@ class ScenarioOutcome(Value):
     passed: int = 0
     failed: int = 0
     errored: int = 0
+    broken_down: int = 0
+    """Of the errored ones, those in which the agent itself gave out; to rates they are failures, unlike the others."""
     not_run: int = 0
     interval: Interval | None = None
-    """Of the pass rate, over the trials that passed or failed; None when none did."""
+    """Of the pass rate, over the trials that passed, failed or broke down; None when none did."""
     metric_averages: Mapping[str, float] | None = None
     unique_errors: tuple[UniqueError, ...] = ()
     overall_score: float | None = None
