@@ -175,6 +175,31 @@ def test_files_that_cannot_be_read_or_written_are_named(greetings: Any) -> None:
     assert "cannot be written" in greetings.seatrial("export", "-o", "file/run.jsonl").err
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+def test_an_export_goes_into_a_pipe_and_leaves_it_there(greetings: Any) -> None:
+    greetings.seatrial("run")
+    pipe = greetings.path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    ended = greetings.seatrial("export", "-o", "pipe")
+
+    assert ended.code == 0
+    assert pipe.is_fifo()
+    assert os.read(reading, 100_000).endswith(b"}\n")
+    os.close(reading)
+
+
+def test_an_export_through_a_link_leaves_the_link(greetings: Any) -> None:
+    greetings.seatrial("run")
+    (greetings.path / "latest.jsonl").symlink_to(greetings.path / "real.jsonl")
+
+    greetings.seatrial("export", "-o", "latest.jsonl")
+
+    assert (greetings.path / "latest.jsonl").is_symlink()
+    assert (greetings.path / "real.jsonl").exists()
+
+
 def test_an_import_does_not_need_a_store_to_be_there(greetings: Any) -> None:
     greetings.seatrial("run", "--store", "one.db")
     greetings.seatrial("export", "--store", "one.db", "-o", "run.jsonl")

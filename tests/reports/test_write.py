@@ -1,5 +1,6 @@
 """Which reports there are, where they go, and how they become files."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,6 +78,16 @@ def test_a_link_is_kept_and_its_target_written(build: SimpleNamespace, tmp_path:
     write_report("json", build.record(), link)
     assert link.is_symlink()
     assert (tmp_path / "real.json").read_text(encoding="utf-8").startswith("{")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+def test_a_pipe_that_a_shell_hands_over_is_written_to(build: SimpleNamespace) -> None:
+    """As `--report json=/dev/stdout | jq .` and `--report json=>(jq .)` have it: the pipe has no other path."""
+    reading, writing = os.pipe()
+    write_report("json", build.record(), f"/dev/fd/{writing}")
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        assert pipe.read().startswith('{"schema_version": 1')
 
 
 def test_a_dash_is_standard_output(build: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:

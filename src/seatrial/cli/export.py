@@ -1,6 +1,5 @@
 """`seatrial export`."""
 
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import click
 
 from seatrial.errors import UsageError
+from seatrial.reports.replacing import replacing
 
 from . import completing
 from .request import open_stored
@@ -40,15 +40,8 @@ def _write(lines: Iterable[bytes]) -> None:
 
 
 def _write_file(file: Path, lines: Iterable[bytes]) -> None:
-    """The file appears whole or not at all."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with draft.open("wb") as stream:
-                stream.writelines(lines)
-            draft.replace(file)
-        finally:
-            draft.unlink(missing_ok=True)
+        with replacing(file) as place, place.open("wb") as stream:
+            stream.writelines(lines)
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, get_args
 
 from seatrial.errors import UsageError
 
+from .replacing import replacing
+
 if TYPE_CHECKING:
     from seatrial.vocabulary.roles import RunRecord
 
@@ -62,7 +64,7 @@ def write_report(
     elif os.fspath(target) == "-":
         write(record, sys.stdout)
     else:
-        path = Path(os.path.realpath(folder / target))
+        path = Path(os.path.abspath(folder / target))
         with _explained(known, path), _appended(path) if known == "github" else _replaced(path) as stream:
             write(record, stream)
 
@@ -86,22 +88,8 @@ def _known_kind(name: str) -> ReportKind:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[TextIO]:
-    """A new file beside the path that takes its place when all is written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file() and not path.is_dir():
-        # A pipe or a device cannot be replaced; it takes the text as it comes.
-        with _opened(path, "w") as stream:
-            yield stream
-        return
-    if path.is_dir():
-        raise IsADirectoryError(f"{str(path)!r} is a folder")
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with _opened(draft, "w") as stream:
-            yield stream
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(path) as place, _opened(place, "w") as stream:
+        yield stream
 
 
 @contextmanager
