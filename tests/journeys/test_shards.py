@@ -85,3 +85,28 @@ def test_the_merged_run_says_what_the_unsharded_one_says(folder: Any, what: str)
 
     assert merged.code == whole.code, merged.out + merged.err
     assert results(folder, "merged.db") == results(folder, "whole.db")
+
+
+def play_parts(folder: Any, of: int, *flags: str, store: str = "part{}.db") -> list[str]:
+    """The exports of so many machines; or of one, where all play into the same store."""
+    files = []
+    for number in range(1, of + 1):
+        place = store.format(number)
+        folder.seatrial("run", "suite.yaml", "--shard", f"{number}/{of}", "--store", place, *flags)
+        files.append(f"part{number}.jsonl")
+        folder.seatrial("export", "--store", place, "-o", files[-1])
+    return files
+
+
+def test_the_parts_of_a_suite_that_is_too_large_to_hold_make_one_run(
+    folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seatrial.session.planning.KEPT_IN_MEMORY", 1)
+    write_suite(folder, SUITES["an error"])
+    folder.seatrial("import", *play_parts(folder, 3), "--store", "merged.db")
+
+    assert folder.seatrial("run", "--resume", "latest", "--store", "merged.db").code == 1
+    folder.write("agent.py", "def answer(input): return f'you said {input}'")
+    ended = folder.process("run", "--resume", "latest", "--retry-errors", "--store", "merged.db")
+
+    assert ended.code == 0, ended.out + ended.err

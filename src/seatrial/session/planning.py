@@ -106,6 +106,9 @@ class RunPlan:
         """(scenarios, trials) that will be played; for streamed suites, as many as their files have."""
         if self._prepared is None:
             total = sum(suite.count for suite in self.suites)
+            if self.request.shard is not None:
+                number, of = self.request.shard
+                total = len(range(number - 1, total, of))
             return total, total
         playable = [each.entry for each in self._prepared if each.entry.skip is None]
         return len(self._prepared), sum(entry.trials for entry in playable)
