@@ -110,3 +110,37 @@ def test_the_parts_of_a_suite_that_is_too_large_to_hold_make_one_run(
     ended = folder.process("run", "--resume", "latest", "--retry-errors", "--store", "merged.db")
 
     assert ended.code == 0, ended.out + ended.err
+
+
+def test_the_parts_may_all_have_the_id_of_one_job(folder: Any) -> None:
+    write_suite(folder, SUITES["all pass"])
+    files = play_parts(folder, 2, "--id", "job-42")
+
+    first = folder.seatrial("import", files[0], "--store", "merged.db")
+    assert "shard 2 is still missing" in first.out
+    folder.seatrial("import", *files, "--store", "merged.db")
+    ended = folder.seatrial("run", "--resume", "job-42", "--store", "merged.db")
+
+    assert (ended.code, "5/5 scenarios passed" in ended.out) == (0, True)
+
+
+def test_a_part_that_was_finished_later_may_be_imported_again(folder: Any) -> None:
+    write_suite(folder, SUITES["all pass"])
+    files = play_parts(folder, 2)
+    lines = (folder.path / files[0]).read_text("utf-8")
+    folder.write("early.jsonl", lines.replace('"finished"', '"interrupted"', 1))
+    folder.seatrial("import", "early.jsonl", files[1], "--store", "merged.db")
+
+    assert "PASS" in folder.seatrial("import", files[0], "--store", "merged.db").out
+
+
+def test_parts_that_were_played_into_one_store_are_not_taken_for_merged_there(folder: Any) -> None:
+    """Each would stay a run of its own, and the latest one's exit code be that of a part."""
+    write_suite(folder, SUITES["a failure"])
+    files = play_parts(folder, 2, store="shared.db")
+
+    ended = folder.seatrial("import", *files, "--store", "shared.db")
+
+    assert ended.code == 2
+    assert "Import all parts into another store: --store FILE" in ended.err
+    assert "shard 1 is still missing" in folder.seatrial("import", files[1], "--store", "shared.db").out

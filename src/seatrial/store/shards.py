@@ -1,13 +1,11 @@
 """Which runs are parts of one: `seatrial run --shard I/N` on several machines makes a run on each."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from seatrial.vocabulary.run import Run, RunState
-
-from .connection import Connection
-from .runs import list_runs
 
 _OWN = ("shard", "shards", "command", "scenarios")
 """What each shard has for itself in its config."""
@@ -20,16 +18,17 @@ def is_shard(run: Run) -> bool:
     return _number(run) is not None
 
 
-def find_whole(connection: Connection, shard: Run) -> Run | None:
-    """The stored run that this one is part of, or may become part of; None when there is none."""
+def find_whole(stored: Iterable[Run], shard: Run) -> Run | None:
+    """The run of those that this one is part of, or may become part of; None when there is none."""
     if not is_shard(shard):
         return None
-    for run in list_runs(connection, limit=None, name=shard.name):
+    for run in stored:
         parts = _parts(run)
+        if not parts or not _is_family(run, shard):
+            continue
         if shard.id in (part["id"] for part in parts.values()):
             return run
-        taken = str(_number(shard)) in parts
-        if parts and not taken and _is_family(run, shard) and abs(run.started_at - shard.started_at) < _TOGETHER:
+        if str(_number(shard)) not in parts and abs(run.started_at - shard.started_at) < _TOGETHER:
             return run
     return None
 

@@ -21,7 +21,7 @@ from .labels import Label, put_label, read_labels
 from .marks import write
 from .merged import put_merged, read_merged
 from .numbers import Numbers
-from .runs import insert_run, read_run, rewrite_run
+from .runs import insert_run, list_runs, read_run, rewrite_run
 from .scenarios import insert_scenarios, read_entries
 from .shards import find_whole, is_shard, merge_shard
 from .trials import fetch_through, insert_trials, make_rows, place_of, read_trials, unpack
@@ -141,12 +141,17 @@ class _Import:
         run = _decode(Run, body)
         self._connection.lock_run(run.id)
         stored = read_run(self._connection, run.id)
-        whole = None if stored else find_whole(self._connection, run)
-        if stored is not None:
-            rewrite_run(self._connection, merge_runs(stored, run))
-        elif whole is not None:
+        whole = find_whole(list_runs(self._connection, limit=None, name=run.name), run) if is_shard(run) else None
+        if whole is not None:
             self._connection.lock_run(whole.id)
+            if stored is not None and whole.id != run.id:
+                raise UsageError(
+                    f"run {run.id}: was played into this store, so it would be part of run {whole.id} and a run of "
+                    "its own beside it. Import all parts into another store: --store FILE"
+                )
             rewrite_run(self._connection, merge_shard(whole, run))
+        elif stored is not None:
+            rewrite_run(self._connection, merge_runs(stored, run))
         else:
             # A shard that came alone is a part that lacks the others, else the absence of a file would be a pass.
             insert_run(self._connection, merge_shard(run, run) if is_shard(run) else run)
