@@ -144,3 +144,23 @@ def test_parts_that_were_played_into_one_store_are_not_taken_for_merged_there(fo
     assert ended.code == 2
     assert "Import all parts into another store: --store FILE" in ended.err
     assert "shard 1 is still missing" in folder.seatrial("import", files[1], "--store", "shared.db").out
+
+
+IMPORTING = """
+    from seatrial.store import open_store
+
+    def answer(input):
+        with open_store("merged.db") as store, open("part1.jsonl", "rb") as lines: store.import_runs(lines)
+        return f"you said {input}"
+"""
+
+
+def test_a_part_that_ends_after_another_was_imported_beside_it_does_not_end_the_whole(folder: Any) -> None:
+    write_suite(folder, SUITES["all pass"])
+    play_parts(folder, 3)
+    folder.write("agent.py", IMPORTING)
+    folder.process("run", "suite.yaml", "--shard", "3/3", "--store", "merged.db")
+
+    [found] = json.loads(folder.seatrial("list", "runs", "--json", "--store", "merged.db").out)
+
+    assert (found["verdict"], found["state"], found["total"]) == ("not_run", "interrupted", 3)

@@ -12,6 +12,7 @@ from . import schema
 from .codec import decode, encode
 from .connection import Conflict, Connection, Connections, Row
 from .marks import read, write
+from .shards import missing_shards
 from .trials import name_scenario
 
 _BATCH = 500
@@ -52,6 +53,9 @@ def change_state(connections: Connections, run_id: str, state: RunState, finishe
         run = read_run(connection, run_id)
         if run is None:
             raise StoreError(f"run {run_id}: is not in the store any more")
+        if state is RunState.FINISHED and missing_shards(run):
+            # Others of its parts were imported while this one was played, and one of them is still missing.
+            state = RunState.INTERRUPTED
         rewrite_run(connection, replace(run, state=state, finished_at=finished_at))
 
 
