@@ -411,3 +411,13 @@ def test_suites_that_name_the_same_baseline_are_compared_with_it(seatrial_comman
     broken.write_text("refund")
     seatrial_command("run")
     assert seatrial_command("compare")[0] == 1
+
+
+def test_what_fails_as_before_has_a_cross(seatrial_command, tmp_path, request):
+    a_shop(tmp_path, request).write_text("refund")
+    seatrial_command("run", "--name", "one")
+    seatrial_command("run", "--name", "two")
+    code, out, _ = seatrial_command("compare", "one", "two", "--verbose")
+    assert code == 0
+    assert "✗ refund  0/5 → 0/5" in out
+    assert "✓ book  5/5 → 5/5" in out

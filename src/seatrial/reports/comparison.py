@@ -16,10 +16,8 @@ _MARKS = {
     Change.REGRESSION: Status.FAILED,
     Change.ERROR: Status.ERRORED,
     Change.MISSING: Status.NOT_RUN,
-    Change.IMPROVEMENT: Status.PASSED,
-    Change.NEW: Status.NOT_RUN,
-    Change.UNCHANGED: Status.PASSED,
 }
+"""Of the others the candidate's verdict is the mark: what fails as before, or a little less, still fails."""
 HEADS = {
     Change.REGRESSION: "regressed",
     Change.ERROR: "without an answer in one of the runs",
@@ -96,13 +94,22 @@ def _print_changes(
     if found:
         paper.line(f"{counted(len(found), 'scenario')} {HEADS[change]}", style="bold")
     for scenario in notable[:limit]:
-        paper.line(_describe(scenario), indent=2, mark=_MARKS[change])
+        paper.line(_describe(scenario), indent=2, mark=mark_of(scenario))
         alignment = alignments.get(scenario.key)
         if alignment is not None:
             paper.line(cut(one_line(alignment.text), TEXT_LIMIT), indent=6)
             paper.line(f"({alignment.passing} beside {alignment.failing})", indent=6, style="dim")
     if len(notable) > limit:
         paper.line(f"… {len(notable) - limit:,} more", indent=2, style="dim")
+
+
+def mark_of(scenario: ScenarioChange) -> Status:
+    """The status whose mark stands before the scenario."""
+    status = _MARKS.get(scenario.change)
+    if status is None:
+        assert scenario.candidate is not None, "only a missing scenario has no candidate"
+        status = scenario.candidate.status
+    return status
 
 
 def moved(scenario: ScenarioChange) -> bool:

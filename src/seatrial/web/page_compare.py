@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.comparison import find_objections
-from seatrial.reports.comparison import HEADS, telling_p
+from seatrial.reports.comparison import HEADS, mark_of, telling_p
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
 from seatrial.vocabulary.run import Run, ScenarioKey, Trial
@@ -51,6 +51,7 @@ def show_comparison(
         "comparison": comparison,
         "objections": find_objections(comparison),
         "heads": HEADS,
+        "mark_of": mark_of,
         "telling_p": telling_p,
         "counts": {kind: comparison.count(kind) for kind in HEADS},
         "change": change,
@@ -76,6 +77,7 @@ def show_side_by_side(
         "comparison": comparison,
         "scenario": found,
         "head": HEADS[found.change],
+        "mark_of": mark_of,
         "alignment": alignment,
         "base": base,
         "candidate": candidate,
