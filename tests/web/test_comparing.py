@@ -1,5 +1,6 @@
 """Comparisons in pages and in the API: no green where the candidate has none, and the answer of the command line."""
 
+import json
 import re
 from typing import Any
 
@@ -29,3 +30,32 @@ def test_a_scenario_that_fails_as_before_is_not_marked_as_passed(still_bad: Any,
     assert {name: mark for mark, name in marks} == {"books a table": "failed", "only looks": "passed"}
     beside = served.get(f"/compare/{served.scenario('bad', 'books a table')}", params=both).text
     assert header_of(beside) == "failed"
+
+
+PATIENT = {"hx-request": "true"}
+"""A page that is asked for so waits until what it shows is worked out."""
+
+
+def write_suite(project: Any, *, expected: tuple[str, ...] = ("never", "never"), **more: Any) -> None:
+    """`two.json`, whose scenarios pass where `Booked` is expected."""
+    scenarios = [
+        {"name": f"number {place}", "input": "19:00", "expected_output": text, **more}
+        for place, text in enumerate(expected)
+    ]
+    mocks = {"check": {"returns": True}, "book": {"returns": True}}
+    head = {"name": "two", "agent": "agent:answer", "config": {"concurrency": 1, "mocks": mocks}}
+    (project.path / "two.json").write_text(json.dumps({"suite": head, "scenarios": scenarios}), encoding="utf-8")
+
+
+def test_what_the_api_refuses_it_refuses_also_after_a_page_has_shown_it(own_project: Any, serve: Any) -> None:
+    write_suite(own_project)
+    own_project.seatrial("run", "two.json", "--id=part", "--fail-fast")
+    own_project.seatrial("run", "two.json", "--id=whole")
+    served = serve(store=own_project.store, root=own_project.path)
+    both = {"baseline_run_id": "part", "candidate_run_id": "whole"}
+    assert served.get("/compare", params=both, headers=PATIENT).status_code == 200
+
+    answer = served.get("/api/runs/compare", params=both)
+
+    assert answer.status_code == 422
+    assert "1 of its trials was not run" in answer.json()["detail"]

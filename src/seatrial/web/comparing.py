@@ -39,14 +39,12 @@ class Comparisons:
             return None if patience is None else max(0.0, patience - (milliseconds() - began) / 1000)
 
         runs = StoredRuns(self._runs.store, base, candidate, read=lambda run: self._side(run, left()))
-        asked = repr((runs.base, runs.candidate, limits))
+        asked = repr((runs.base, runs.candidate, limits, allow_unfinished))
         known = self._kept.get(asked)
         if known is not None:
             return known
         runs.sides  # noqa: B018  each is decided by itself, before the two are compared
-        return self._worker.do(
-            (asked, allow_unfinished), lambda: self._compare(asked, runs, limits, allow_unfinished), left()
-        )
+        return self._worker.do(asked, lambda: self._compare(asked, runs, limits, allow_unfinished), left())
 
     def _compare(self, asked: str, runs: StoredRuns, limits: RegressionLimits, allow_unfinished: bool) -> Compared:
         made = (runs, runs.compare(limits=limits, allow_unfinished=allow_unfinished))
