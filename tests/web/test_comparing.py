@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -59,3 +60,33 @@ def test_what_the_api_refuses_it_refuses_also_after_a_page_has_shown_it(own_proj
 
     assert answer.status_code == 422
     assert "1 of its trials was not run" in answer.json()["detail"]
+
+
+def commit(project: Any, **files: str) -> None:
+    """All of the project as a new commit."""
+    for name, text in files.items():
+        (project.path / name).write_text(text, encoding="utf-8")
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "a commit"]):
+        subprocess.run(["git", *command], cwd=project.path, check=True)
+
+
+def test_runs_that_are_pooled_with_the_baseline_later_count_in_the_api_too(own_project: Any, serve: Any) -> None:
+    write_suite(own_project, expected=("Booked",), trials=2)
+    commit(own_project, **{".gitignore": "*.db*\n__pycache__/\n.seatrial/\n"})
+    own_project.seatrial("run", "two.json", "--id=before")
+    commit(own_project, broken="yes")
+    own_project.seatrial("run", "two.json", "--id=after")
+    served = serve(store=own_project.store, root=own_project.path)
+    asked = {"baseline_run_id": "before", "candidate_run_id": "after", "gate": "statistical"}
+    assert served.json("/api/runs/compare", params=asked)["passed"] is True
+
+    subprocess.run(["git", "checkout", "-q", "HEAD~1"], cwd=own_project.path, check=True)
+    for number in range(4):
+        own_project.seatrial("run", "two.json", f"--id=again-{number}")
+
+    answer = served.json("/api/runs/compare", params=asked)
+    assert answer["scenarios"][0]["pooled"] == 8
+    assert answer["passed"] is False
+    told = own_project.seatrial("compare", "before", "after", "--gate=statistical", "--json")
+    assert answer == json.loads(told.stdout)

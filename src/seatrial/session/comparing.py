@@ -12,7 +12,7 @@ from seatrial.store import Store
 from seatrial.vocabulary.changes import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
 from seatrial.vocabulary.run import Run, ScenarioKey, Status, Trial
 
-from .pooling import find_original, pool_baseline
+from .pooling import find_alike, find_original, pool_baseline
 from .records import MemoryRecord, StoredRecord, decide
 
 _LOOKED_AT: Final = 500
@@ -39,6 +39,11 @@ class StoredRuns:
 
     def _side(self, run: Run) -> RunSide:
         return replace(self._read(run), original=find_original(self.store, run))
+
+    def stamp(self) -> tuple[object, ...]:
+        """What the comparison follows from: the two runs, and those that may be pooled with the baseline."""
+        further = [(run.id, run.finished_at) for run in find_alike(self.store, self.base)]
+        return (self.base, self.candidate, further)
 
     def compare(
         self,

@@ -25,7 +25,7 @@ def pool_baseline(
     chosen = _Chosen(store, base.run, candidate)
     for ref in named:
         chosen.add_named(store.run(ref))
-    found = _find_alike(store, base.run) if look else []
+    found = find_alike(store, base.run) if look else []
     found = [run for run in found if chosen.why_not(run) is None and not chosen.counts(run)]
     notes: tuple[str, ...] = ()
     if found and _is_alike(candidate, base.run):
@@ -83,7 +83,7 @@ def find_original(store: Store, run: Run) -> str:
     return run.id
 
 
-def _find_alike(store: Store, base: Run) -> list[Run]:
+def find_alike(store: Store, base: Run) -> list[Run]:
     """Other finished runs of what the baseline ran. Newest first."""
     if base.git_commit is None or base.git_dirty or base.replayed or base.parent is not None:
         return []

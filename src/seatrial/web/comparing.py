@@ -1,4 +1,4 @@
-"""Comparisons, kept while both runs are the same: the exact tests over 10,000 trials take their time."""
+"""Comparisons, kept while what they follow from is the same: exact tests over 10,000 trials take their time."""
 
 from collections import OrderedDict
 
@@ -39,7 +39,7 @@ class Comparisons:
             return None if patience is None else max(0.0, patience - (milliseconds() - began) / 1000)
 
         runs = StoredRuns(self._runs.store, base, candidate, read=lambda run: self._side(run, left()))
-        asked = repr((runs.base, runs.candidate, limits, allow_unfinished))
+        asked = repr((runs.stamp(), limits, allow_unfinished))
         known = self._kept.get(asked)
         if known is not None:
             return known
