@@ -37,13 +37,15 @@ PATIENT = {"hx-request": "true"}
 """A page that is asked for so waits until what it shows is worked out."""
 
 
-def write_suite(project: Any, *, expected: tuple[str, ...] = ("never", "never"), **more: Any) -> None:
+def write_suite(
+    project: Any, *, expected: tuple[str, ...] = ("never", "never"), delay_ms: int = 0, **more: Any
+) -> None:
     """`two.json`, whose scenarios pass where `Booked` is expected."""
     scenarios = [
         {"name": f"number {place}", "input": "19:00", "expected_output": text, **more}
         for place, text in enumerate(expected)
     ]
-    mocks = {"check": {"returns": True}, "book": {"returns": True}}
+    mocks = {name: {"returns": True, "delay_ms": delay_ms} for name in ("check", "book")}
     head = {"name": "two", "agent": "agent:answer", "config": {"concurrency": 1, "mocks": mocks}}
     (project.path / "two.json").write_text(json.dumps({"suite": head, "scenarios": scenarios}), encoding="utf-8")
 
@@ -90,3 +92,23 @@ def test_runs_that_are_pooled_with_the_baseline_later_count_in_the_api_too(own_p
     assert answer["passed"] is False
     told = own_project.seatrial("compare", "before", "after", "--gate=statistical", "--json")
     assert answer == json.loads(told.stdout)
+
+
+def test_a_run_that_is_not_whole_is_not_said_to_have_no_regression(own_project: Any, serve: Any) -> None:
+    write_suite(own_project, delay_ms=100)  # so that no candidate is slower, whatever the machine does
+    own_project.seatrial("run", "two.json", "--id=whole")
+    own_project.seatrial("run", "two.json", "--id=part", "--fail-fast")
+    write_suite(own_project)
+    own_project.seatrial("run", "two.json", "--id=candidate")
+    served = serve(store=own_project.store, root=own_project.path)
+
+    def show(base: str) -> str:
+        asked = {"baseline_run_id": base, "candidate_run_id": "candidate"}
+        text: str = served.get("/compare", params=asked, headers=PATIENT).text
+        return text
+
+    assert "NO REGRESSION" in show("whole")
+    part = show("part")
+    assert "NO REGRESSION" not in part
+    assert header_of(part) == "not_run"
+    assert "run part: 1 of its trials was not run (number 1), so this is about a part of it" in part

@@ -9,7 +9,7 @@ from .changes import classify, trial_identity
 from .compare import BaselinePool, compare_runs
 from .confirm import Rerun, confirm, find_suspects, fresh_trials_needed
 from .gate import Gate, find_objections
-from .match import RunSide
+from .match import RunSide, find_gap
 from .regressions import check_limits, find_regressions
 from .visibility import estimate_rates, scenarios_to_see, trials_to_see, visible_drop
 
@@ -25,6 +25,7 @@ __all__ = [
     "compare_runs",
     "confirm",
     "estimate_rates",
+    "find_gap",
     "find_objections",
     "find_regressions",
     "find_suspects",

@@ -46,18 +46,24 @@ def _problems(side: RunSide, allow_unfinished: bool) -> list[str]:
     where = f"run {side.run.id}"
     if not side.played():
         return [f"{where}: has no results, so there is nothing to compare. Run it again, or choose another run."]
-    if allow_unfinished:
+    gap = None if allow_unfinished else find_gap(side)
+    if gap is None:
         return []
     remedy = f"Finish it: seatrial run --resume {side.run.id}; or compare what is there with --allow-unfinished."
+    return [f"{gap}. {remedy}"]
+
+
+def find_gap(side: RunSide) -> str | None:
+    """What the run lacks where it is not whole, so that a comparison says less than it seems to; None where it is."""
+    where = f"run {side.run.id}"
     if side.run.state is not RunState.FINISHED:
-        state = "was interrupted" if side.run.state is RunState.INTERRUPTED else "has not come to its end"
-        return [f"{where}: {state}. {remedy}"]
+        return f"{where}: {'was interrupted' if side.run.state is RunState.INTERRUPTED else 'has not come to its end'}"
     missing = [outcome for outcome in side.outcome.scenarios if outcome.not_run and not outcome.skipped]
-    if missing:
-        count = sum(outcome.not_run for outcome in missing)
-        names = ", ".join(outcome.entry.key.label for outcome in missing[:3]) + (", …" if len(missing) > 3 else "")
-        return [f"{where}: {count} of its trials {'was' if count == 1 else 'were'} not run ({names}). {remedy}"]
-    return []
+    if not missing:
+        return None
+    count = sum(outcome.not_run for outcome in missing)
+    names = ", ".join(outcome.entry.key.label for outcome in missing[:3]) + (", …" if len(missing) > 3 else "")
+    return f"{where}: {count} of its trials {'was' if count == 1 else 'were'} not run ({names})"
 
 
 def _nothing_in_common(base: RunSide, candidate: RunSide) -> list[str]:

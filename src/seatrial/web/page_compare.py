@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from seatrial.comparison import find_objections
+from seatrial.comparison import find_gap, find_objections
 from seatrial.reports.comparison import HEADS, mark_of, telling_p
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
@@ -50,6 +50,7 @@ def show_comparison(
         "title": "Compare",
         "comparison": comparison,
         "objections": find_objections(comparison),
+        "gaps": [gap for side in runs.sides if (gap := find_gap(side)) is not None],
         "heads": HEADS,
         "mark_of": mark_of,
         "telling_p": telling_p,
