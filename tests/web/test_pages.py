@@ -1,5 +1,7 @@
 """Every page: it answers, it shows what it should, and nothing that an agent said is more than text."""
 
+import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
@@ -161,6 +163,34 @@ def test_a_scenario_shows_its_trials_and_its_history(served: Any) -> None:
 
     assert len(found.all("circle")) == 2
     assert "trial-3" in found.text
+
+
+def dots(text: str) -> dict[str, str]:
+    """The colour of each run's dot, by its id."""
+    return dict(re.findall(r'<a href="/runs/([^/"]+)[^"]*" class="([a-z_]+)"><title>', text))
+
+
+def test_no_dot_is_green_of_a_run_that_did_not_pass(own_project: Any, serve: Any) -> None:
+    """Every trial passed, and yet the scenario did not: three trials do not show a rate of 0.9."""
+    gated = {"name": "gated", "input": "19:00", "trials": 3, "gate": {"pass_rate": 0.9, "confidence": 0.95}}
+    mocks = {"check": {"returns": True}, "book": {"returns": True}}
+    head = {"name": "gated", "agent": "agent:answer", "config": {"mocks": mocks}}
+    (own_project.path / "gated.json").write_text(json.dumps({"suite": head, "scenarios": [gated]}), encoding="utf-8")
+    own_project.seatrial("run", "gated.json", "--id=known")
+    served = serve(store=own_project.store, root=own_project.path)
+    own_project.seatrial("run", "gated.json", "--id=unasked")
+
+    assert dots(served.get("/").text) == {
+        "good": "errored",
+        "bad": "failed",
+        "hostile": "failed",
+        "known": "inconclusive",
+        "unasked": "unknown",
+    }
+    history = f"/runs/known/scenarios/{served.scenario('known', 'gated')}"
+    assert dots(served.get(history).text) == {"known": "inconclusive", "unasked": "unknown"}
+    served.json("/api/runs/unasked")
+    assert dots(served.get(history).text) == {"known": "inconclusive", "unasked": "inconclusive"}
 
 
 def test_a_conversation_marks_where_it_went_wrong(served: Any) -> None:

@@ -75,6 +75,11 @@ class DecidedRuns:
         known = self._verdicts.get(row.run.id)
         return known[1] if known is not None and known[0] == row else None
 
+    def known(self, run: Run) -> DecidedRun | None:
+        """The run where it is at hand and cannot have changed since."""
+        found = self._kept.get(run.id)
+        return found if found is not None and found.run == run and run.state is not RunState.RUNNING else None
+
     def warm(self, rows: Iterable[RunRow]) -> None:
         """Decide ahead of being asked, as far as there is room; those first that would keep people waiting longest."""
         room = MOST_SUMMARIES

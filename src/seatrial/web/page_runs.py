@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from seatrial.reports.pages import Dot, trend
+from seatrial.reports.pages import UNKNOWN, Dot, trend
 from seatrial.store import RunRow
 from seatrial.vocabulary.run import RunState, Verdict
 from seatrial.vocabulary.value import Value
@@ -81,12 +81,11 @@ def _dot(one: ShownRun) -> Dot:
     row = one.row
     rate = row.passed / row.trials
     when = f"{row.run.started_at:%Y-%m-%d %H:%M}"
-    kind = one.status or ("passed" if row.passed == row.trials else "failed")
     return Dot(
         rate=rate,
         title=f"{row.run.name}, {when}: {100 * rate:.0f} % of {row.trials:,} trials passed",
         href=run_url(row.run.id),
-        kind=kind,
+        kind=one.status or UNKNOWN,
     )
 
 

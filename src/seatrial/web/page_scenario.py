@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from seatrial.reports.pages import Bar, Dot, bins, trend
+from seatrial.reports.pages import UNKNOWN, Bar, Dot, bins, trend
 from seatrial.reports.repeats import flaky_line, is_flaky
 from seatrial.statistics import wilson_interval
 from seatrial.store import RunRow
 from seatrial.vocabulary.run import ScenarioKey, Status, TrialSummary
 
 from .addresses import scenario_url
-from .desk import AtDesk
+from .desk import AtDesk, Desk
 from .patience import patience_of
 from .rendering import render
 from .selection import Wanted, take_page
@@ -39,7 +39,7 @@ def show_scenario(
     trials = decided.trials.get(key, ())
     wanted = Wanted(status=Status(status) if status else None, text=q, scenario=scenario)
     found, said = desk.trials(decided, wanted, patience=patience_of(request))
-    history = [_dot(row, key) for row in reversed(desk.store.history(key, LOOKED_BACK))]
+    history = [_dot(row, key, _status(desk, row, scenario)) for row in reversed(desk.store.history(key, LOOKED_BACK))]
     values: dict[str, Any] = {
         "title": key.label,
         "run": decided.run,
@@ -56,14 +56,21 @@ def show_scenario(
     return render(request, "scenario.html.jinja", values)
 
 
-def _dot(row: RunRow, key: ScenarioKey) -> Dot:
+def _status(desk: Desk, row: RunRow, scenario: str) -> str:
+    """What the scenario came to in that run, where that is known without work; its trials alone do not tell."""
+    decided = desk.runs.known(row.run)
+    outcome = None if decided is None else decided.scenarios.get(scenario)
+    return UNKNOWN if outcome is None or outcome.played != row.trials else outcome.verdict.status.value
+
+
+def _dot(row: RunRow, key: ScenarioKey, status: str) -> Dot:
     rate = row.passed / row.trials
     low, high = wilson_interval(row.passed, row.passed + row.failed)
     return Dot(
         rate=rate,
         title=f"{row.run.name}, {row.run.started_at:%Y-%m-%d %H:%M}: {row.passed}/{row.trials} passed",
         href=scenario_url(row.run.id, key),
-        kind="passed" if row.passed == row.trials else "failed" if row.failed else "errored",
+        kind=status,
         low=low,
         high=high,
     )

@@ -16,6 +16,10 @@ _THINNEST = 0.4
 """Per cent of the width: what was too quick to see is still there."""
 
 
+UNKNOWN = "unknown"
+"""The kind of a dot whose verdict nobody has asked for yet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
     """One line of a waterfall or a histogram, in per cent of its width."""
@@ -35,6 +39,7 @@ class Dot:
     title: str
     href: str
     kind: str
+    """The status that gives it its colour, or UNKNOWN."""
     low: float | None = None
     high: float | None = None
 
