@@ -49,7 +49,6 @@ def test_trials_are_filtered_by_status_scenario_tag_and_text(served: Any) -> Non
     assert ids(q='check({"time": "20:00"})') == ["only looks 1"]
     assert ids(q="sorry, NO", tag="read") == ["only looks 1"]
     assert ids(q="sorry", scenario=served.scenario("bad", "crashes")) == []
-    assert ids(scenario="nosuch") == []
 
 
 def test_trials_come_page_by_page(served: Any) -> None:
@@ -97,6 +96,22 @@ def test_a_misspelt_parameter_is_refused_not_ignored(served: Any) -> None:
 
     assert (refused.status_code, "max_pass_rate" in refused.json()["detail"]) == (422, True)
     assert served.get("/api/runs/good/trials", params={"stauts": "failed"}).status_code == 422
+    assert served.get("/api/runs", params={"nmae": "first version"}).status_code == 422
+    assert served.get("/api/runs/good", params={"ofset": 2}).status_code == 422
+
+
+def test_a_misspelt_suite_does_not_cost_the_baseline_of_all(own_project: Any, serve: Any) -> None:
+    served = serve(store=own_project.store, root=own_project.path)
+    served.client.put("/api/baselines", json={"run_id": "good"})
+
+    assert served.client.delete("/api/baselines", params={"Suite": "tables"}).status_code == 422
+    assert [one["run_id"] for one in served.json("/api/baselines")] == ["good"]
+
+
+def test_a_filter_that_names_nothing_there_is_refused_not_answered_with_no_trials(served: Any) -> None:
+    assert served.json("/api/runs/good/trials", params={"error_kind": "agent"})["total"] == 1
+    assert served.get("/api/runs/good/trials", params={"error_kind": "Agent"}).status_code == 422
+    assert served.get("/api/runs/good/trials", params={"scenario": "crashes"}).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,17 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from .answers import AsciiJSONResponse, Problem
-from .api_models import BaselineItem, Cancelled, LabelItem, PutBaseline, PutLabel, Started, StartRun, label_item
+from .api_models import (
+    BaselineItem,
+    BaselineQuery,
+    Cancelled,
+    LabelItem,
+    PutBaseline,
+    PutLabel,
+    Started,
+    StartRun,
+    label_item,
+)
 from .api_reading import RunId
 from .changing import cancel_run, choose_baseline, forget_baseline, put_label
 from .desk import AtDesk
@@ -72,8 +82,6 @@ def put_baseline(desk: AtDesk, asked: PutBaseline) -> BaselineItem:
 
 
 @router.delete("/baselines", status_code=204, response_class=Response)
-def delete_baseline(
-    desk: AtDesk, suite: Annotated[str | None, Query(max_length=500, description="Of this suite.")] = None
-) -> None:
+def delete_baseline(desk: AtDesk, asked: Annotated[BaselineQuery, Query()]) -> None:
     """Forget a baseline; its run stays."""
-    forget_baseline(desk, suite)
+    forget_baseline(desk, asked.suite)

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from seatrial.reports.plain import moment, plain
 from seatrial.store import Label, RunRow
+from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.run import Status, TrialSummary, Verdict
 
 from .addresses import scenario_id
@@ -66,11 +67,35 @@ class TrialItem(BaseModel):
     duration_ms: float | str
 
 
-class ComparisonQuery(BaseModel):
-    """Which runs are compared, and how much worse the candidate may be."""
+class _Query(BaseModel):
+    """What stands behind the question mark. A misspelt name would leave the usual value in force, and nobody would
+    know."""
 
-    # A misspelt limit would leave the usual one in force, and nobody would know.
     model_config = ConfigDict(extra="forbid")
+
+
+class PageQuery(_Query):
+    """Which part of a list."""
+
+    offset: int = Field(default=0, ge=0, le=10**9)
+    limit: int = Field(default=500, ge=1, le=1_000)
+
+
+class RunsQuery(PageQuery):
+    """Which runs are asked for."""
+
+    limit: int = Field(default=20, ge=1, le=1_000)
+    name: str | None = Field(default=None, max_length=200, description="Exactly this one.")
+
+
+class BaselineQuery(_Query):
+    """Which baseline is meant."""
+
+    suite: str | None = Field(default=None, max_length=500, description="Of this suite.")
+
+
+class ComparisonQuery(_Query):
+    """Which runs are compared, and how much worse the candidate may be."""
 
     baseline_run_id: Ref
     candidate_run_id: Ref
@@ -80,22 +105,19 @@ class ComparisonQuery(BaseModel):
     gate: Literal["thresholds", "statistical", "both"] = Field(default="thresholds", description="What decides.")
 
 
-class TrialQuery(BaseModel):
+class TrialQuery(PageQuery):
     """Which trials are asked for; what is not given lets everything through."""
 
-    model_config = ConfigDict(extra="forbid")
-
+    limit: int = Field(default=100, ge=1, le=1_000)
     status: Status | None = None
     scenario: str | None = Field(default=None, max_length=100, description="The id of a scenario.")
     tag: str = Field(default="", max_length=200)
-    error_kind: str = Field(default="", max_length=200)
+    error_kind: ErrorKind | None = None
     q: str = Field(
         default="",
         max_length=200,
         description="In names, reasons, errors and what was said: user, replies, tool calls; whatever its case.",
     )
-    offset: int = Field(default=0, ge=0, le=10**9)
-    limit: int = Field(default=100, ge=1, le=1_000)
 
 
 class TrialList(BaseModel):

@@ -18,7 +18,9 @@ from .answers import AsciiJSONResponse, Problem
 from .api_models import (
     ComparisonQuery,
     LabelItem,
+    PageQuery,
     RunList,
+    RunsQuery,
     SuiteList,
     TrialList,
     TrialQuery,
@@ -34,19 +36,16 @@ from .suites import list_suites
 
 router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)
 
-Offset = Annotated[int, Query(ge=0, le=10**9)]
-Limit = Annotated[int, Query(ge=1, le=1_000)]
 RunId = Annotated[str, Path(max_length=200)]
-Search = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/runs")
-def list_runs(desk: AtDesk, offset: Offset = 0, limit: Limit = 20, name: Search | None = None) -> RunList:
+def list_runs(desk: AtDesk, asked: Annotated[RunsQuery, Query()]) -> RunList:
     """Runs with their verdicts, newest first; `name` keeps those of exactly that name."""
-    page = take_page(desk.store.runs(name=name), offset=offset, limit=limit)
+    page = take_page(desk.store.runs(name=asked.name), offset=asked.offset, limit=asked.limit)
     rows = desk.store.rows_of(page.items)
     items = [run_item(row, desk.runs.verdict(row) or desk.runs.of(row).outcome.verdict) for row in rows]
-    return RunList(total=page.total, offset=offset, runs=items)
+    return RunList(total=page.total, offset=asked.offset, runs=items)
 
 
 @router.get("/runs/compare", responses=answer("ComparisonResult", "Two runs side by side."))
@@ -68,10 +67,10 @@ def compare_runs(desk: AtDesk, asked: Annotated[ComparisonQuery, Query()]) -> Re
 
 
 @router.get("/runs/{run_id}", responses=answer("RunDetail", "The run as in results.json, without its trials."))
-def show_run(desk: AtDesk, run_id: RunId, offset: Offset = 0, limit: Limit = 500) -> Response:
+def show_run(desk: AtDesk, run_id: RunId, asked: Annotated[PageQuery, Query()]) -> Response:
     """A run's verdict, its numbers, and its scenarios in the order of the selection, page by page."""
     decided = desk.run(run_id)
-    page = take_page(decided.outcome.scenarios, offset=offset, limit=limit)
+    page = take_page(decided.outcome.scenarios, offset=asked.offset, limit=asked.limit)
     form = {
         "schema_version": SCHEMA_VERSION,
         "run": run_form(decided.run),
@@ -88,7 +87,8 @@ def list_trials(desk: AtDesk, run_id: RunId, asked: Annotated[TrialQuery, Query(
     wanted = Wanted(
         status=asked.status, tag=asked.tag, text=asked.q, error_kind=asked.error_kind, scenario=asked.scenario
     )
-    found, said = desk.trials(desk.run(run_id), wanted)
+    decided = desk.run(run_id) if asked.scenario is None else desk.scenario(run_id, asked.scenario)[0]
+    found, said = desk.trials(decided, wanted)
     page = take_page(found, offset=asked.offset, limit=asked.limit)
     items = [trial_item(summary) for summary in page.items]
     searched = None if said is None or said.is_whole else said.looked_at

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
 from seatrial.reports.phrases import aside, failing, trials_of
+from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
 from seatrial.vocabulary.value import Value
 
@@ -21,7 +22,7 @@ class Wanted(Value):
     tag: str = ""
     text: str = ""
     """In names, in the reasons for not passing and, of trials, in what was said; whatever its case."""
-    error_kind: str = ""
+    error_kind: ErrorKind | None = None
     scenario: str | None = None
     """The id that stands in addresses."""
 
@@ -72,7 +73,7 @@ def find_trials(
         one
         for one in summaries
         if (wanted.status is None or one.status is wanted.status)
-        and (not wanted.error_kind or one.error_kind == wanted.error_kind)
+        and (wanted.error_kind is None or one.error_kind is wanted.error_kind)
         and (tagged is None or one.key in tagged)
         and (not text or (one.key, one.index) in said or text in _text_of_trial(one))
     ]
