@@ -230,3 +230,18 @@ def test_an_empty_store_says_how_to_begin(serve: Any, tmp_path: Any) -> None:
 
     assert "No run is stored yet" in page(served, "/").text
     assert "It takes two runs" in page(served, "/compare").text
+
+
+def test_one_failure_in_thousands_is_not_rounded_away(own_project: Any, serve: Any) -> None:
+    (own_project.path / "nearly.py").write_text("def answer(input): return input\n", encoding="utf-8")
+    lines = [{"name": f"number {number}", "input": "yes", "expected_output": "yes"} for number in range(2_000)]
+    lines[7]["expected_output"] = "no"
+    many = {"suite": {"name": "many", "agent": "nearly:answer"}, "scenarios": lines}
+    (own_project.path / "many.json").write_text(json.dumps(many), encoding="utf-8")
+    own_project.seatrial("run", "many.json", "--id=many")
+    served = serve(store=own_project.store, root=own_project.path)
+
+    text = served.get("/").text
+
+    assert "99.9 % of 2,000 trials passed" in text
+    assert re.findall(r'<td class="number">([0-9.]+ %)', text)[0] == "99.9 %"

@@ -7,7 +7,7 @@ from seatrial.vocabulary.changes import Alignment, Change, Comparison, ScenarioC
 from seatrial.vocabulary.run import Run, ScenarioKey, Status
 
 from .paper import Paper
-from .phrases import counted, duration, money, number
+from .phrases import counted, duration, money, number, percent
 from .visible import cut, one_line
 
 SHOWN = 30
@@ -68,7 +68,7 @@ def _run(run: Run) -> str:
 def _figures(comparison: Comparison) -> Iterator[str]:
     base, now = comparison.base_figures, comparison.candidate_figures
     yield (
-        f"pass rate    {100 * base.pass_rate:.1f} % → {100 * now.pass_rate:.1f} %"
+        f"pass rate    {percent(base.pass_rate)} → {percent(now.pass_rate)}"
         f"   ({base.passed:,}/{counted(base.trials, 'trial')} → {now.passed:,}/{counted(now.trials, 'trial')})"
     )
     if base.avg_score is not None and now.avg_score is not None:

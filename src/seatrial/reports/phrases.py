@@ -43,6 +43,12 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
+def percent(share: float) -> str:
+    """`99.9 %`; 100 only where all is in it, and 0 only where nothing is: one failure in 10,000 is not rounded away."""
+    shown = round(100 * share, 1)
+    return f"{min(max(shown, 0.1), 99.9) if 0 < share < 1 else shown:.1f} %"
+
+
 def money(cost_usd: float | None) -> str | None:
     """Dollars with four decimals; None when the cost is not known."""
     return None if cost_usd is None else f"${cost_usd:,.4f}"

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.reports.pages import UNKNOWN, Dot, trend
+from seatrial.reports.phrases import percent
 from seatrial.store import RunRow
 from seatrial.vocabulary.run import RunState, Verdict
 from seatrial.vocabulary.value import Value
@@ -83,7 +84,7 @@ def _dot(one: ShownRun) -> Dot:
     when = f"{row.run.started_at:%Y-%m-%d %H:%M}"
     return Dot(
         rate=rate,
-        title=f"{row.run.name}, {when}: {100 * rate:.0f} % of {row.trials:,} trials passed",
+        title=f"{row.run.name}, {when}: {percent(rate)} of {row.trials:,} trials passed",
         href=run_url(row.run.id),
         kind=one.status or UNKNOWN,
     )
