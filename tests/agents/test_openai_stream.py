@@ -115,6 +115,15 @@ def test_calls_that_share_an_index_are_told_apart_by_their_id():
     assert [made.name for made in got.requested] == ["search", "book"]
 
 
+@pytest.mark.parametrize("id", [None, ""])
+@pytest.mark.parametrize("second", [("cancel", '{"a": 2}'), ("book", '{"a": 2}')])
+def test_calls_that_share_an_index_and_have_no_id_are_told_apart_by_what_came_before(id: Any, second: tuple[str, str]):
+    first, other = call(0, "book", '{"a":', id=id), call(0, *second, id=id)
+    reply = stream(delta(tool_calls=[first]), delta(tool_calls=[call(0, None, " 1}")]), delta(tool_calls=[other]), DONE)
+    assert [(c.name, c.arguments) for c in reply.requested] == [("book", {"a": 1}), (second[0], {"a": 2})]
+    assert len({c.id for c in reply.requested}) == 2
+
+
 def test_a_name_that_is_repeated_in_each_piece_counts_once():
     got = stream(delta(tool_calls=[call(0, "f", "{", "a")]), delta("stop", tool_calls=[call(0, "f", "}", "a")]), DONE)
     assert got.requested == (ToolCall("f", {}, id="a"),)

@@ -10,6 +10,7 @@ from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
 from .chat_messages import read_message
+from .replies import parse_arguments
 from .sse import Event, EventReader
 from .statuses import not_an_answer, show_body
 from .wire import Incoming
@@ -22,6 +23,12 @@ class _CallPieces:
     arguments: list[str] = field(default_factory=list)
     object: Any = None
     """Arguments that came as an object, which cannot come in pieces."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing more can belong to its arguments."""
+        text = "".join(self.arguments)
+        return self.object is not None or (bool(text) and isinstance(parse_arguments(text), dict))
 
     def whole(self) -> dict[str, Any]:
         arguments = self.object if self.object is not None else "".join(self.arguments)
@@ -72,21 +79,22 @@ class _MessagePieces:
     def _add_call(self, piece: Mapping[str, Any]) -> None:
         function = piece.get("function")
         function = function if isinstance(function, Mapping) else {}
-        call = self._call_of(piece, starts=bool(function.get("name")))
+        name = str(function.get("name") or "")
+        call = self._call_of(piece, name)
         call.id = call.id or piece.get("id")
-        call.name = call.name or str(function.get("name") or "")
+        call.name = call.name or name
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             call.arguments.append(arguments)
         elif arguments is not None:
             call.object = arguments
 
-    def _call_of(self, piece: Mapping[str, Any], *, starts: bool) -> _CallPieces:
+    def _call_of(self, piece: Mapping[str, Any], name: str) -> _CallPieces:
         """The call that a piece belongs to. Some endpoints leave the index out, or give all calls the same one."""
-        index, identity = piece.get("index"), piece.get("id")
+        index = piece.get("index")
         known = self.by_index.get(index) if index is not None else (self.calls[-1] if self.calls else None)
-        other = known is not None and starts and identity is not None and identity != known.id
-        if known is None or other or (index is None and starts):
+        another = known is not None and name and _begins_another(known, piece.get("id"), name)
+        if known is None or another or (index is None and name):
             known = _CallPieces()
             self.calls.append(known)
             if index is not None:
@@ -101,6 +109,12 @@ class _MessagePieces:
             "refusal": refusal or None,
             "tool_calls": [call.whole() for call in self.calls],
         }
+
+
+def _begins_another(known: _CallPieces, identity: Any, name: str) -> bool:
+    """Whether a piece with a name begins a call beside the one known under its index: the ids tell, else that there is
+    nothing left to be said of the known one. (Some endpoints repeat the name in every piece.)"""
+    return bool(identity != known.id) if identity else name != known.name or known.is_complete
 
 
 async def read_stream(incoming: Incoming, *, position: int) -> AgentReply:
