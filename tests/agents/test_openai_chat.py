@@ -272,6 +272,12 @@ def test_a_body_without_a_message_is_a_failure(body: Any):
     assert "without choices[0].message" in str(failure(http(body)))
 
 
+@pytest.mark.parametrize("told", [{"error": {"code": 502, "message": "upstream died"}}, {"finish_reason": "error"}])
+def test_an_error_in_the_middle_of_the_answer_is_a_failure_whatever_was_said_before(told: Any):
+    choice = {"message": {"role": "assistant", "content": "Your refund is"}, **told}
+    assert "endpoint returned an error: " in str(failure(http({"choices": [choice]})))
+
+
 @pytest.mark.parametrize(
     ("answer", "part"),
     [

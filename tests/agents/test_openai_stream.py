@@ -159,7 +159,13 @@ def test_a_stream_that_breaks_off_is_a_failure_not_a_shorter_reply():
 
 
 @pytest.mark.parametrize(
-    "event", ['event: error\ndata: {"message": "overloaded"}\n\n', 'data: {"error": "overloaded"}\n\n']
+    "event",
+    [
+        'event: error\ndata: {"message": "overloaded"}\n\n',
+        'data: {"error": "overloaded"}\n\n',
+        'data: {"choices": [{"delta": {}, "error": {"message": "overloaded"}}]}\n\n',
+        delta("error"),
+    ],
 )
 def test_an_error_event_is_a_failure_whatever_was_said_before(event: str):
     assert "streamed an error: " in failure(delta(content="so far"), event, DONE)

@@ -9,7 +9,7 @@ from seatrial.vocabulary.conversation import Message, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
-from .replies import parse_arguments, read_calls, read_content, require_no_other_calls
+from .replies import has_failed, parse_arguments, read_calls, read_content, require_no_other_calls
 from .statuses import not_an_answer, not_json
 
 
@@ -21,10 +21,10 @@ def read_completion(body: bytes, *, media_type: str, position: int) -> AgentRepl
         raise not_json(media_type, body) from None
     if not isinstance(completion, Mapping):
         raise not_an_answer("returned JSON that is no object", body)
-    if completion.get("error"):
-        raise not_an_answer("returned an error", body)
     choices = completion.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
+    if completion.get("error") or (isinstance(first, Mapping) and has_failed(first)):
+        raise not_an_answer("returned an error", body)
     message = first.get("message") if isinstance(first, Mapping) else None
     if not isinstance(message, Mapping):
         raise not_an_answer("returned a completion without choices[0].message", body)

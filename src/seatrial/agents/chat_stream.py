@@ -10,7 +10,7 @@ from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
 from .chat_messages import read_message
-from .replies import parse_arguments
+from .replies import has_failed, parse_arguments
 from .sse import Event, EventReader
 from .statuses import not_an_answer, show_body
 from .wire import Incoming
@@ -53,6 +53,8 @@ class _MessagePieces:
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, Mapping):
             return
+        if has_failed(choice):
+            raise not_an_answer("streamed an error", raw)
         self.finished = self.finished or choice.get("finish_reason") is not None
         delta = choice.get("delta") or choice.get("message") or {}
         if not isinstance(delta, Mapping):

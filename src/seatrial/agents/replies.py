@@ -79,9 +79,16 @@ def _first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = value["choices"]
     if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
         message = choices[0].get("message")
+        if has_failed(choices[0]):
+            raise AgentFailure(f"the agent returned a completion that ended in an error: {_brief(choices[0])}")
         if isinstance(message, Mapping):
             return message
     raise AgentFailure("the agent returned a completion without choices[0].message", final=True)
+
+
+def has_failed(choice: Mapping[str, Any]) -> bool:
+    """Whether the model broke down in the middle of this choice, as OpenRouter tells it: what it said is no reply."""
+    return bool(choice.get("error")) or choice.get("finish_reason") == "error"
 
 
 def _from_message(message: Mapping[str, Any], *, usage: Usage | None = None) -> AgentReply:
