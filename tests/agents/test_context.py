@@ -314,6 +314,83 @@ def test_a_real_async_tool_that_is_cancelled_is_recorded() -> None:
     assert [call.name for call in trial.calls] == ["wait_for_ever"]
 
 
+def test_a_real_tool_that_the_agent_does_not_wait_for_is_recorded() -> None:
+    released = threading.Event()
+
+    @tool
+    def refund(order: str) -> None:
+        released.wait(10)
+
+    @tool
+    async def cancel(order: str) -> None:
+        await asyncio.sleep(10)
+
+    async def agent(input: str) -> str:
+        left = [asyncio.create_task(cancel("A-1")), asyncio.create_task(asyncio.to_thread(refund, "A-2"))]
+        await asyncio.sleep(0.05)
+        return f"I left {len(left)} things to be done."
+
+    trial = Trial(agent, mocks={})
+    try:
+        trial.run()
+    finally:
+        released.set()
+    assert [(call.name, call.arguments) for call in trial.calls] == [
+        ("cancel", {"order": "A-1"}),
+        ("refund", {"order": "A-2"}),
+    ]
+    assert {call.error for call in trial.calls} == {"not finished when the turn ended"}
+
+
+def test_a_real_tool_that_changes_what_it_is_given_does_not_change_the_evidence() -> None:
+    @tool
+    def refund(order: dict[str, Any]) -> None:
+        order.pop("amount")
+
+    def agent(input: str) -> str:
+        refund({"id": "A-1", "amount": 100})
+        return "done"
+
+    trial = Trial(agent, mocks={})
+    trial.run()
+    assert trial.calls[0].arguments == {"order": {"id": "A-1", "amount": 100}}
+
+
+def test_a_call_between_two_turns_belongs_to_the_one_before_it() -> None:
+    called = threading.Event()
+
+    async def agent(messages: list[Any], ctx: AgentContext) -> str:
+        async def later() -> None:
+            await asyncio.sleep(0.05)
+            await ctx.call_tool("refund")
+            called.set()
+
+        if len(messages) == 1:
+            await ctx.call_tool("lookup")
+            agent.left = asyncio.create_task(later())  # type: ignore[attr-defined]
+        return "done"
+
+    def user(conversation: list[Any]) -> str | None:
+        if conversation:
+            called.wait(10)
+        return None if len(conversation) == 2 else "hi"
+
+    scenario = seatrial.Scenario(
+        name="late",
+        user=user,
+        trials=1,
+        mocks={"lookup": {"returns": 1}, "refund": {"returns": 2}},
+        expect={"tool_calls_exclude": ["refund"]},
+    )
+    report = seatrial.run(scenario, agent=agent, store=None)
+    (trial,) = report.trials()
+    assert not report.passed
+    assert [[call.name for call in turn.tool_calls or ()] for turn in trial.transcript.turns] == [
+        ["lookup", "refund"],
+        [],
+    ]
+
+
 def test_a_mock_may_call_the_real_tool_that_it_stands_in_for() -> None:
     def pretend(args: dict[str, Any], ctx: Any) -> Any:
         return {"mocked": lookup(args["id"])}

@@ -167,6 +167,7 @@ class CallableSession:
             raise
         finally:
             being_asked.discard(ctx)
+            ctx.keep_unfinished()
         waited = (ctx.entered_at - asked_at) + (perf_counter() - ctx.replied_at)
         if waited > _NOTICED_SECONDS:
             reply = altered(reply, waited_ms=reply.waited_ms + 1000 * waited)
@@ -184,6 +185,7 @@ class CallableSession:
     async def close(self) -> None:
         if self._ctx is not None:
             self._ctx.closed = True
+            self._ctx.keep_unfinished()
         if self._entered is not None and self._agent.makes_anew:
             await self._agent.leave(self._entered[0])
 

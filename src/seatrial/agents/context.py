@@ -32,6 +32,8 @@ class AgentContext:
         self._start = start
         self._hall = hall
         self._in_flight: set[asyncio.Task[Any]] = set()
+        self._begun: dict[object, tuple[str, Any, float]] = {}
+        """Calls of real tools that have not ended: name, arguments, and when."""
         self.messages: Sequence[Message] = ()
         self.input = ""
         self.fatal: TrialError | None = None
@@ -132,6 +134,26 @@ class AgentContext:
         """Wait for calls that the agent did not wait for: they were made. False when some are still unanswered."""
         _, pending = await asyncio.wait(list(self._in_flight), timeout=timeout)
         return not pending
+
+    def begin_call(self, name: str, arguments: Any) -> object:
+        """A real tool is about to run. What is given back names the call to `end_call`."""
+        self.require_open(name)
+        call = object()
+        # As it is at this moment: the tool may change what it is given.
+        self._begun[call] = (name, copied(arguments), self.elapsed_ms())
+        return call
+
+    def end_call(self, call: object, answer: ToolAnswer | None) -> None:
+        """Keep the call; None: it is none after all. In whichever thread, and once."""
+        begun = self._begun.pop(call, None)
+        if begun is not None and answer is not None:
+            name, arguments, started = begun
+            self.record(name, arguments, answer, started)
+
+    def keep_unfinished(self) -> None:
+        """Keep the calls of real tools that the agent did not wait for: they were made."""
+        for call in list(self._begun):
+            self.end_call(call, ToolAnswer(error="not finished when the turn ended"))
 
     def miss_call(self) -> bool:
         """Somebody called a tool for a trial that may be this one; not so the runner itself."""
@@ -236,20 +258,18 @@ class _Recorded:
     def __init__(self, ctx: AgentContext, name: str, arguments: dict[str, Any]) -> None:
         ctx.require_open(name)
         self._ctx = ctx
-        self._name = name
-        self._started = ctx.elapsed_ms()
         self.arguments = arguments
         self.is_mocked = ctx.knows_tool(name)
+        self._call = None if self.is_mocked else ctx.begin_call(name, arguments)
         self.result: Any = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, _: object) -> None:
-        if self.is_mocked:
-            return
-        error = None if kind is None else f"{kind.__name__}: {raised}"
-        self._ctx.record(self._name, self.arguments, ToolAnswer(result=self.result, error=error), self._started)
+        if self._call is not None:
+            error = None if kind is None else f"{kind.__name__}: {raised}"
+            self._ctx.end_call(self._call, ToolAnswer(result=self.result, error=error))
 
 
 def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

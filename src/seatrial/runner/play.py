@@ -76,8 +76,8 @@ class _Conversation:
         self._turns: list[PlayedTurn] = []
         self._calls: list[ToolCall] = []
         self._calls_seen = False
-        self._hidden: set[int] = set()
-        """Turns whose calls the agent says it does not tell."""
+        self._exchanges: list[Exchange] = []
+        """What each turn brought in; what the agent calls after its reply comes in late."""
         self._paced_ms = 0.0
         self._use: ModelUse | None = None
 
@@ -127,12 +127,13 @@ class _Conversation:
         )
 
     def _with_evidence(self) -> tuple[PlayedTurn, ...]:
-        """An agent that used ctx.call_tool or a wrapped tool records its calls, also where it made none."""
+        """The turns with all their calls, those that the agent made after its reply included. An agent that used
+        ctx.call_tool or a wrapped tool records its calls, also where it made none."""
         if not self._calls_seen:
             return tuple(self._turns)
         return tuple(
-            replace(turn, tool_calls=()) if turn.tool_calls is None and turn.index not in self._hidden else turn
-            for turn in self._turns
+            turn if exchange.hides_calls else replace(turn, tool_calls=exchange.evidence() or ())
+            for turn, exchange in zip(self._turns, self._exchanges, strict=True)
         )
 
     async def _converse(self, user: UserPart, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
@@ -176,6 +177,7 @@ class _Conversation:
         said_before = len(self._messages) + 1
         self._messages.append({"role": "user", "content": message})
         exchange = Exchange(recorded=self._calls)
+        self._exchanges.append(exchange)
         error: ErrorInfo | None = None
         try:
             try:
@@ -226,7 +228,6 @@ class _Conversation:
             exchange.add(reply.usage, reply.cost_usd)
             if reply.hides_calls:
                 exchange.hides_calls = True
-                self._hidden.add(len(self._turns))
             if reply.tool_calls is not None:
                 exchange.listed = [*(exchange.listed or ()), *reply.tool_calls]
             self._messages.extend(reply.messages or ({"role": "assistant", "content": reply.reply or ""},))

@@ -85,8 +85,7 @@ def watch_blocking(
 @contextmanager
 def _kept(ctx: AgentContext, name: str, arguments: Any, unless: Pauses) -> "Iterator[Callable[[ToolAnswer], None]]":
     """Keep the call however it ends."""
-    ctx.require_open(name)
-    started = ctx.elapsed_ms()
+    call = ctx.begin_call(name, arguments)
     answers: list[ToolAnswer] = []
     token = under_way.set(name)
     try:
@@ -98,5 +97,4 @@ def _kept(ctx: AgentContext, name: str, arguments: Any, unless: Pauses) -> "Iter
         raise
     finally:
         under_way.reset(token)
-        for answer in answers:
-            ctx.record(name, arguments, answer, started)
+        ctx.end_call(call, answers[0] if answers else None)
