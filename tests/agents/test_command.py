@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from seatrial import Scenario, run
 from seatrial.agents.command import CommandAgent
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind, ToolCall, Usage
@@ -88,6 +89,36 @@ def test_usage_and_cost_are_kept():
         each_line("say(type='reply', content='x', usage={'input_tokens': 1, 'output_tokens': 2}, cost_usd=0.5)")
     )
     assert (got.usage, got.cost_usd) == (Usage(input_tokens=1, output_tokens=2), 0.5)
+
+
+@pytest.mark.parametrize(("told", "tokens"), [("", 10), (", usage={'input_tokens': 3, 'output_tokens': 4}", 17)])
+def test_the_reply_tells_what_a_turn_with_tool_calls_took(told: str, tokens: int):
+    agent = each_line(f"""
+        if got['type'] == 'turn':
+            say(type='tool_calls', tool_calls=[{{'name': 'look'}}]{told})
+        else:
+            say(type='reply', content='x', usage={{'input_tokens': 4, 'output_tokens': 6}}, cost_usd=0.5)
+    """)
+    scenario = Scenario(
+        name="s", input="hi", mocks={"look": {"returns": 1}}, limits={"cost_usd": 0.5, "tokens": tokens}
+    )
+    report = run(scenario, agent={"type": "command", "argv": agent.argv}, store=None)
+    (trial,) = report.trials()
+    assert report.passed, report.failure_reasons
+    assert (trial.transcript.cost_usd, trial.transcript.usage.total_tokens) == (0.5, tokens)
+
+
+def test_a_turn_with_tool_calls_whose_reply_tells_no_cost_has_none():
+    agent = each_line("""
+        if got['type'] == 'turn':
+            say(type='tool_calls', tool_calls=[{'name': 'look'}])
+        else:
+            say(type='reply', content='x')
+    """)
+    scenario = Scenario(name="s", input="hi", mocks={"look": {"returns": 1}}, limits={"cost_usd": 0.5})
+    (trial,) = run(scenario, agent={"type": "command", "argv": agent.argv}, store=None).trials()
+    assert trial.transcript.cost_usd is None
+    assert trial.error.kind is ErrorKind.CONFIG
 
 
 def test_one_process_lives_through_the_trial():

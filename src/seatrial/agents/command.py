@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import Message, ToolCall
+from seatrial.vocabulary.conversation import Message, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 
@@ -178,7 +178,9 @@ def _read_tool_calls(answer: Mapping[str, Any], position: int) -> AgentReply:
         tool_calls=(),
         requested=calls,
         messages=(_to_append(calls, answer),),
-        usage=read_usage(answer.get("usage")),
+        # The reply tells what the turn took; here nothing need be told of it, and what is told comes on top.
+        usage=read_usage(answer.get("usage")) or Usage(input_tokens=0, output_tokens=0),
+        cost_usd=0.0,
     )
 
 
