@@ -1,9 +1,15 @@
 """LangChain holds the contract of agents."""
 
+from typing import Any
+
 import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
 
 import seatrial
 from seatrial import Scenario, Turn
+from seatrial.testing import shop
 from seatrial.testing.agent_contract import AgentContract
 from seatrial.vocabulary.conversation import ErrorKind
 
@@ -50,3 +56,24 @@ def test_the_form_of_an_answer_is_no_tool_call() -> None:
     assert trial.error is None
     assert trial.transcript.tool_calls == ()
     assert "12" in trial.transcript.reply
+
+
+def test_tokens_that_one_of_the_models_does_not_tell_are_not_known() -> None:
+    from agent import ShopModel
+
+    class Forgetful(ShopModel):
+        def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+            result = super()._generate(messages, *args, **options)
+            if len(messages) == 1:
+                result.generations[0].message.usage_metadata = None
+            return result
+
+    target = create_agent(Forgetful(), [shop.lookup_order])
+    (trial,) = seatrial.run(
+        Scenario(name="x", input="Where is order A-1?", limits={"tokens": 1000}),
+        agent={"type": "langchain", "target": target},
+        store=None,
+    ).trials()
+
+    assert trial.transcript.usage is None
+    assert "tokens of the trial is not known" in trial.error.message

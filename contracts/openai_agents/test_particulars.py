@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from agents import Agent, WebSearchTool, function_tool
+import pytest
+from agents import Agent, Usage, WebSearchTool, function_tool
 
 import seatrial
 from seatrial import Scenario
@@ -48,3 +49,11 @@ def test_a_mock_for_a_tool_that_openai_runs_is_refused() -> None:
 
     assert trial.error.kind is ErrorKind.CONFIG
     assert "'web_search' is mocked, but it is a WebSearchTool" in trial.error.message
+
+
+def test_tokens_that_the_model_does_not_tell_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.Usage", lambda **_: Usage(requests=1))
+    trial = play([], input="Good morning!", limits={"tokens": 100})
+
+    assert trial.transcript.usage is None
+    assert "tokens of the trial is not known" in trial.error.message

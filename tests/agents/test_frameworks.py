@@ -13,6 +13,7 @@ from seatrial.agents import resolve_agent
 from seatrial.agents.frameworks import FRAMEWORKS, Framework
 from seatrial.agents.resolve import KINDS
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.testing.model_server import ModelServer, ServerReply
 from seatrial.vocabulary.conversation import ErrorKind
 
 ROOT = Path(__file__).parent.parent.parent
@@ -117,6 +118,19 @@ def test_outside_of_trials_the_framework_is_what_it_was() -> None:
     play(agent, mocks={"add": {"returns": 42}})
 
     assert asyncio.run(agent.run("again")).output == '{"add":0}'
+
+
+def test_tokens_that_the_provider_does_not_tell_are_not_known() -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    with ModelServer([ServerReply(content="Hello.", usage=None)]) as server:
+        provider = OpenAIProvider(base_url=server.base_url, api_key="none")
+        (trial,) = play(Agent(OpenAIChatModel("m", provider=provider)), limits={"tokens": 100})
+
+    assert trial.transcript.usage is None
+    assert "tokens of the trial is not known" in trial.error.message
 
 
 def add(a: int, b: int) -> int:

@@ -289,6 +289,14 @@ def test_tokens_and_cost_of_all_rounds_are_added_up() -> None:
     assert (transcript.usage, transcript.cost_usd) == (Usage(input_tokens=12, output_tokens=3), 0.75)
 
 
+@pytest.mark.parametrize("usage", [None, Usage(input_tokens=5)])
+def test_tokens_that_one_round_does_not_tell_are_not_known(usage: Usage | None) -> None:
+    first = AgentReply(tool_calls=(), requested=(ToolCall("t", {}, id="1"),), usage=usage)
+    last = AgentReply(reply="done", tool_calls=(), usage=Usage(input_tokens=7, output_tokens=2))
+    transcript = play(a_scenario(ScriptedAgent(first, last), mocks={"t": {"returns": 1}}))
+    assert transcript.usage == (None if usage is None else Usage(input_tokens=12))
+
+
 # Evidence.
 
 

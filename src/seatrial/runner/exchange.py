@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from seatrial.vocabulary.conversation import ToolCall, Usage, sum_usage
+from seatrial.vocabulary.conversation import ToolCall, Usage, total_usage
 
 
 class Exchange:
@@ -26,7 +26,8 @@ class Exchange:
 
     @property
     def usage(self) -> Usage | None:
-        return self._usages[0] if len(self._usages) == 1 else sum_usage(self._usages)
+        """The tokens of the turn, as far as every reply says."""
+        return self._usages[0] if len(self._usages) == 1 else total_usage(self._usages)
 
     @property
     def cost_usd(self) -> float | None:

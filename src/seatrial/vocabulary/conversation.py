@@ -109,6 +109,18 @@ def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
     return Usage(input_tokens=sum(inputs) if inputs else None, output_tokens=sum(outputs) if outputs else None)
 
 
+def total_usage(usages: Iterable[Usage | None]) -> Usage | None:
+    """The sum where all of them say; a number that one of them does not tell is not known, instead of nothing."""
+    each = [usage or Usage() for usage in usages]
+    taken, given = (_total(counts) for counts in ([u.input_tokens for u in each], [u.output_tokens for u in each]))
+    return None if taken is None and given is None else Usage(input_tokens=taken, output_tokens=given)
+
+
+def _total(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
+
+
 class AgentResult(Value, kw_only=False):
     """What an agent may return: its reply and, where it can, the evidence."""
 

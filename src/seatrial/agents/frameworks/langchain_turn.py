@@ -16,7 +16,7 @@ from langgraph.errors import GraphBubbleUp
 
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.errors import ToolError
-from seatrial.vocabulary.conversation import ErrorKind, Usage, sum_usage
+from seatrial.vocabulary.conversation import ErrorKind, Usage, total_usage
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.roles import ToolAnswer
 from seatrial.vocabulary.value import Value
@@ -51,23 +51,21 @@ class LangChainTurn(BaseCallbackHandler):
         self._requests: dict[tuple[str, str], Request] = {}
         self._made: set[tuple[str, str]] = set()
         self._made_by_hand: list[tuple[str, Any]] = []
-        self._spent: list[Usage] = []
+        self._spent: list[Usage | None] = []
         stand_before(BaseTool, "run", _blocking)
         stand_before(BaseTool, "arun", _awaited)
         _turn.set(self)
 
     @property
     def usage(self) -> Usage | None:
-        return sum_usage(self._spent)
+        return total_usage(self._spent)
 
     def on_llm_end(self, response: Any, **_: Any) -> None:
         for generation in (each for batch in response.generations for each in batch):
             message = getattr(generation, "message", None)
             if isinstance(message, AIMessage):
                 self._ask_for(message)
-                taken = message.usage_metadata
-                if taken is not None:
-                    self._spent.append(Usage(input_tokens=taken["input_tokens"], output_tokens=taken["output_tokens"]))
+                self._spent.append(_read_usage(message))
 
     def _ask_for(self, message: AIMessage) -> None:
         now = self.ctx.elapsed_ms()
@@ -125,6 +123,11 @@ class LangChainTurn(BaseCallbackHandler):
                 f"the tool {name!r} is mocked, but the agent answered its call without running a LangChain tool",
                 hint="let the agent run it as a tool (a ToolNode, or tool.invoke), or take the mock out",
             )
+
+
+def _read_usage(message: AIMessage) -> Usage | None:
+    taken = message.usage_metadata
+    return taken and Usage(input_tokens=taken["input_tokens"], output_tokens=taken["output_tokens"])
 
 
 def _own_arguments(tool: BaseTool, tool_input: Any) -> Any:

@@ -53,9 +53,15 @@ class Adapter:
             )
         self._said = result.to_input_list()
         self._agent = result.last_agent
-        taken = result.context_wrapper.usage
-        usage = Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens)
-        return AgentResult(as_text(result.final_output), _read_calls(result.new_items), usage)
+        return AgentResult(as_text(result.final_output), _read_calls(result.new_items), _read_usage(result))
+
+
+def _read_usage(result: Any) -> Usage | None:
+    """What the models took; None where one of them did not say, for which the SDK has zeros."""
+    if any(not (each.usage.input_tokens or each.usage.output_tokens) for each in result.raw_responses):
+        return None
+    taken = result.context_wrapper.usage
+    return Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens)
 
 
 def _with_watched_tools(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,13 +28,13 @@ from pydantic_ai.messages import (
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.vocabulary.conversation import AgentResult, Message, Usage, sum_usage
+from seatrial.vocabulary.conversation import AgentResult, Message, Usage, total_usage
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .plain import as_text, plain
 from .watch import stand_before, watch
 
-_spent: ContextVar[list[Usage] | None] = ContextVar("spent", default=None)
+_spent: ContextVar[list[Usage | None] | None] = ContextVar("spent", default=None)
 """What the models of this turn took, those of nested agents included."""
 
 
@@ -51,11 +51,11 @@ class Adapter:
     async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
         if self._history is None:
             self._history = list(_read_history(messages[:-1]))
-        spent: list[Usage] = []
+        spent: list[Usage | None] = []
         _spent.set(spent)
         result = await self._agent.run(ctx.input, message_history=self._history)
         self._history = result.all_messages()
-        return AgentResult(as_text(result.output), [], sum_usage(spent))
+        return AgentResult(as_text(result.output), [], total_usage(spent))
 
 
 def _with_watcher(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,8 +84,7 @@ class _Watcher(AbstractCapability[Any]):
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         spent = _spent.get()
         if spent is not None:
-            taken = response.usage
-            spent.append(Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens))
+            spent.append(_read_usage(response.usage))
         self._keep_native(response.parts)
         return response
 
@@ -120,6 +119,13 @@ class _Watcher(AbstractCapability[Any]):
 
     def _keep(self, call: Any, answer: ToolAnswer) -> None:
         self._ctx.record(call.tool_name, _arguments(call), answer, self._ctx.elapsed_ms())
+
+
+def _read_usage(taken: Any) -> Usage | None:
+    """What a request took; None where the provider did not say, which older versions tell by zeros alone."""
+    if getattr(taken, "unmeasured_requests", 0) or not (taken.input_tokens or taken.output_tokens):
+        return None
+    return Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens)
 
 
 def _arguments(call: Any) -> Any:
