@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from seatrial import Scenario, run
 from seatrial.llm import LLM, Answer, ModelFailure, Question, parse_model
 from seatrial.testing.model_server import ModelServer
 from seatrial.vocabulary.findings import ModelUse
@@ -71,6 +72,21 @@ def test_any_edit_of_what_is_sent_misses(server: ModelServer, tmp_path: Path, ed
     ask(server, tmp_path)
     ask(server, tmp_path, **edit)
     assert len(server.requests) == 2
+
+
+def test_another_endpoint_in_the_environment_is_asked_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key-of-azure")
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-06-01")
+    said = []
+    yes, no = (f'{{"reasoning": "So.", "passed": {passed}}}' for passed in ("true", "false"))
+    with ModelServer([yes]) as one, ModelServer([no]) as other:
+        for each in (one, other):
+            monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", each.base_url.removesuffix("/v1"))
+            rubric = {"judge": {"rubric": "It is polite.", "model": "azure:judge"}}
+            said.append(run(Scenario(name="x", input="Hello?", expect=rubric), agent=lambda input: "Hi.").passed)
+    assert said == [True, False]
+    assert (len(one.requests), len(other.requests)) == (1, 1)
 
 
 def test_timeout_attempts_and_key_do_not_decide_an_answer(server: ModelServer, tmp_path: Path) -> None:

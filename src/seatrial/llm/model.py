@@ -33,6 +33,8 @@ class ModelSpec:
     """native: the server is also made to hold to the JSON Schema, where it can."""
     price: tuple[float, float] | None = None
     """US dollars for a million input and output tokens; None: what the price list says."""
+    places: tuple[str, ...] = ()
+    """What the environment says about the server, where the SDK looks there by itself: `NAME=value`."""
 
     @property
     def label(self) -> str:
@@ -41,7 +43,7 @@ class ModelSpec:
     @property
     def identity(self) -> str:
         """Everything about the model that decides an answer, as text; without the key."""
-        parts = [self.provider, self.name, self.base_url, dict(self.settings), self.output]
+        parts = [self.provider, self.name, self.base_url, dict(self.settings), self.output, *self.places]
         return json.dumps(parts, sort_keys=True, ensure_ascii=False)
 
 
@@ -73,6 +75,7 @@ def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[s
         settings=_settings(given.get("settings")),
         output=_output(given.get("output")),
         price=_price(given.get("price")),
+        places=tuple(f"{variable}={environ[variable]}" for variable in known.places if environ.get(variable)),
     )
 
 

@@ -28,6 +28,8 @@ class Provider:
     """The address when none is given and the SDK knows none."""
     also: tuple[str, ...] = ()
     """Further environment variables that must be set."""
+    places: tuple[str, ...] = ()
+    """Environment variables by which the SDK itself finds the server."""
 
 
 # Only providers whose SDK lets us switch its own retries off: retries would multiply otherwise.
@@ -47,14 +49,18 @@ PROVIDERS: Mapping[str, Provider] = {
         base_url_variable="GOOGLE_GEMINI_BASE_URL",
     ),
     "ollama": Provider(takes_base_url=True, base_url_variable="OLLAMA_BASE_URL", base_url="http://localhost:11434/v1"),
-    "azure": Provider(keys=("AZURE_OPENAI_API_KEY",), also=("AZURE_OPENAI_ENDPOINT",)),
+    "azure": Provider(
+        keys=("AZURE_OPENAI_API_KEY",),
+        also=("AZURE_OPENAI_ENDPOINT",),
+        places=("AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION"),
+    ),
     "cerebras": Provider(keys=("CEREBRAS_API_KEY",)),
-    "cohere": Provider(keys=("CO_API_KEY",), package="cohere", extra="cohere"),
+    "cohere": Provider(keys=("CO_API_KEY",), package="cohere", extra="cohere", places=("CO_BASE_URL",)),
     "deepseek": Provider(keys=("DEEPSEEK_API_KEY",)),
     "fireworks": Provider(keys=("FIREWORKS_API_KEY",)),
-    "groq": Provider(keys=("GROQ_API_KEY",), package="groq", extra="groq"),
+    "groq": Provider(keys=("GROQ_API_KEY",), package="groq", extra="groq", places=("GROQ_BASE_URL",)),
     "mistral": Provider(keys=("MISTRAL_API_KEY",), package="mistralai", extra="mistral"),
-    "moonshotai": Provider(keys=("MOONSHOTAI_API_KEY",)),
+    "moonshotai": Provider(keys=("MOONSHOTAI_API_KEY",), places=("MOONSHOTAI_BASE_URL",)),
     "openrouter": Provider(keys=("OPENROUTER_API_KEY",)),
     "together": Provider(keys=("TOGETHER_API_KEY",)),
 }
