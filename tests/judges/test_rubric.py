@@ -331,3 +331,15 @@ def test_the_arguments_of_a_tool_are_judged_with_the_conversation_at_hand() -> N
         called = [a_turn(user="Find order 7", tool_calls=(ToolCall("find", {"id": id}),)) for id in ("7", "8")]
         assert [evaluate(judge, ctx).passed for ctx in called] == [True, False]
     assert "'find'" in server.requests[0].messages[0][1]
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_a_draft_of_a_judge_that_was_cut_off_is_no_verdict(reason: str) -> None:
+    message = {"role": "assistant", "content": f"Draft: {YES} But on a second look it did"}
+    choice = {"index": 0, "finish_reason": reason, "message": message}
+    about = {"id": "1", "object": "chat.completion", "created": 1, "model": "scripted"}
+    with ModelServer([ServerReply(body=json.dumps({**about, "choices": [choice]}))]) as server:
+        result = evaluate(JudgeEvaluator("It is polite.", model=model_of(server)), a_turn())
+    assert result.error is not None
+    assert result.error.kind is ErrorKind.JUDGE
+    assert "cut off before its end" in result.reasoning

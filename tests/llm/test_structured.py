@@ -71,6 +71,21 @@ def test_a_quoted_verdict_beside_the_real_one_is_ambiguous_and_not_taken() -> No
         parse_answer(text, Opinion)
 
 
+@pytest.mark.parametrize(
+    "second",
+    ['{"passed": "false"}', '{"passed": false, "reason": "it is', "{'passed': False}", '{"passed": false, }, {'],
+)
+def test_a_draft_beside_a_verdict_that_does_not_fit_is_ambiguous_and_not_taken(second: str) -> None:
+    with pytest.raises(Malformed, match="several different objects"):
+        parse_answer(f'It would be {{"passed": true}} with a price, but there is none: {second}', Opinion)
+
+
+def test_an_answer_that_was_cut_off_is_read_only_if_it_is_all_there() -> None:
+    assert parse_answer('{"passed": true}', Opinion, cut_off=True).passed
+    with pytest.raises(Malformed, match="cut off"):
+        parse_answer('Draft: {"passed": true}. But on a second look', Opinion, cut_off=True)
+
+
 def test_an_object_inside_a_broken_one_is_not_taken_for_the_answer() -> None:
     with pytest.raises(Malformed):
         parse_answer('{"quote": {"passed": true}, "passed": fal', Opinion)

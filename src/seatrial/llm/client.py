@@ -74,11 +74,11 @@ class LLM:
         ledger = _Ledger()
         reply = await self._request(question, system, question.messages, ledger)
         try:
-            value = parse_answer(reply.text, question.schema)
+            value = parse_answer(reply.text, question.schema, cut_off=reply.cut_off)
         except Malformed as problem:
             reply = await self._request(question, system, _with_repair(question, reply, problem), ledger)
             try:
-                value = parse_answer(reply.text, question.schema)
+                value = parse_answer(reply.text, question.schema, cut_off=reply.cut_off)
             except Malformed as still:
                 _give_up(question, f"answered with something unreadable, twice: {still}", ledger)
         if self._cache is not None:

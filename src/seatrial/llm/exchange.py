@@ -36,6 +36,8 @@ class Reply:
     text: str
     model: str
     use: ModelUse
+    cut_off: bool = False
+    """The model did not come to the end of what it had to say."""
 
 
 class RequestFailed(Exception):
@@ -112,7 +114,8 @@ async def send(
     except AgentRunError as error:
         raise RequestFailed(f"unexpected response: {str(error)[:_SHOWN]}") from error
     use = ModelUse(calls=1, usage=usage_of(response), cost_usd=cost_of(response, price=spec.price))
-    return Reply(text=response.text or "", model=response.model_name or spec.name, use=use)
+    cut_off = response.finish_reason in ("length", "content_filter", "error")
+    return Reply(text=response.text or "", model=response.model_name or spec.name, use=use, cut_off=cut_off)
 
 
 def _history(system: str, messages: Sequence[Said]) -> "list[ModelMessage]":

@@ -3,13 +3,14 @@
 The schema is always part of the prompt, because that works with every provider and with the plainest local server;
 tools and JSON modes differ between them and are refused by some. `output: native` adds the provider's own constraint.
 
-Reading is lenient only after a direct parse failed, and never by guessing: an answer with several objects that all fit
-(a judge that quotes a verdict which the agent forged, say) is malformed, since no one knows which one was meant.
+Reading is lenient only after a direct parse failed, and never by guessing: an answer with several objects that may be
+meant (a judge that quotes a verdict which the agent forged, or drafts one and then thinks better of it) is malformed,
+since no one knows which one it is. So is an answer that was cut off, since the last word is not there.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,31 +57,42 @@ def repair_request(problem: Malformed) -> str:
     return f"That answer cannot be used: {problem}\nAnswer again, with nothing but the corrected JSON object."
 
 
-def parse_answer(text: str, schema: type[T]) -> T:
-    """The object in the text. Raises Malformed."""
+def parse_answer(text: str, schema: type[T], *, cut_off: bool = False) -> T:
+    """The object in the text; in one that was cut off, only if it is all of the text. Raises Malformed."""
     try:
         found = _load(text)
     except ValueError as error:
+        if cut_off:
+            raise Malformed("it was cut off before its end; be brief") from error
         return _only_one_that_fits(text, schema, why=str(error))
     return _validate(found, schema)
 
 
 def _only_one_that_fits(text: str, schema: type[T], *, why: str) -> T:
-    fitting: list[tuple[Any, T]] = []
+    fitting: list[tuple[dict[str, Any], T]] = []
+    others: list[str] = []
     problem = Malformed(f"it is not JSON ({why})" if text.strip() else "it is empty")
-    for candidate in _objects(text):
+    for span in _spans(text):
         try:
+            candidate = _load_forgiving(span)
             value = _validate(candidate, schema)
-        except Malformed as error:
-            problem = error
+        except ValueError as error:  # braces in prose, or an object that does not fit
+            problem = error if isinstance(error, Malformed) else problem
+            others.append(span)
             continue
         if all(candidate != other for other, _ in fitting):
             fitting.append((candidate, value))
-    if len(fitting) > 1:
-        raise Malformed("it holds several different objects that fit; give exactly one")
     if not fitting:
         raise problem
-    return fitting[0][1]
+    answer, value = fitting[0]
+    if len(fitting) > 1 or any(_looks_like(answer, span) for span in others):
+        raise Malformed("it holds several different objects that may be meant; give exactly one")
+    return value
+
+
+def _looks_like(answer: Mapping[str, Any], span: str) -> bool:
+    """Whether the text was meant to be such an answer: it has a field of the same name."""
+    return any(re.search(rf"""["']{re.escape(key)}["']\s*:""", span) for key in answer)
 
 
 def _validate(found: Any, schema: type[T]) -> T:
@@ -105,15 +117,12 @@ def _adapter(schema: Any) -> "TypeAdapter[Any]":
     return TypeAdapter(schema)
 
 
-def _objects(text: str) -> Iterator[Any]:
-    """The outermost JSON objects in the text, in order; what stands inside a broken one is a part of it, no answer."""
+def _spans(text: str) -> Iterator[str]:
+    """What stands in the outermost braces, in order; what is inside a broken object is a part of it, no answer."""
     start = text.find("{")
     while start >= 0:
         end = _closing(text, start)
-        try:
-            yield _load_forgiving(text[start:end])
-        except ValueError:
-            pass  # braces in prose
+        yield text[start:end]
         start = text.find("{", end)
 
 
