@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatResult
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
 
 import seatrial
 from seatrial import Scenario, Turn
@@ -21,10 +22,14 @@ def test_the_adapter_holds(clause: str) -> None:
     CONTRACT.check(clause)
 
 
-def play(target: str, *said: str):
-    scenario = Scenario(name="x", turns=[Turn(user=text) for text in said])
-    (trial,) = seatrial.run(scenario, agent={"type": "langchain", "target": target}, store=None).trials()
+def run_with(target: Any, **scenario: Any) -> Any:
+    asked = Scenario(name="x", **scenario)
+    (trial,) = seatrial.run(asked, agent={"type": "langchain", "target": target}, store=None).trials()
     return trial
+
+
+def play(target: str, *said: str):
+    return run_with(target, turns=[Turn(user=text) for text in said])
 
 
 @pytest.mark.parametrize("target", ["agent:chain", "agent:model"])
@@ -69,11 +74,35 @@ def test_tokens_that_one_of_the_models_does_not_tell_are_not_known() -> None:
             return result
 
     target = create_agent(Forgetful(), [shop.lookup_order])
-    (trial,) = seatrial.run(
-        Scenario(name="x", input="Where is order A-1?", limits={"tokens": 1000}),
-        agent={"type": "langchain", "target": target},
-        store=None,
-    ).trials()
+    trial = run_with(target, input="Where is order A-1?", limits={"tokens": 1000})
 
     assert trial.transcript.usage is None
     assert "tokens of the trial is not known" in trial.error.message
+
+
+@pytest.mark.parametrize("mocks", [{}, {"refund": {"when": [{"args": {"amount": 1000}, "returns": "refunded 1000"}]}}])
+@pytest.mark.parametrize("rounds", [[(1000,), (5,)], [(1000, 5)]], ids=["one after the other", "at once"])
+def test_calls_to_which_the_model_gives_one_id_keep_their_own_arguments(rounds: Any, mocks: Any) -> None:
+    from agent import ShopModel
+
+    answers = [
+        AIMessage("", tool_calls=[{"name": "refund", "args": {"amount": amount}, "id": "call_1"} for amount in amounts])
+        for amounts in rounds
+    ]
+
+    class OneId(ShopModel):
+        def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+            message = answers.pop(0) if answers else AIMessage("Done.")
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+    @tool
+    def refund(amount: int) -> str:
+        """Pay money back."""
+        return f"refunded {amount}"
+
+    if mocks:
+        mocks["refund"]["returns"] = "refunded 5"
+    trial = run_with(create_agent(OneId(), [refund]), input="Please.", mocks=mocks)
+
+    calls = [(call.arguments, call.result) for call in trial.transcript.tool_calls]
+    assert calls == [({"amount": 1000}, "refunded 1000"), ({"amount": 5}, "refunded 5")]

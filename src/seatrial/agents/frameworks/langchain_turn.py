@@ -4,7 +4,8 @@ All tools of LangChain are run by `BaseTool.run` or `arun`, whoever calls them: 
 of the user's. There we stand. What models asked for and took, their callbacks tell.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -27,15 +28,27 @@ from .watch import stand_before, watch, watch_blocking
 _turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
 
 
+Identity = tuple[str, str, str]
+"""A call's id, name and arguments: some models give the same id to several calls."""
+
+
 class Request(Value):
     """A tool call that a model asked for."""
 
-    key: tuple[str, str]
-    """Its id and its name: ids of fake models are not always different."""
+    call_id: str
+    name: str
     arguments: Any
     at: float
     problem: str | None = None
     """Why it is no call that could be made."""
+
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.call_id, self.name, self.arguments)
+
+
+def identity_of(call_id: Any, name: Any, arguments: Any) -> Identity:
+    return str(call_id), str(name), json.dumps(arguments, sort_keys=True, default=repr)
 
 
 class LangChainTurn(BaseCallbackHandler):
@@ -44,12 +57,12 @@ class LangChainTurn(BaseCallbackHandler):
     run_inline = True
     raise_error = True
 
-    def __init__(self, ctx: AgentContext, *, told: set[tuple[str, str]]) -> None:
-        """`told` are the keys of calls that earlier turns have told of."""
+    def __init__(self, ctx: AgentContext, *, told: set[Identity]) -> None:
+        """`told` are calls that earlier turns have told of."""
         self.ctx = ctx
         self._told = told
-        self._requests: dict[tuple[str, str], Request] = {}
-        self._made: set[tuple[str, str]] = set()
+        self._requests: list[Request] = []
+        self._made: list[Request] = []
         self._made_by_hand: list[tuple[str, Any]] = []
         self._spent: list[Usage | None] = []
         stand_before(BaseTool, "run", _blocking)
@@ -64,53 +77,55 @@ class LangChainTurn(BaseCallbackHandler):
         for generation in (each for batch in response.generations for each in batch):
             message = getattr(generation, "message", None)
             if isinstance(message, AIMessage):
-                self._ask_for(message)
+                self._requests += self._asked_in(message)
                 self._spent.append(_read_usage(message))
 
-    def _ask_for(self, message: AIMessage) -> None:
+    def _asked_in(self, message: AIMessage) -> Iterator[Request]:
         now = self.ctx.elapsed_ms()
         for call in message.tool_calls:
-            self._add(Request(key=(str(call["id"]), call["name"]), arguments=call["args"], at=now))
+            yield Request(call_id=str(call["id"]), name=call["name"], arguments=call["args"], at=now)
         for broken in message.invalid_tool_calls:
             problem = broken.get("error") or "its arguments are not a JSON object"
-            key = (str(broken.get("id")), str(broken.get("name")))
-            self._add(Request(key=key, arguments=broken.get("args"), at=now, problem=problem))
-
-    def _add(self, request: Request) -> None:
-        if request.key not in self._told:
-            self._requests.setdefault(request.key, request)
+            call_id, name = str(broken.get("id")), str(broken.get("name"))
+            yield Request(call_id=call_id, name=name, arguments=broken.get("args"), at=now, problem=problem)
 
     def make(self, tool: BaseTool, tool_input: Any, call_id: str | None) -> Any:
         """A tool is about to run, or to be answered from a mock: the arguments, as the model gave them."""
-        request = self._requests.get((call_id or "", tool.name))
+        request = self._find(tool.name, tool_input, call_id)
         arguments = _own_arguments(tool, tool_input) if request is None else request.arguments
         if request is None:
             self._made_by_hand.append((tool.name, arguments))
         else:
-            self._made.add(request.key)
+            self._made.append(request)
         return arguments
+
+    def _find(self, name: str, tool_input: Any, call_id: str | None) -> Request | None:
+        """What the model asked for that a tool is run for now; of several with one id, the one with its arguments."""
+        found = [each for each in self._requests if (each.call_id, each.name) == (call_id, name)]
+        open_ones = [each for each in found if each not in self._made]
+        return next((each for each in open_ones if _is_given(each.arguments, tool_input)), (open_ones or [None])[0])
 
     def end(self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False) -> None:
         """Tell of the calls that no tool of LangChain's was run for: unknown tools, or functions called by hand.
 
         `is_form` knows tools that are only the form of an answer.
         """
+        known = {*self._told, *(each.identity for each in self._requests)}
         for message in messages:
             if isinstance(message, AIMessage):
-                self._ask_for(message)
+                self._requests += [each for each in self._asked_in(message) if each.identity not in known]
         answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
-        for request in self._requests.values():
-            call_id, name = request.key
-            if not self._was_made(request) and not is_form(name):
-                answer = answers.get(call_id)
-                self._require_no_mock(name, answer)
-                self.ctx.record(name, request.arguments, _read_answer(request, answer), request.at)
-        self._told.update(self._requests)
+        for request in self._requests:
+            if not self._was_made(request) and not is_form(request.name):
+                answer = answers.get(request.call_id)
+                self._require_no_mock(request.name, answer)
+                self.ctx.record(request.name, request.arguments, _read_answer(request, answer), request.at)
+        self._told.update(each.identity for each in self._requests)
 
     def _was_made(self, request: Request) -> bool:
-        if request.key in self._made:
+        if request in self._made:
             return True
-        by_hand = (request.key[1], request.arguments)
+        by_hand = (request.name, request.arguments)
         if by_hand in self._made_by_hand:
             self._made_by_hand.remove(by_hand)
             return True
@@ -128,6 +143,13 @@ class LangChainTurn(BaseCallbackHandler):
 def _read_usage(message: AIMessage) -> Usage | None:
     taken = message.usage_metadata
     return taken and Usage(input_tokens=taken["input_tokens"], output_tokens=taken["output_tokens"])
+
+
+def _is_given(arguments: Any, tool_input: Any) -> bool:
+    """Whether a tool is given these arguments, whatever the framework puts in beside them."""
+    if not isinstance(arguments, dict) or not isinstance(tool_input, dict):
+        return bool(arguments == tool_input)
+    return all(name in tool_input and tool_input[name] == value for name, value in arguments.items())
 
 
 def _own_arguments(tool: BaseTool, tool_input: Any) -> Any:

@@ -13,7 +13,7 @@ from seatrial.agents.replies import parse_json
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, Message
 
-from .langchain_turn import LangChainTurn
+from .langchain_turn import Identity, LangChainTurn, identity_of
 from .plain import as_text
 
 
@@ -28,7 +28,7 @@ class Adapter:
         self._graph = target
         self._thread = str(uuid.uuid4())
         self._said: list[BaseMessage] = []
-        self._told: set[tuple[str, str]] = set()
+        self._told: set[Identity] = set()
         self._tried: int | None = None
         self._interrupted = False
 
@@ -57,12 +57,12 @@ class Adapter:
         return {"messages": [*earlier, HumanMessage(ctx.input)]}
 
 
-def _read(messages: Sequence[Message], told: set[tuple[str, str]]) -> list[BaseMessage]:
+def _read(messages: Sequence[Message], told: set[Identity]) -> list[BaseMessage]:
     """The scenario's `system` and `history`; the calls in them are not those of the agent on trial."""
     found: list[BaseMessage] = convert_to_messages(messages)
     for message in found:
         if isinstance(message, AIMessage):
-            told.update((str(call["id"]), call["name"]) for call in message.tool_calls)
+            told.update(identity_of(call["id"], call["name"], call["args"]) for call in message.tool_calls)
     return found
 
 
