@@ -85,6 +85,8 @@ def test_a_mismatch_is_described_exactly_when_there_is_one(expected: Any, actual
         ({"$subset": {"a": {"b": 1}}}, {"a": {"b": 1, "c": 2}, "d": 3}, True),
         ({"$subset": {"a": {"b": {"$gt": 0}}}}, {"a": {"b": 0}}, False),
         ({"$not": None}, 1, True),
+        ({"$not": {"$one_of": [{"$lt": 1}, {"$gt": 9}]}}, 5, True),
+        ({"$not": {"$one_of": [{"$lt": 1}, {"$gt": 9}]}}, 10, False),
         ({"$filter": 1, "x": 2}, {"$filter": 1, "x": 2}, True),
     ],
 )
@@ -105,6 +107,7 @@ def test_a_matcher_asks_for_what_its_name_says(expected: Any, actual: Any, wante
         ({"k": {"$gt": True}}, "k.$gt: expected a number or a string, got True."),
         ({"k": {"$subset": [1]}}, "k.$subset: expected a mapping, got [1]."),
         ({"k": {"$not": {"$nope": 1}}}, "k.$not.$nope: unknown matcher '$nope'."),
+        ({"k": {"$gt": 1, "$lt": 9}}, "k: several matchers in one mapping"),
         ({"$one_of": [1, {"$lte": None}]}, "$one_of[1].$lte: expected a number or a string, got None."),
     ],
 )
@@ -121,6 +124,7 @@ def test_all_wrong_matchers_are_found_at_once() -> None:
 
 def test_an_argument_may_have_a_dollar_in_its_name() -> None:
     assert check_arguments({"$filter": "x"}) == []
+    assert check_arguments({"$filter": "x", "$top": 5}) == []
 
 
 def test_a_huge_value_is_shortened_in_words() -> None:

@@ -64,6 +64,13 @@ def _scenario(body: str) -> str:
         ("turns: [{user: ' '}]", "turns[0].user: expected a text"),
         ("input: x\n    history: [{role: user}]", "history[0]: a message needs 'content'"),
         ("input: x\n    expected_tool_args: {f: {a: {$nope: 1}}}", "unknown matcher '$nope'"),
+        ("input: x\n    expected_tool_args: {f: {a: {$gt: 1, $lt: 9}}}", "expected_tool_args.f.a: several matchers in"),
+        ("input: x\n    trajectory: {forbidden: [{name: f, args: {a: {$regex: x, $options: i}}}]}", "several matchers"),
+        ("input: x\n    mocks: {f: {when: [{args: {a: {$gt: 1, $lt: 9}}, returns: 1}]}}", "args: a: several matchers"),
+        (
+            "input: '{q}'\n    expected_tool_args: {f: {a: '{m}'}}\n    examples: [{q: x, m: {$gt: 1, $lt: 9}}]",
+            "examples[0]: a: several matchers in one mapping",
+        ),
         ("input: x\n    mocks: {f: {returns: 1, raises: x}}", "only one of them can answer"),
         ("input:", "expected a string, got null"),
         ("input: x\n    expect: {reply_contains_any: [a, '']}", "reply_contains_any[1]: an empty text is in"),

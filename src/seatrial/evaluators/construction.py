@@ -90,6 +90,8 @@ def check_expected(value: Any, *, path: str = "") -> list[str]:
         operator = operator_of(value)
         if operator is not None:
             return _check_matcher(operator, value[operator], f"{path}.{operator}" if path else operator)
+        if _is_several_matchers(value):
+            return [f"{path}: {_SEVERAL}" if path else _SEVERAL]
         return [
             problem
             for key, item in value.items()
@@ -100,6 +102,17 @@ def check_expected(value: Any, *, path: str = "") -> list[str]:
             problem for index, item in enumerate(value) for problem in check_expected(item, path=f"{path}[{index}]")
         ]
     return []
+
+
+_SEVERAL = (
+    "several matchers in one mapping, which would be compared as it stands and fit nothing; give one. "
+    "A range is {$not: {$one_of: [{$lt: 1}, {$gt: 9}]}}."
+)
+
+
+def _is_several_matchers(value: Mapping[Any, Any]) -> bool:
+    """Whether it looks like matchers that shall all fit: then a call that it forbids would never be found."""
+    return all(isinstance(key, str) and key.startswith("$") for key in value) and any(key in OPERATORS for key in value)
 
 
 def _check_matcher(operator: str, operand: Any, path: str) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from seatrial.errors import UsageError
+from seatrial.evaluators import check_expected
 from seatrial.vocabulary.scenario import Scenario
 
 from .problems import Complaints, Where, closest
@@ -41,6 +42,9 @@ def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Ite
                 made[field.name] = filler.fill(getattr(scenario, field.name))
         name = filler.fill(scenario.name)
         used |= filler.used
+        for arguments in (made["expected_tool_args"] or {}).values():
+            for text in check_expected(arguments):  # a row may hold a matcher, which nobody has looked at yet
+                complaints.add((*where, "examples", index), text)
         label = row.get("name", row.get("id", index + 1))
         yield replace(scenario, **made, name=f"{name}[{label}]", examples=())
     if not used:
