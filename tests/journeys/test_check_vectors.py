@@ -18,6 +18,7 @@ SCORERS = {
 }
 CONSTRUCTOR_ARGUMENTS = {
     "PAE-102": "an evaluator built empty; a file that asserts nothing is refused",
+    "PAE-103": "a text that is in every reply; a file that looks for it is refused",
     "PAE-124": "an evaluator built empty; a file that asserts nothing is refused",
 }
 JUDGES = {case["id"] for case in CASES if case["scorer"] == "JudgeEvaluator"}

@@ -65,6 +65,9 @@ _SILENT_WHEN_EMPTY = {
 }
 """Evaluators that assert nothing unless one of these is given: allowed in Python, refused in files."""
 
+_LOOK_FOR_TEXTS = ("contains", "regex", "tool_calls")
+"""Evaluators whose parameters are texts to look for. An empty one is found in every reply, and names no tool."""
+
 
 def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | None = None) -> Evaluator:
     """The evaluator that a file names, with the parameters that stand beside the name.
@@ -135,6 +138,9 @@ def _refuse_silence(name: str, given: Mapping[str, Any]) -> None:
         for key in given:
             if given[key] in ([], ()):
                 raise UsageError(f"{name}.{key}: the list is empty, so nothing is asserted. Fill it or leave it out.")
+    for key, value in given.items() if name in _LOOK_FOR_TEXTS else ():
+        if value == "" or (isinstance(value, (list, tuple)) and "" in value):
+            raise UsageError(f"{name}.{key}: an empty text tells nothing. Fill it or leave it out.")
     allows_all = name == "trajectory" and given.get("mode", "in_order") in ("contains", "in_order")
     if allows_all and not given.get("expected") and not given.get("forbidden"):
         raise UsageError("trajectory: nothing is asserted. Give expected calls, forbidden ones, or both.")

@@ -7,7 +7,7 @@ from seatrial.errors import UsageError
 from seatrial.evaluators import EVALUATORS, build_evaluator, keys_read_by
 from seatrial.vocabulary.scenario import Scenario
 
-from .expectations import JUDGE, NAME
+from .expectations import JUDGE, NAME, TRAJECTORY
 from .kinds import Key, Record
 from .problems import Complaints, Where, did_you_mean, show
 from .settings import SHARE
@@ -74,6 +74,9 @@ def _check_scorer(
         _check_judge(parameters, where, complaints)
     elif name == "similarity":
         _check_similarity(parameters, scenario, where, complaints)
+    elif name == "trajectory" and parameters:
+        given = parameters if isinstance(parameters, Mapping) else {"expected": parameters}
+        TRAJECTORY.read(given, where, complaints)
     else:
         try:
             build_evaluator(name, parameters, scenario=scenario)
