@@ -26,6 +26,13 @@ def _scenario(body: str) -> str:
         ("user: {goal: y}\n    expect: {}", "nothing is asserted"),
         ("user: {goal: y}\n    scorers: [passfail]", "nothing is asserted"),
         ("user: {goal: y}\n    expected_tools: []", "nothing is asserted"),
+        ("user: {goal: y}\n    expect: {tool_calls_ordered: true}", "nothing is asserted"),
+        ("user: {goal: y}\n    expected_output: ''", "nothing is asserted"),
+        ("turns: [{user: x, reply: optional, expect: {tool_calls_ordered: true}}]", "nothing is asserted"),
+        (
+            "input: x\n    expect: {tool_calls_ordered: true, tool_calls_args: [{tool: a, args: {b: 1}}]}",
+            "expect.tool_calls_ordered: is the order of 'tool_calls_include', which is not given",
+        ),
         ("user: {profile: y}", "scenarios[0].user: 'goal' is missing"),
         ("input: x\n    expect: {judge: {rubric: ' '}}", "expect.judge.rubric: expected a text"),
         ("input: x\n    expect: {judge: {rubric: a, votes: 4}}", "expected an odd whole number"),

@@ -95,6 +95,13 @@ TOOL_ARGS = Record(
     schema={"anyOf": [{"required": ["args"]}, {"required": ["judge"]}]},
 )
 
+
+def _check_expect(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+    if made.get("tool_calls_ordered") and "tool_calls_args" in made and "tool_calls_include" not in made:
+        message = "is the order of 'tool_calls_include', which is not given; that of 'tool_calls_args' is not looked at"
+        complaints.add((*where, "tool_calls_ordered"), message, "Write a trajectory, whose calls have args")
+
+
 EXPECT = Record(
     "expect",
     {
@@ -118,6 +125,7 @@ EXPECT = Record(
         ),
     },
     make=Expect,
+    check=_check_expect,
 )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seatrial.vocabulary.scenario import Expect, Scenario
+from seatrial.vocabulary.value import altered
 
 from .metrics import metrics_problem, top_of_scale
 from .problems import Complaints, Where, did_you_mean
@@ -66,14 +67,19 @@ def _check_sequential(scenario: Scenario, where: Where, complaints: Complaints) 
 def _leaves_all_open(scenario: Scenario) -> bool:
     """Whether it is a script in which no turn needs a reply or is looked at."""
     return bool(scenario.turns) and all(
-        turn.reply == "optional" and turn.trajectory is None and turn.expect in (None, _NO_EXPECTATION)
+        turn.reply == "optional" and turn.trajectory is None and not _looks_at_something(turn.expect)
         for turn in scenario.turns
     )
 
 
+def _looks_at_something(expect: Expect | None) -> bool:
+    """An order alone is none of any tool."""
+    return expect is not None and altered(expect, tool_calls_ordered=False) != _NO_EXPECTATION
+
+
 def _asserts(scenario: Scenario) -> bool:
     """Whether something could fail besides an empty reply."""
-    if scenario.expect is not None and scenario.expect != _NO_EXPECTATION:
+    if _looks_at_something(scenario.expect):
         return True
     named = scorer_names(scenario.scorers)
     return any(
@@ -81,7 +87,7 @@ def _asserts(scenario: Scenario) -> bool:
             scenario.trajectory,
             scenario.metrics,
             scenario.expected_outcomes,
-            scenario.expected_output is not None,
+            scenario.expected_output,
             scenario.expected_tools,
             scenario.expected_tool_args,
             scenario.expected_state,
