@@ -87,6 +87,36 @@ def test_a_row_that_empties_what_is_expected_is_refused_and_one_that_empties_a_d
             expand_examples(Scenario(name="a", input="{q}", examples=rows, **expected))
 
 
+@pytest.mark.parametrize(
+    ("keys", "row", "said"),
+    [
+        (
+            {},
+            {"q": "x", "expected_output": "Paris"},
+            "uses the column 'expected_output', so it says nothing",
+        ),
+        ({"expect": Expect(reply_excludes=("{bad}",))}, {"q": "x", "bad": None}, "the text '{bad}' of the scenario is"),
+        ({"expected_tools": ("{tool}",)}, {"q": "x", "tool": None}, "the text '{tool}' of the scenario is empty"),
+        (
+            {"expected_tool_args": {"{a}": {"n": 1}, "{b}": {"n": 2}}},
+            {"q": "x", "a": "book", "b": "book"},
+            "two of the keys '{a}', '{b}' are the same",
+        ),
+    ],
+)
+def test_a_row_of_which_something_would_not_count_is_refused(keys, row, said):
+    with pytest.raises(UsageError) as refused:
+        expand_examples(Scenario(name="a", input="{q}", **keys, examples=(row,)))
+    assert said in str(refused.value)
+
+
+def test_a_column_for_people_and_a_null_in_data_are_fine():
+    arguments = {"book": {"time": "{time}"}}
+    row = {"q": "x", "time": None, "id": "r1", "source": "the log"}
+    [made] = expand_examples(Scenario(name="a", input="{q}", expected_tool_args=arguments, examples=(row,)))
+    assert made.expected_tool_args == {"book": {"time": None}}
+
+
 def test_rows_of_a_file_are_scenarios_of_their_own(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("scenarios:\n  - name: a\n    input: say {w}\n    examples: [{w: hi}, {w: ho}]\n")

@@ -13,6 +13,7 @@ from .problems import Complaints, Where, closest
 
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
 _MAY_BE_EMPTY = ("description", "tags")
+_FOR_PEOPLE = ("name", "description", "source")
 _UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
 
 
@@ -50,6 +51,11 @@ def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Ite
     if not used:
         message = f"no text of the scenario uses a column; write {{{columns[0]}}} where its value belongs"
         complaints.add((*where, "examples"), message)
+    for key in (field.name for field in fields(scenario) if field.name not in (*_FOR_PEOPLE, *used)):
+        # Who writes `expected_output` in a row means it to count.
+        if key in columns:
+            message = f"no text of the scenario uses the column {key!r}, so it says nothing"
+            complaints.add((*where, "examples"), message, f"A row gives only values; write {key}: '{{{key}}}' as well")
 
 
 class _Filler:
@@ -73,20 +79,25 @@ class _Filler:
             return tuple(self.fill(item, data=data) for item in value)
         if isinstance(value, Mapping):
             keep_texts = "role" in value and "content" in value
-            return {self.fill(key): self.fill(item, data=not keep_texts) for key, item in value.items()}
+            made = {self.fill(key): self.fill(item, data=not keep_texts) for key, item in value.items()}
+            if len(made) < len(value):
+                message = f"with this row, two of the keys {', '.join(map(repr, value))} are the same"
+                self._complaints.add(self._where, message, "Only one of them would count: change the row, or leave it")
+            return made
         if type(value).__module__ == Scenario.__module__:
             made = {field.name: self.fill(getattr(value, field.name)) for field in fields(value)}
             return type(value)(**made)
         return value
 
     def _fill_text(self, text: str, *, data: bool) -> Any:
-        whole = _BRACES.fullmatch(text) if data else None
-        if whole is not None and whole.group(1) in self._row:
+        whole = _BRACES.fullmatch(text)
+        if data and whole is not None and whole.group(1) in self._row:
             self.used.add(whole.group(1))
             return self._row[whole.group(1)]
         filled = _BRACES.sub(self._value_of, text)
-        if not filled and not data and not self.may_empty:
-            # An empty text is in every reply: the row would pass whatever the agent says.
+        is_null = whole is not None and self._row.get(whole.group(1), "") is None
+        if (not filled or is_null) and not data and not self.may_empty:
+            # An empty text is in every reply, and no reply has 'null': the row would pass whatever the agent says.
             message = f"with this row, the text {text!r} of the scenario is empty, so it says nothing"
             self._complaints.add(self._where, message, "Fill the column, or remove the row")
         return filled
