@@ -98,11 +98,17 @@ def _with_scenario(key: str, value: Any) -> dict[str, Any]:
         scenario["metrics"] = ["helpfulness"]
     if key == "sequential":
         scenario["trials"] = "auto"
+    if key == "severities":
+        scenario["failures"] = True
     return {"scenarios": [{**scenario, key: value}]}
 
 
 def _with_config(key: str, value: Any) -> dict[str, Any]:
-    beside = {"thresholds": {"metrics": ["helpfulness"]}, "sequential": {"trials": "auto"}}
+    beside = {
+        "thresholds": {"metrics": ["helpfulness"]},
+        "sequential": {"trials": "auto"},
+        "severities": {"failures": True},
+    }
     config = {key: value, **beside.get(key, {})}
     return {"suite": {"config": config}, "scenarios": [{"name": "a", "input": "hi"}]}
 

@@ -27,14 +27,25 @@ def metrics_problem(choices: Sequence[MetricChoice]) -> str | None:
     return None
 
 
-def top_of_scale(choice: MetricChoice) -> float:
-    """The highest value the metric can have."""
-    from seatrial.judges.metrics import load_metrics, read_metric
+def ends_of_scale(choice: MetricChoice) -> tuple[float, float]:
+    """The lowest and the highest value the metric can have; the widest there are where it is not right."""
+    from seatrial.judges.metrics import resolve_metrics
 
-    known = load_metrics().get(choice.name)
-    if choice.definition is not None:
-        known = read_metric(choice.name, choice.definition, where=choice.name)
-    return known.pass_value if known is not None and known.scale == "binary" else 5.0
+    try:
+        [metric] = resolve_metrics([choice])
+    except UsageError:
+        return 0.0, 5.0
+    return metric.lowest, metric.pass_value if metric.scale == "binary" else 5.0
+
+
+def is_weighted(choices: Sequence[MetricChoice]) -> bool:
+    """Whether some of them make an overall score; also where they are not right, which is another complaint."""
+    from seatrial.judges.metrics import resolve_metrics
+
+    try:
+        return any(metric.weight is not None for metric in resolve_metrics(choices))
+    except UsageError:
+        return True
 
 
 def find_definitions(config: Any, folder: Path) -> Mapping[str, Any]:

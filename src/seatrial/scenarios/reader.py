@@ -15,7 +15,7 @@ from .merge import Resolver
 from .metrics import find_definitions
 from .names import LargeFile, Names
 from .problems import Complaints, Where, closest, did_you_mean
-from .rules import check_resolved
+from .rules import check_resolved, complain_of_idle, gates_of_judges, is_at_work
 from .scorers import is_built_in, scorer_names
 from .second_reading import SecondReading, complete
 from .shape import SCENARIO, SUITE
@@ -35,6 +35,8 @@ class SuiteReader:
         self._environ = environ
         self._tags: set[str] = set()
         self._thresholds: set[str] = set()
+        self._gates: dict[str, set[bool | None]] = {}
+        """Gates of judges in the suite's config, and whether they are at work in its scenarios."""
         self._installed: dict[str, Any] | None = None
         self._resolver: Resolver | None = None
         """None until the suite was read, and where it is not right: then nothing can be merged with it."""
@@ -60,6 +62,7 @@ class SuiteReader:
         self.suite = Suite(**made)
         if len(complaints) == before:
             self._resolver = Resolver(self.suite.config, self._flags, definitions=self.definitions)
+            self._gates = {gate: set() for gate in gates_of_judges(given(self.suite.config))}
 
     def _read_definitions(self, raw: Any, where: Where, complaints: Complaints, folder: Path) -> None:
         """Read the suite's own metrics ahead of everything that may name them."""
@@ -125,6 +128,11 @@ class SuiteReader:
             self._look_for_installed(resolved)
         max_turns = self._resolver.max_turns_by(made) if resolved.turns else None
         check_resolved(resolved, self.evaluators, where, complaints, max_turns=max_turns)
+        for gate in gates_of_judges(made):
+            if is_at_work(gate, resolved) is False:
+                complain_of_idle(gate, where, complaints)
+        for gate, seen in self._gates.items():
+            seen.add(is_at_work(gate, resolved))
 
     def _look_for_installed(self, scenario: Scenario) -> None:
         """Ask installed packages only when a name is known to nobody here."""
@@ -141,6 +149,9 @@ class SuiteReader:
             if metric not in self._thresholds:
                 message = f"a threshold for {metric!r}, which no scenario has among its metrics"
                 complaints.add((*where, "config", "thresholds", metric), message, "Add it to 'metrics'")
+        for gate, seen in self._gates.items():
+            if False in seen and True not in seen:
+                complain_of_idle(gate, (*where, "config"), complaints)
         self._check_groups(self.suite, where, complaints)
 
     def _check_groups(self, suite: Suite, where: Where, complaints: Complaints) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from seatrial.vocabulary.scenario import Expect, Scenario
 from seatrial.vocabulary.value import altered
 
-from .metrics import metrics_problem, top_of_scale
+from .metrics import ends_of_scale, is_weighted, metrics_problem
 from .problems import Complaints, Where, did_you_mean
 from .scorers import check_scorers, scorer_names
 
@@ -42,6 +42,30 @@ def check_resolved(
         _check_metrics(scenario, where, complaints)
     if scenario.scorers is not None and scenario.scorers != ("passfail",):
         check_scorers(scenario, custom, where, complaints)
+
+
+_IDLE = {
+    "pass_threshold": "none of the metrics has a weight, so there is no overall score; give them thresholds",
+    "metrics_pass_threshold": "none of the metrics has a weight, so there is no overall score; give them thresholds",
+    "severities": "nobody looks for failures; add 'failures: true' or 'fail_on_error_severity'",
+}
+"""Gates of a judge, and why nothing may come to them."""
+
+
+def gates_of_judges(keys: Mapping[str, Any]) -> list[str]:
+    """Those of the keys that ask for something which may not be there to be judged."""
+    return [key for key in _IDLE if keys.get(key)]
+
+
+def is_at_work(gate: str, scenario: Scenario) -> bool | None:
+    """Whether the gate can decide something about the resolved scenario; None where nothing is graded at all."""
+    if gate == "severities":
+        return bool(scenario.failures)
+    return is_weighted(scenario.metrics) if scenario.metrics else None
+
+
+def complain_of_idle(gate: str, where: Where, complaints: Complaints) -> None:
+    complaints.add((*where, gate), f"is without effect: {_IDLE[gate]}")
 
 
 def _check_sequential(scenario: Scenario, where: Where, complaints: Complaints) -> None:
@@ -105,9 +129,14 @@ def _check_metrics(scenario: Scenario, where: Where, complaints: Complaints) -> 
             message = f"a threshold for {name!r}, which is not among the metrics"
             hint = did_you_mean(name, tuple(selected)) if selected else "Add it to 'metrics'"
             complaints.add((*where, "thresholds", name), message, hint)
-        elif minimum > top_of_scale(selected[name]):
-            message = f"{name!r} cannot reach {minimum:g}: its scale ends at {top_of_scale(selected[name]):g}"
+            continue
+        lowest, highest = ends_of_scale(selected[name])
+        if minimum > highest:
+            message = f"{name!r} cannot reach {minimum:g}: its scale ends at {highest:g}"
             complaints.add((*where, "thresholds", name), message)
+        elif 0 < minimum <= lowest:
+            message = f"{name!r} always reaches {minimum:g}: its scale is from {lowest:g} to {highest:g}"
+            complaints.add((*where, "thresholds", name), message, "Give the average on that scale; 0 asks for none")
     problem = metrics_problem(scenario.metrics) if scenario.metrics else None
     if problem is not None:
         complaints.add((*where, "metrics"), problem)
