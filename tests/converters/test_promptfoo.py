@@ -37,6 +37,7 @@ def asked(*assertions: dict[str, Any], **more: Any) -> dict[str, Any]:
         ({"type": "not-equals", "value": "Yes."}, "Yes. No.", "Yes."),
         ({"type": "contains", "value": "30 days"}, "In 30 days!", "In 30 Days!"),
         ({"type": "not-contains", "value": "a.b"}, "a-b\nA.B", "see\na.b"),
+        ({"type": "contains", "value": True}, "it is true", "it is True"),
         ({"type": "icontains", "value": "Refund"}, "a REFUND", "a return"),
         ({"type": "not-icontains", "value": "Refund"}, "a return", "a REFUND"),
         ({"type": "contains-any", "value": ["Spree", "Havel"]}, "the Havel", "the havel"),
@@ -69,6 +70,8 @@ def test_a_reply_passes_here_as_it_does_there(
         ({"type": "trajectory:tool-used", "value": "a"}, ["b", "a", "a"], ["b"]),
         ({"type": "trajectory:tool-used", "value": ["a", "b"]}, ["b", "a"], ["a"]),
         ({"type": "trajectory:tool-used", "value": {"name": "a", "min": 1, "max": 2}}, ["a", "a"], ["a", "a", "a"]),
+        ({"type": "trajectory:tool-used", "value": {"name": "a", "max": 2}}, ["a", "a"], ["b"]),
+        ({"type": "trajectory:tool-used", "value": {"name": "a", "min": 0, "max": 0}}, ["b"], ["a"]),
         ({"type": "not-trajectory:tool-used", "value": "delete"}, ["a"], ["a", "delete"]),
         ({"type": "trajectory:tool-sequence", "value": {"steps": ["a", "b"]}}, ["a", "c", "b"], ["b", "a"]),
         ({"type": "trajectory:tool-sequence", "value": {"steps": ["a"], "mode": "exact"}}, ["a"], ["a", "b"]),
@@ -85,14 +88,40 @@ def test_calls_pass_here_as_they_do_there(
 
 
 def test_arguments_of_calls_are_carried_over(tmp_path: Path) -> None:
-    value = {"name": "lookup", "args": {"id": "{{question}}"}}
+    value = {"name": "lookup", "args": {"id": "{{question}}", "by": {"name": "Ada"}}}
     _, file = converted(tmp_path, asked({"type": "trajectory:tool-args-match", "value": value}))
 
-    def calling(**args: str) -> Any:
+    def calling(**args: Any) -> Any:
         return lambda input: AgentResult("done", tool_calls=[ToolCall("lookup", args)])
 
-    assert status(file, calling(id="Well?", more="x")) is Status.PASSED
-    assert status(file, calling(id="Hm?")) is Status.FAILED
+    assert status(file, calling(id="Well?", more="x", by={"name": "Ada", "age": 36})) is Status.PASSED
+    assert status(file, calling(id="Hm?", by={"name": "Ada"})) is Status.FAILED
+    assert status(file, calling(id="Well?", by={"name": "Grace"})) is Status.FAILED
+
+
+def test_what_is_not_carried_over_is_told_wherever_it_stands(tmp_path: Path) -> None:
+    rubric = {"type": "llm-rubric", "value": "Polite.", "rubricPrompt": "Be strict.", "metric": "tone"}
+    default = {"provider": "openai:x", "options": {"prefix": "Please: "}}
+    found, _ = converted(tmp_path, asked(rubric, options={"suffix": "!"}), defaultTest=default)
+
+    told = {note.text for note in found.notes if note.lost}
+
+    of_rubric = "assertion 'llm-rubric': its rubricPrompt"
+    assert told == {"defaultTest.provider", "defaultTest.options.prefix", "options.suffix", of_rubric}
+
+
+def test_columns_of_a_csv_count_or_are_told(tmp_path: Path) -> None:
+    columns = "question,__expected,__config:__expected1:threshold,__threshold,__metadata:team,__prefix"
+    (tmp_path / "rows.csv").write_text(f"{columns}\nWell?,similar: Fine.,0.95,0.5,core,Please:\n")
+    source = tmp_path / "promptfooconfig.yaml"
+    source.write_text('{"prompts": ["{{question}}"], "tests": "file://rows.csv"}')
+
+    found = convert(source)
+
+    assert "threshold: 0.95" in found.text
+    assert "team: core" in found.text
+    assert [note.text for note in found.notes if note.lost] == ["__prefix"]
+    assert any("threshold 0.5: here every check must pass" in note.text for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +134,9 @@ def test_arguments_of_calls_are_carried_over(tmp_path: Path) -> None:
         {"type": "contains", "value": "{{ question | upper }}"},
         {"type": "contains", "value": "x", "transform": "output.trim()"},
         {"type": "contains", "value": "x", "weight": 0},
+        {"type": "icontains", "value": ""},
+        {"type": "trajectory:tool-used", "value": {"name": "a", "min": 0}},
+        {"type": "trajectory:step-count", "value": {"type": "tool", "name": "a", "max": 1}},
         {"type": "trajectory:tool-used", "value": "search_*"},
         {"type": "not-trajectory:tool-sequence", "value": ["a"]},
         {"type": "contains", "value": "file://expected.txt"},

@@ -78,5 +78,5 @@ def _scenario(name: str, prompt: Any, test: Test, draft: Draft) -> None:
     if test.threshold is not None:
         scenario.change(test.where, f"threshold {test.threshold}: here every check must pass, not a share of them")
     for key in test.left_out:
-        scenario.lose((*test.where, key), key)
+        scenario.lose((*test.where, *key.split(".")), key)
     carry_assertions(test, scenario)

@@ -13,6 +13,7 @@ from .source import Where
 CODE = ("javascript", "python", "ruby", "webhook")
 _BESIDE_THE_OUTPUT = ("latency", "cost", "trajectory:", "not-trajectory:")
 """Assertions that do not look at the output, so that nothing done to it concerns them."""
+_READ = {"type", "value", "threshold", "weight", "transform", "metric", "$ref"}
 Carry = Callable[[DraftScenario, Any, Mapping[str, Any]], str | None]
 """Adds the check to the scenario; or says why it cannot."""
 
@@ -38,6 +39,10 @@ def _carry(assertion: Mapping[str, Any], where: Where, test: Test, scenario: Dra
             problem = _add(kind, value, assertion, scenario)
     if problem is not None:
         scenario.lose_check(where, f"assertion {kind!r}: {problem}")
+        return
+    for key in assertion:
+        if key not in _READ:
+            scenario.lose((*where, key), f"assertion {kind!r}: its {key}")
 
 
 def _why_not(assertion: Mapping[str, Any], kind: str, test: Test) -> str | None:
@@ -81,17 +86,22 @@ def _filled(value: Any, variables: Mapping[str, Any]) -> Any:
     return value
 
 
+def _text(value: Any) -> str:
+    """A value as JavaScript writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _texts(value: Any) -> list[str]:
     """A list as it is; a text is divided at its commas, as promptfoo does."""
     given = value if isinstance(value, list) else str(value).split(",")
-    return [str(item).strip() if isinstance(value, str) else str(item) for item in given if str(item).strip()]
+    return [_text(item).strip() if isinstance(value, str) else _text(item) for item in given if _text(item).strip()]
 
 
 def _pattern(make: Callable[[Any], str], *, several: bool = False) -> Carry:
     """A check of the reply by a regular expression made from the value."""
 
     def carry(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
-        given = _texts(value) if several else str(value)
+        given = _texts(value) if several else _text(value)
         if value is None or not given:
             return "it has no value"
         pattern = make(given)
@@ -114,8 +124,8 @@ def _contains_all(scenario: DraftScenario, value: Any, assertion: Mapping[str, A
 
 def _expected(key: str, *, several: bool) -> Carry:
     def carry(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
-        texts = _texts(value) if several else [str(value)]
-        if value is None or not texts:
+        texts = _texts(value) if several else [_text(value)]
+        if value is None or not any(texts):
             return "it has no value"
         scenario.expect(key, texts)
         return None
@@ -126,7 +136,7 @@ def _expected(key: str, *, several: bool) -> Carry:
 def _equals(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
     if isinstance(value, Mapping | list) or value is None:
         return "it compares with JSON; give `json_schema` with const"
-    scenario.score({"exact": {"expected": str(value), "normalize": False}})
+    scenario.score({"exact": {"expected": _text(value), "normalize": False}})
     return None
 
 

@@ -15,6 +15,7 @@ from .source import Source, Where
 
 DEFAULT = "defaultTest"
 _CARRIED = {"vars", "assert", "description", "threshold", "metadata", "options"}
+_OPTIONS = {"transform", "postprocess", "disableDefaultAsserts"}
 _SHORT = re.compile(r"(?P<type>[a-z][a-z:_-]*)(?:\((?P<threshold>[\d.]+)\))?\s*:\s*(?P<value>.*)", re.DOTALL)
 _SHORT_TYPES = {
     "contains",
@@ -54,6 +55,8 @@ def read_tests(config: Mapping[str, Any], draft: Draft, *, whole_file: bool) -> 
     if isinstance(default, str):
         draft.lose(("defaultTest",), f"defaultTest {default!r}: a file of its own")
         default = {}
+    for key in _left_out(default):
+        draft.lose((DEFAULT, *key.split(".")), f"{DEFAULT}.{key}")
     templates = config.get("assertionTemplates") or {}
     made: list[Test] = []
     for where, test in _rows(config, draft, whole_file=whole_file):
@@ -99,14 +102,31 @@ def _from_csv(file: Path) -> Iterator[Mapping[str, Any]]:
             for row in rows:
                 if None in row:
                     raise UsageError(f"{file}:{rows.line_num}: has more values than the header has columns")
-                expected = [value for key, value in row.items() if key.startswith("__expected") and value]
-                yield {
-                    "description": row.get("__description"),
-                    "vars": {key: value for key, value in row.items() if not key.startswith("__")},
-                    "assert": [read_short_form(text) for text in expected],
-                }
+                yield _from_row(row)
     except (OSError, csv.Error) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from None
+
+
+def _from_row(row: Mapping[str, str]) -> dict[str, Any]:
+    """A test; columns with a meaning that is not known here keep their names, and are told of as left out."""
+    test: dict[str, Any] = {"vars": {}, "assert": [], "metadata": {}}
+    for key, value in row.items():
+        if not key.startswith("__"):
+            test["vars"][key] = value
+        elif key.startswith("__expected") and value:
+            test["assert"].append({**read_short_form(value), **_threshold(key, row)})
+        elif key.startswith("__metadata:"):
+            test["metadata"][key.removeprefix("__metadata:")] = value
+        elif value and not key.endswith(":threshold") and key != "__metric":
+            test[{"__description": "description", "__threshold": "threshold"}.get(key, key)] = value
+    return test
+
+
+def _threshold(column: str, row: Mapping[str, str]) -> dict[str, float]:
+    """What another column says of the assertion in this one; the first is known by two names."""
+    first = ("__expected", "__expected1")
+    found = [row.get(f"__config:{name}:threshold") for name in (first if column in first else (column,))]
+    return next(({"threshold": float(text)} for text in found if text), {})
 
 
 def read_short_form(text: str) -> dict[str, Any]:
@@ -162,7 +182,15 @@ def _test(
         threshold=test.get("threshold", default.get("threshold")),
         metadata={**(default.get("metadata") or {}), **(test.get("metadata") or {})} or None,
         transform=options.get("transform") or options.get("postprocess"),
-        left_out=tuple(key for key in test if key not in _CARRIED),
+        left_out=_left_out(test),
+    )
+
+
+def _left_out(test: Mapping[str, Any]) -> tuple[str, ...]:
+    options = test.get("options") or {}
+    return (
+        *(key for key in test if key not in _CARRIED),
+        *(f"options.{key}" for key in options if key not in _OPTIONS),
     )
 
 

@@ -24,14 +24,24 @@ def _used(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> 
         name = value.get("name") or value.get("pattern")
         if not isinstance(name, str) or _has_wildcard(name):
             return f"it looks for tools by the pattern {name!r}"
-        often = {key: value[key] for key in ("min", "max") if key in value} or {"min": 1}
-        scenario.score({"trajectory": {"mode": "contains", "expected": [{"name": name, **often}]}})
-        return None
+        least, most = value.get("min"), value.get("max")
+        return _used_so_often(scenario, name, 1 if least is None else least, most)
     names = _names(value)
     if not names:
         return f"it looks for tools by the pattern {value!r}"
     expected = [{"name": name, "min": 1} for name in names]
     scenario.score({"trajectory": {"mode": "contains", "expected": expected}})
+    return None
+
+
+def _used_so_often(scenario: DraftScenario, name: str, least: int, most: int | None) -> str | None:
+    if most == 0:
+        scenario.score({"trajectory": {"mode": "contains", "forbidden": [{"name": name}]}})
+        return None
+    if least == 0 and most is None:
+        return "it asks for nothing: any number of calls will do"
+    often = {"min": least} if most is None else {"min": least, "max": most}
+    scenario.score({"trajectory": {"mode": "contains", "expected": [{"name": name, **often}]}})
     return None
 
 
@@ -52,8 +62,12 @@ def _arguments(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]
     special = [key for key in ("defaults", "ignore") if value.get(key)]
     if special:
         return f"it uses {special[0]!r}"
-    exact = {"mode": "exact"} if value.get("mode") == "exact" else {}
-    scenario.expect("tool_calls_args", [{"tool": tool, "args": dict(arguments), **exact}])
+    if value.get("mode") == "exact":
+        entry = {"tool": tool, "args": dict(arguments), "mode": "exact"}
+    else:  # there, mappings may hold more at any depth
+        args = {key: {"$subset": dict(arg)} if isinstance(arg, Mapping) else arg for key, arg in arguments.items()}
+        entry = {"tool": tool, "args": args}
+    scenario.expect("tool_calls_args", [entry])
     return None
 
 
@@ -69,8 +83,8 @@ def _sequence(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any])
 
 def _steps(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
     given = value if isinstance(value, Mapping) else {}
-    if given.get("type") != "tool" or "max" not in given or given.get("min") or given.get("pattern"):
-        return "only a maximum of tool calls can be asked for: limits.tool_calls"
+    if given.get("type") != "tool" or "max" not in given or given.keys() & {"min", "name", "pattern"}:
+        return "only a maximum of all tool calls can be asked for: limits.tool_calls"
     scenario.limit("tool_calls", given["max"])
     return None
 
