@@ -278,6 +278,20 @@ def test_prune_leaves_a_run_that_may_be_under_way(folder: Any) -> None:
     assert names(folder) == {"under-way"}
 
 
+def test_prune_leaves_a_run_that_was_begun_long_ago_and_is_gone_on_with(folder: Any) -> None:
+    store_runs(folder, n1=40)
+    with open_store(str(folder.path / "runs.db")) as store:
+        let_go = store.claim_run("n1")
+        store.resume_run("n1")
+
+        ended = folder.process("prune", "--older-than", "30d", "--yes", "--store", "runs.db")
+
+        assert (names(folder), "still running: n1" in ended.err) == ({"n1"}, True)
+        let_go()
+    folder.process("prune", "--older-than", "30d", "--yes", "--store", "runs.db")
+    assert names(folder) == set()
+
+
 @pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, set()), ("n\n", 130, {"n1"}), ("", 130, {"n1"})])
 def test_prune_asks_first(folder: Any, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, left: set[str]) -> None:
     store_runs(folder, n1=40)

@@ -33,7 +33,7 @@ def command(older_than: str | None, keep: int | None, name: str | None, yes: boo
     with open_stored(store) as opened:
         fitting = _find(opened, before=before, keep=keep, name=name)
         kept = _find_baselines(opened)
-        doomed = [run for run in fitting if run.id not in kept and not _may_be_under_way(run)]
+        doomed = [run for run in fitting if run.id not in kept and not _may_be_under_way(opened, run)]
         spared = [run for run in fitting if run not in doomed]
         if spared:
             click.echo(f"kept, as baseline or still running: {', '.join(run.id for run in spared)}", err=True)
@@ -62,8 +62,16 @@ def _find_baselines(store: Store) -> set[str]:
     return found
 
 
-def _may_be_under_way(run: Run) -> bool:
-    return run.state is RunState.RUNNING and now() - run.started_at < _MAY_BE_UNDER_WAY
+def _may_be_under_way(store: Store, run: Run) -> bool:
+    if run.state is not RunState.RUNNING:
+        return False
+    if now() - run.started_at < _MAY_BE_UNDER_WAY:
+        return True
+    try:
+        store.claim_run(run.id)()
+    except UsageError:
+        return True  # it takes long, or was begun long ago and is gone on with
+    return False
 
 
 def _read_age(text: str) -> timedelta:
