@@ -96,7 +96,8 @@ def test_every_report_says_that_a_scenario_is_flaky(tmp_path, kind, words):
     assert words in out.read_text("utf-8").replace('"flaky":true', '"flaky": true')
 
 
-def test_a_scenario_that_passed_in_one_run_and_failed_in_another_is_flaky(tmp_path):
+def test_a_scenario_that_passed_in_one_run_and_failed_in_another_is_flaky(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     store = tmp_path / "runs.db"
     reports = [a_run(store, reply) for reply in ("ok", "no", "ok")]
     with open_store(store) as opened:

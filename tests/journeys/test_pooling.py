@@ -196,3 +196,12 @@ def test_suspects_are_not_cleared_by_code_that_the_candidate_did_not_have(shop: 
 
     assert ended.code == 2
     assert "fresh trials would test another agent" in ended.err
+
+
+def test_a_scenario_that_an_uncommitted_edit_broke_is_not_flaky(shop: Any) -> None:
+    shop.process("run", "--name", "good")
+    for agent in (MENDED.replace("ok", "sorry"), MENDED):
+        shop.write("agent.py", agent)
+        shop.process("run")
+
+    assert json.loads(shop.seatrial("list", "flaky", "--json").out) == []

@@ -35,7 +35,8 @@ class _Count:
 def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakyScenario]:
     """Those of the given runs (by default the newest), the most undecided first.
 
-    Trials count together where scenario, agent, models and commit are the same; recordings count nowhere.
+    Trials count together where scenario, agent, models and commit are the same; those of a run with uncommitted changes
+    only by themselves, since nobody knows whether another has the same ones. Recordings count nowhere.
     """
     chosen = store.runs(MOST_RUNS) if runs is None else runs
     counts: dict[tuple[ScenarioKey, str, str], _Count] = {}
@@ -58,7 +59,8 @@ def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakySce
 
 def _count(store: Store, run: Run, counts: dict[tuple[ScenarioKey, str, str], _Count]) -> None:
     config = run.config or {}
-    who = repr([run.git_commit, *(config.get(name) for name in ("agent", "agents", "models"))])
+    code = run.id if run.git_dirty else run.git_commit
+    who = repr([code, *(config.get(name) for name in ("agent", "agents", "models"))])
     asked = {entry.key: trial_identity(entry) for entry in store.entries(run.id)}
     for summary in store.summaries(run.id):
         answer = answer_of(summary.status, summary.error_kind)
