@@ -23,7 +23,13 @@ from .request import make_request, open_stored, store_url
 @click.argument("candidate", metavar="CAND", default="latest", shell_complete=completing.runs)
 @click.option("--max-pass-rate-drop", type=float, default=0.0, show_default=True, help="As a share: 0.05 is 5 points.")
 @click.option("--max-avg-score-drop", type=float, default=5.0, show_default=True, help="Points of the overall score.")
-@click.option("--max-latency-increase-pct", type=float, default=20.0, show_default=True, help="Percent.")
+@click.option(
+    "--max-latency-increase-pct",
+    type=float,
+    default=20.0,
+    show_default=True,
+    help="Percent; a rise of less than 20 ms never counts.",
+)
 @click.option(
     "--gate",
     type=click.Choice([gate.value for gate in Gate]),
