@@ -1,6 +1,7 @@
 """What the flags of `seatrial run` do, seen from outside."""
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -252,6 +253,25 @@ def test_reading_the_output_only_in_part_is_no_crash_and_no_pass(letters: Any) -
     done = subprocess.run(["bash", "-c", command], cwd=letters.path, capture_output=True, text=True, check=False)
 
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_output_for_which_there_is_no_room_is_told_and_no_pass(letters: Any) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "seatrial", "run", "--scenario", "a"]
+        done = subprocess.run(command, cwd=letters.path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "error: not everything could be written: No space left on device"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+@pytest.mark.parametrize(("scenario", "code"), [("a", 0), ("b", 1)])
+def test_who_closes_the_output_still_gets_the_exit_code(letters: Any, closed: str, scenario: str, code: int) -> None:
+    command = f"{sys.executable} -m seatrial run --scenario {scenario} {closed}"
+    done = subprocess.run(["bash", "-c", command], cwd=letters.path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
 @pytest.mark.parametrize("value", ["", " ", "null"])

@@ -1,11 +1,12 @@
 """`seatrial`: finds the command, loads it, and turns mistakes into one clear line and the right exit code."""
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -84,6 +85,8 @@ def main(args: Sequence[str] | None = None) -> None:
     """The console script."""
     # Nearly all of our objects are freed by reference counting; looking for cycles so often costs 10 % of large runs.
     gc.set_threshold(50_000, 20, 20)
+    sys.stdout = sys.stdout or _nowhere()  # a shell may close them: `>&-`
+    sys.stderr = sys.stderr or _nowhere()
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -95,6 +98,7 @@ def _exit_code(args: Sequence[str] | None) -> int:
     try:
         # One name wherever it was started from: `python -m pytest` would be no part of a command to type.
         code = seatrial.main(args=given, prog_name="seatrial", standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
         show_error(error)
         return 2
@@ -118,9 +122,24 @@ def _exit_code(args: Sequence[str] | None) -> int:
         return 130
     except BrokenPipeError:
         # The reader went away, as `head` does; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output()
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        show_error(SeatrialError(f"not everything could be written: {error.strerror}"))
+        _drop_output()
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
+
+
+def _drop_output() -> None:
+    """Let nobody try again when Python ends: what is left to be written would fail there, with a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def show_error(error: SeatrialError) -> None:
