@@ -135,6 +135,65 @@ def test_scenarios_of_agentest_keep_their_trajectories_mocks_and_thresholds(tmp_
     assert [line for line, _ in lost(found)] == [13, 20]
 
 
+@pytest.mark.parametrize(
+    ("tool", "content", "told"),
+    [
+        (
+            "agentest",
+            {
+                "parallel": True,
+                "metrics": ["helpfulness", "tone"],
+                "scenarios": [
+                    {
+                        "name": "a",
+                        "tags": ["x"],
+                        "mocks": {"tools": {"book": 1}, "seed": 3},
+                        "turns": [
+                            {
+                                "userMessage": "Hi",
+                                "replyContains": "x",
+                                "assertions": {
+                                    "toolCalls": {"expected": [{"name": "book", "count": 2}], "max": 3},
+                                    "outcome": "done",
+                                },
+                            }
+                        ],
+                    }
+                ],
+            },
+            {"parallel", "the metric 'tone'", "tags", "seed", "replyContains", "count", "max", "outcome"},
+        ),
+        (
+            "deepeval",
+            [
+                {"input": "Hi", "expected_tools": [{"name": "book", "output": "BK-1"}], "expected_outcome": "done"},
+                {"scenario": "Books", "expected_outcome": "done", "expectedTools": [{"name": "book"}], "role": "x"},
+            ],
+            {"output", "expected_outcome", "expected_tools", "role"},
+        ),
+        (
+            "pydantic-evals",
+            {"retries": 3, "cases": [{"inputs": "Hi", "evaluators": [{"Contains": "x"}], "tags": ["x"]}]},
+            {"retries", "tags"},
+        ),
+    ],
+)
+def test_a_key_that_has_no_counterpart_is_told(tool: str, content: Any, told: set[str], tmp_path: Path) -> None:
+    source = tmp_path / "theirs.json"
+    source.write_text(json.dumps(content), encoding="utf-8")
+
+    found = convert(source, tool=tool)
+
+    assert {note.text.partition(":")[0] for note in found.notes if note.lost} == told
+
+
+def test_a_golden_of_which_only_an_unknown_expectation_is_left_cannot_pass(tmp_path: Path) -> None:
+    source = tmp_path / "goldens.json"
+    source.write_text('[{"input": "Hi", "id": 7}, {"input": "Bye", "expected_outcome": "done"}]', encoding="utf-8")
+
+    assert convert(source, tool="deepeval").skipped == 1
+
+
 def test_a_configuration_of_agentest_without_scenarios_cannot_pass(tmp_path: Path) -> None:
     _, made = scenarios("agentest.config.yaml", tmp_path)
     (scenario,) = made.values()

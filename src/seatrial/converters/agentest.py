@@ -16,6 +16,16 @@ _WITHOUT_PLACE = {
     "debounceMs": "use `rpm` for agents that allow only so many requests a minute",
     "customMetrics": "define them under `metrics`",
 }
+_KNOWN = {
+    *_CONFIG,
+    *_WITHOUT_PLACE,
+    *("agent", "agents", "compare", "provider", "model", "providerOptions", "requestTimeoutMs", "unmockedTools"),
+    *("metrics", "thresholds", "failOnErrorSeverity", "scenarios"),
+}
+_OF_SCENARIO = {
+    *("name", "profile", "goal", "knowledge", "turns", "conversationsPerScenario", "maxTurns", "mocks", "assertions"),
+    *("userPromptTemplate", "agent"),
+}
 
 
 def read(draft: Draft) -> None:
@@ -94,9 +104,12 @@ def _config(config: Mapping[str, Any], draft: Draft) -> None:
     for name in config.get("thresholds") or {}:
         if name not in _JUDGED:
             draft.lose(("thresholds", name), f"a threshold for {name!r}, which is no number there either")
-    for key, instead in _WITHOUT_PLACE.items():
-        if config.get(key):
-            draft.lose((key,), f"{key}: {instead}")
+    for name in config.get("metrics") or ():
+        if name not in (*_JUDGED, *_FAILURES):
+            draft.lose(("metrics",), f"the metric {name!r}: define it under `metrics`")
+    for key, value in config.items():
+        if value and (key in _WITHOUT_PLACE or key not in _KNOWN):
+            draft.lose((key,), f"{key}: {_WITHOUT_PLACE.get(key, 'has no counterpart here')}")
 
 
 def _model(config: Mapping[str, Any]) -> Any:
@@ -123,11 +136,11 @@ def _scenario(entry: Mapping[str, Any], where: Where, draft: Draft, config: Mapp
     if "maxTurns" in entry and not turns:
         made.keys["max_turns"] = entry["maxTurns"]
     _mocks((entry.get("mocks") or {}).get("tools") or {}, (*where, "mocks", "tools"), made)
-    calls = (entry.get("assertions") or {}).get("toolCalls")
-    if calls:
-        trajectory = _trajectory(calls, (*where, "assertions", "toolCalls"), made)
-        if trajectory:
-            made.keys["trajectory"] = trajectory
+    made.lose_rest(entry.get("mocks") or {}, ("tools",), (*where, "mocks"))
+    trajectory = _asserted(entry, where, made)
+    if trajectory:
+        made.keys["trajectory"] = trajectory
+    made.lose_rest(entry, _OF_SCENARIO, where)
     if entry.get("goal"):
         _judge(config, made)
     for key, instead in (("userPromptTemplate", "ours is used"), ("agent", "every agent of the suite is run")):
@@ -137,9 +150,21 @@ def _scenario(entry: Mapping[str, Any], where: Where, draft: Draft, config: Mapp
 
 def _turn(turn: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any]:
     played: dict[str, Any] = {"user": turn["userMessage"]}
-    calls = (turn.get("assertions") or {}).get("toolCalls")
-    trajectory = _trajectory(calls, (*where, "assertions", "toolCalls"), made) if calls else None
+    made.lose_rest(turn, ("userMessage", "assertions"), where, checks=True)
+    trajectory = _asserted(turn, where, made)
     return {**played, "trajectory": trajectory} if trajectory else played
+
+
+def _asserted(entry: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any] | None:
+    """The trajectory of a turn or a scenario."""
+    assertions = entry.get("assertions") or {}
+    made.lose_rest(assertions, ("toolCalls",), (*where, "assertions"), checks=True)
+    calls = assertions.get("toolCalls")
+    if not calls:
+        return None
+    place = (*where, "assertions", "toolCalls")
+    made.lose_rest(calls, ("matchMode", "expected", "forbidden"), place, checks=True)
+    return _trajectory(calls, place, made)
 
 
 def _trajectory(calls: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any] | None:
@@ -159,6 +184,7 @@ def _calls(entries: Sequence[Mapping[str, Any]], where: Where, made: DraftScenar
     found = []
     for index, entry in enumerate(entries):
         call: dict[str, Any] = {"name": entry["name"]}
+        made.lose_rest(entry, ("name", "args", "argMatchMode"), (*where, index), checks=True)
         checks_args = entry.get("argMatchMode", "ignore") != "ignore"
         if "args" in entry and checks_args:
             call |= {"args": entry["args"], "arg_match": entry["argMatchMode"]}

@@ -9,6 +9,11 @@ from .source import Where
 _LISTS = ("goldens", "conversational_goldens", "conversationalGoldens")
 _RECORDED = ("actual_output", "tools_called", "token_cost", "input_token_count", "output_token_count")
 """What an agent once did: evidence, not expectation."""
+_FOR_PEOPLE = ("context", "retrieval_context", "comments", "source_file", "custom_column_key_values")
+_OF_ALL = ("name", "expectations", "additional_metadata")
+_OF_QUESTION = ("input", "expected_output", "expected_tools")
+_OF_TOOL = ("name", "input_parameters", "inputParameters", "description", "reasoning")
+_OF_CONVERSATION = ("scenario", "expected_outcome", "persona", "user_description", "turns")
 
 
 def read(draft: Draft) -> None:
@@ -23,6 +28,8 @@ def read(draft: Draft) -> None:
             _question(golden, where, scenario)
         _expectations(golden, where, scenario)
         _rest(golden, where, scenario)
+        own = _OF_CONVERSATION if "scenario" in golden else _OF_QUESTION
+        scenario.lose_rest(golden, (*_OF_ALL, *_RECORDED, *_FOR_PEOPLE, *own), where)
 
 
 def _goldens(data: Any) -> Iterator[tuple[Where, Mapping[str, Any]]]:
@@ -48,6 +55,8 @@ def _question(golden: Mapping[str, Any], where: Where, scenario: DraftScenario) 
         scenario.score({"judge": rubric})
         scenario.change((*where, "expected_output"), "expected_output: a judge compares the reply with it")
     tools = golden.get("expected_tools") or []
+    for index, tool in enumerate(tools):
+        scenario.lose_rest(tool, _OF_TOOL, (*where, "expected_tools", index), checks=True)
     if tools:
         scenario.score({"trajectory": {"mode": "contains", "expected": [_call(tool) for tool in tools]}})
 
@@ -89,7 +98,7 @@ def _expectations(golden: Mapping[str, Any], where: Where, scenario: DraftScenar
 
 def _rest(golden: Mapping[str, Any], where: Where, scenario: DraftScenario) -> None:
     metadata = dict(golden.get("additional_metadata") or {})
-    for key in ("context", "retrieval_context", "comments", "source_file", "custom_column_key_values"):
+    for key in _FOR_PEOPLE:
         if key in golden:
             metadata[key] = golden[key]
     if metadata:

@@ -1,5 +1,6 @@
 """The native file while it is being made, and the account of what could not be carried over."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +116,15 @@ class DraftScenario:
 
     def lose(self, where: Where, text: str) -> None:
         self.notes.append(self._draft.note(where, text, scenario=self.name))
+
+    def lose_rest(
+        self, given: Mapping[str, Any], known: Collection[str], where: Where, *, checks: bool = False
+    ) -> None:
+        """Note every key that is not known; `checks` where it asserts something, whatever its name is."""
+        for key, value in given.items():
+            if key not in known and value not in (None, [], {}, ""):
+                lose = self.lose_check if checks or key.startswith("expect") else self.lose
+                lose((*where, key), f"{key}: has no counterpart here")
 
     def change(self, where: Where, text: str) -> None:
         self.notes.append(self._draft.note(where, text, scenario=self.name, lost=False))

@@ -32,6 +32,9 @@ def read(draft: Draft) -> None:
         draft.suite["name"] = name
     for entry in data.get("report_evaluators") or ():
         draft.lose(("report_evaluators",), f"report evaluator {_name_of(entry)!r}: it looks at the whole report")
+    for key in data:
+        if key not in ("$schema", "name", "cases", "evaluators", "report_evaluators"):
+            draft.lose((key,), f"{key}: has no counterpart here")
     shared = data.get("evaluators") or []
     for index, case in enumerate(data["cases"]):
         where: Where = ("cases", index)
@@ -39,6 +42,7 @@ def read(draft: Draft) -> None:
         scenario.keys["input"] = _input(case["inputs"], (*where, "inputs"), scenario)
         if case.get("metadata") is not None:
             scenario.keys["metadata"] = _as_mapping(case["metadata"])
+        scenario.lose_rest(case, ("name", "inputs", "metadata", "expected_output", "evaluators"), where)
         own = case.get("evaluators") or []
         for place, entries in ((("evaluators",), shared), ((*where, "evaluators"), own)):
             scenario.shared = entries is shared
