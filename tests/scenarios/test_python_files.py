@@ -26,6 +26,13 @@ def test_scenarios_alone_or_in_lists_make_a_suite_named_after_the_file(tmp_path)
     assert (suite.name, [each.name for each in suite.scenarios]) == ("shop_trials", ["a", "b"])
 
 
+def test_scenarios_in_mappings_and_in_lists_of_lists_are_not_left_out(tmp_path):
+    text = "one = Scenario(name='a', input='x')\nby_name = {'b': Scenario(name='b', input='x'), 'a': one}\n"
+    text += "by_team = {'shop': [[Scenario(name='c', input='x')]]}\nround = [one]\nround.append(round)\n"
+    [suite] = load(_write(tmp_path, text))
+    assert [each.name for each in suite.scenarios] == ["a", "b", "c"]
+
+
 def test_a_suite_takes_its_scenarios_and_leaves_the_others(tmp_path):
     text = (
         "a = Scenario(name='a', input='x')\nshop = Suite(name='shop', scenarios=[a], config=SuiteConfig(retries=2))\n"

@@ -1,7 +1,7 @@
 """Scenarios written in Python: every Scenario and Suite that a module has at its top level."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -59,16 +59,27 @@ def import_named(name: str) -> ModuleType:
         raise FileProblems([Problem(file=name, message=f"cannot be imported: {explain(error)}")]) from None
 
 
+_DEEPEST = 4
+"""How deep scenarios are looked for in lists and mappings: what is deeper is other data, which may hold itself."""
+
+
+def _all_in(values: Iterable[Any], *, depth: int) -> Iterator[Any]:
+    for value in values:
+        if depth and isinstance(value, (list, tuple, dict)):
+            yield from _all_in(value.values() if isinstance(value, dict) else value, depth=depth - 1)
+        else:
+            yield value
+
+
 def find_suites(values: Sequence[Any], default_name: str) -> list[Suite]:
     """The suites among a module's values; scenarios that stand alone make one more, named after the file."""
     suites: dict[int, Suite] = {}
     loose: dict[int, Scenario] = {}
-    for value in values:
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, Suite):
-                suites[id(item)] = item
-            elif isinstance(item, Scenario):
-                loose[id(item)] = item
+    for item in _all_in(values, depth=_DEEPEST):
+        if isinstance(item, Suite):
+            suites[id(item)] = item
+        elif isinstance(item, Scenario):
+            loose[id(item)] = item
     for suite in suites.values():
         for scenario in suite.scenarios if isinstance(suite.scenarios, (list, tuple)) else ():
             loose.pop(id(scenario), None)
