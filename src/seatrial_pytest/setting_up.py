@@ -33,12 +33,11 @@ class Folders:
         self._places = places
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        from seatrial.scenarios.paths import IN_FOLDERS
+        from seatrial.scenarios.paths import belongs_to_folder
 
-        name = file_path.name.lower()
-        if ".trial." in name or name.startswith(".") or not name.endswith(IN_FOLDERS):
-            return None
         if not any(file_path == place or file_path.is_relative_to(place) for place in self._places):
+            return None
+        if ".trial." in file_path.name.lower() or not belongs_to_folder(file_path):
             return None
         from .files import ScenarioFile
 

@@ -33,7 +33,7 @@ def test_a_folder_without_scenarios_says_what_is_looked_for(folder: Any) -> None
 
     said = refused(folder, "run", "empty")
 
-    looked_for = "*.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py"
+    looked_for = "*.yaml, *.yml, *.jsonl, *.json of scenarios and *_trials.py"
     assert said == f"empty: no scenario file in this folder: {looked_for}. Make a first one: seatrial init"
 
 

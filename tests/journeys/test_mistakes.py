@@ -84,7 +84,7 @@ def test_the_wrong_folder(project: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(project.path / "docs")
 
     assert refused(project, "run") == (
-        ".: no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py. "
+        ".: no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.json of scenarios and *_trials.py. "
         "There is a folder of scenarios in ..; go there first: cd .."
     )
 

@@ -23,6 +23,15 @@ def test_a_folder_is_taken_with_its_folders_in_the_order_of_names(tmp_path):
     assert [suite.name for suite in load(tmp_path)] == ["a", "z", "b", "c_trials", "d.trial"]
 
 
+def test_a_json_file_of_scenarios_is_taken_and_other_json_is_left_alone(tmp_path):
+    (tmp_path / "a.yaml").write_text(ONE)
+    (tmp_path / "b.json").write_text('{\n  "scenarios": [{"name": "a", "input": "x"}]\n}')
+    (tmp_path / "c.json").write_text('{"suite": {"name": "shop"}, "scenarios": [{"name": "a", "input": "x"}]}')
+    for name, text in (("data.json", '{"rows": [{"suite": 1}]}'), ("list.json", '["scenarios"]'), ("empty.json", "")):
+        (tmp_path / name).write_text(text)
+    assert [suite.name for suite in load(tmp_path)] == ["a", "b", "shop"]
+
+
 def test_an_ending_in_capitals_is_an_ending(tmp_path):
     (tmp_path / "a.yaml").write_text(ONE)
     (tmp_path / "B.YAML").write_text(ONE)
@@ -76,7 +85,7 @@ def test_a_file_that_is_named_twice_is_loaded_once(tmp_path):
         ("missing.yaml", "there is no such file, folder or module"),
         (
             "empty",
-            "no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py. "
+            "no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.json of scenarios and *_trials.py. "
             "Make a first one: seatrial init",
         ),
         ("notes.txt", "expected a folder or a file of .yaml, .yml, .json, .jsonl, .py, got '.txt'"),

@@ -203,7 +203,7 @@ def test_a_baseline_of_a_suite_that_the_run_lacks_is_refused(served: Any) -> Non
 
 
 def test_suites_are_the_files_under_the_folder(served: Any) -> None:
-    assert served.json("/api/suites") == {"suites": ["hostile.trial.json", "slow.yaml"]}
+    assert served.json("/api/suites") == {"suites": ["hostile.trial.json", "slow.yaml", "tables.json"]}
 
 
 def test_a_verdict_is_made_anew_when_the_rows_change(serve: Any, own_project: Any) -> None:

@@ -1,6 +1,7 @@
 """Which files the given paths stand for."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,7 +9,9 @@ from .problems import Problem
 
 READABLE = (".yaml", ".yml", ".json", ".jsonl", ".py")
 IN_FOLDERS = (".yaml", ".yml", ".jsonl", ".trial.json", "_trials.py")
-_LOOKED_FOR = "*.yaml, *.yml, *.jsonl, *.trial.json and *_trials.py"
+_LOOKED_FOR = "*.yaml, *.yml, *.jsonl, *.json of scenarios and *_trials.py"
+_SUITE_IN_JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:suite|scenarios)"\s*:')
+_HEAD = 1024
 _LEFT_OUT = ("node_modules", "__pycache__")
 
 
@@ -65,8 +68,25 @@ def _walk(folder: Path) -> Iterator[Path]:
         seen.add(place)
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT]
         for name in files:
-            if name.lower().endswith(IN_FOLDERS) and not name.startswith("."):
-                yield Path(parent, name)
+            path = Path(parent, name)
+            if belongs_to_folder(path):
+                yield path
+
+
+def belongs_to_folder(file: Path) -> bool:
+    """Whether a folder is taken with this file. JSON is mostly something else, unless it begins as a suite does."""
+    name = file.name.lower()
+    if name.startswith("."):
+        return False
+    return name.endswith(IN_FOLDERS) or (name.endswith(".json") and _begins_as_suite(file))
+
+
+def _begins_as_suite(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return _SUITE_IN_JSON.match(stream.read(_HEAD)) is not None
+    except OSError:
+        return False
 
 
 def _is_module(name: str) -> bool:
