@@ -78,8 +78,12 @@ def _is_mentioned(config: pytest.Config) -> bool:
     return project.is_file() and "tool.seatrial" in project.read_text(encoding="utf-8", errors="replace")
 
 
+TESTS = (".trial.yaml", ".trial.yml", ".trial.json")
+"""How the names of files end that are collected wherever they lie."""
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if not file_path.name.endswith((".trial.yaml", ".trial.yml", ".trial.json")):
+    if not file_path.name.endswith(TESTS):
         return None
     from .files import ScenarioFile
 

@@ -53,6 +53,16 @@ def test_a_folder_of_testpaths_is_collected_once(project: Any) -> None:
     project.run().assert_outcomes(passed=1, failed=1)
 
 
+@pytest.mark.parametrize("name", ["shop.trial.new.yaml", "SHOP.TRIAL.YAML"])
+def test_no_file_of_a_folder_in_testpaths_is_left_out_for_its_name(project: Any, name: str) -> None:
+    project.write(f"scenarios/{name}", SHOP)
+    project.write(
+        "scenarios/orders.trial.jsonl", '{"name": "order", "input": "hi", "expected_output": "nothing like it"}'
+    )
+    project.write("pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]')
+    project.run().assert_outcomes(passed=1, failed=2)
+
+
 def test_testpaths_of_the_ini_file_work_as_well(project: Any) -> None:
     project.write("scenarios/shop.yaml", SHOP)
     project.write("pytest.ini", "[pytest]\nseatrial_testpaths = scenarios\n")
