@@ -101,9 +101,10 @@ class LangChainTurn(BaseCallbackHandler):
 
     def _find(self, name: str, tool_input: Any, call_id: str | None) -> Request | None:
         """What the model asked for that a tool is run for now; of several with one id, the one with its arguments."""
-        found = [each for each in self._requests if (each.call_id, each.name) == (call_id, name)]
-        open_ones = [each for each in found if each not in self._made]
-        return next((each for each in open_ones if _is_given(each.arguments, tool_input)), (open_ones or [None])[0])
+        named = [each for each in self._requests if (each.call_id, each.name) == (call_id, name)]
+        left = [each for each in named if each not in self._made]
+        fitting = [each for each in left if _is_given(each.arguments, tool_input)]
+        return next(iter(fitting or left), None)
 
     def end(self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False) -> None:
         """Tell of the calls that no tool of LangChain's was run for: unknown tools, or functions called by hand.
