@@ -34,6 +34,11 @@ def wait(input):
         time.sleep(0.02)
     return "done"
 
+def step(input):
+    while not pathlib.Path(input).exists():
+        time.sleep(0.02)
+    return "done"
+
 def hostile(messages, ctx):
     ctx.call_tool("look", {"where": HOSTILE})
     return HOSTILE
@@ -59,6 +64,9 @@ def fill(path: Path) -> None:
     slow = [{"name": name, "input": name} for name in ("quick", "wait")]
     head = {"name": "slow", "agent": "waiting:wait", "config": {"concurrency": 1}}
     (path / "slow.yaml").write_text(json.dumps({"suite": head, "scenarios": slow}), encoding="utf-8")
+    steps = [{"name": name, "input": name} for name in ("first", "second", "third")]
+    head = {"name": "steps", "agent": "waiting:step", "config": {"concurrency": 1}}
+    (path / "steps.yaml").write_text(json.dumps({"suite": head, "scenarios": steps}), encoding="utf-8")
     mocks = {"look": {"returns": {"found": HOSTILE}}}
     head = {"name": HOSTILE, "agent": "waiting:hostile", "config": {"mocks": mocks}}
     bad = {"name": HOSTILE, "input": HOSTILE, "expected_output": f"{HOSTILE} and more", "tags": [HOSTILE]}
@@ -251,6 +259,32 @@ def test_a_running_run_shows_how_it_ends(visit: Visit, site: Site) -> None:
     (site.path / "gate").touch()
     visit.page.locator("h1 .verdict.passed").wait_for()
     (site.path / "gate").unlink()
+
+
+def test_a_running_run_renews_all_its_numbers_and_leaves_the_reader_in_place(visit: Visit, site: Site) -> None:
+    visit.go("/")
+    visit.page.select_option("select[name=path]", "steps.yaml")
+    visit.page.get_by_role("button", name="Start").click()
+    visit.page.get_by_text("0 of 3 trials").wait_for()
+    visit.page.select_option("select[name=order]", "order")
+    visit.page.wait_for_url("**order=order**")
+    mark = "document.documentElement.dataset.back = 'yes'"
+    visit.page.evaluate(f"document.addEventListener('htmx:historyRestore', () => {{ {mark} }})")
+    visit.page.go_back()
+    visit.page.locator("html[data-back]").wait_for(state="attached")
+    for _ in range(2):
+        visit.page.keyboard.press("j")
+    visit.page.get_by_role("link", name="third", exact=True).focus()
+    (site.path / "first").touch()
+    visit.page.locator("#listed").get_by_text("1/1").wait_for()
+
+    visit.page.get_by_text("1 of 3 trials: 1 passed, 0 failed, 0 errored").wait_for()
+    visit.page.get_by_text("1/3 scenarios passed").wait_for()
+    assert visit.page.inner_text("tr.chosen a") == "second"
+    assert visit.page.evaluate("document.activeElement.textContent") == "third"
+    for name in ("second", "third"):
+        (site.path / name).touch()
+    visit.page.locator("h1 .verdict.passed").wait_for()
 
 
 def test_a_trial_is_labelled(visit: Visit) -> None:

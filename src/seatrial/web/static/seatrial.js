@@ -40,9 +40,26 @@
     else if (event.key === "Enter" && chosen >= 0 && !event.target.closest("a, button, summary")) open();
   });
 
-  document.addEventListener("htmx:afterSwap", () => { chosen = -1; });
+  const address = (row) => row?.querySelector("a[href]")?.getAttribute("href");
+  let held = {};
 
-  function show(live, found) {
+  /* A list that is renewed is the same list for whoever goes through it by keyboard. */
+  document.addEventListener("htmx:beforeSwap", () => {
+    held = { row: address(rows()[chosen]), link: document.activeElement?.closest("#listed a[href]")?.getAttribute("href") };
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    const all = rows();
+    chosen = held.row ? all.findIndex((row) => address(row) === held.row) : -1;
+    all[chosen]?.classList.add("chosen");
+    const links = held.link ? [...document.querySelectorAll("#listed a[href]")] : [];
+    links.find((link) => link.getAttribute("href") === held.link)?.focus({ preventScroll: true });
+  });
+
+  document.addEventListener("htmx:historyRestore", () => { chosen = -1; });
+
+  function show(found) {
+    const live = document.querySelector("[data-events]"); // not the one that it began with: going back makes another
+    if (live === null) return;
     const whole = Math.max(found.planned, found.played, 1);
     const places = { good: found.passed, bad: found.failed, odd: found.errored };
     let left = 0;
@@ -64,7 +81,7 @@
     const refresh = () => {
       later = null;
       due = Date.now() + 2000;
-      window.htmx.ajax("GET", window.location.href, { target: "#listed", select: "#listed", swap: "outerHTML" });
+      window.htmx.ajax("GET", window.location.href, { target: "#listed", select: "#listed", selectOOB: "#facts", swap: "outerHTML" });
     };
     const starting = live.dataset.starting !== undefined;
     source.addEventListener("progress", (event) => {
@@ -74,7 +91,7 @@
         window.location.reload();
         return;
       }
-      show(live, found);
+      show(found);
       if (window.htmx && later === null && document.querySelector("#listed")) {
         later = window.setTimeout(refresh, Math.max(0, due - Date.now()));
       }
