@@ -200,6 +200,21 @@ def test_a_filter_narrows_the_list_at_once(visit: Visit) -> None:
     assert "view=trials" in visit.page.url
 
 
+def test_a_filter_without_an_answer_leaves_no_rows_of_the_one_before(visit: Visit) -> None:
+    visit.go("/runs/bad")
+    assert len(visit.rows()) == 4
+    visit.page.fill("input[type=search]", "x" * 201)
+    visit.page.get_by_text("should have at most 200 characters").wait_for()
+    visit.wait_for_rows(0)
+    visit.page.fill("input[type=search]", "moves")
+    visit.wait_for_rows(1)
+    visit.page.route("**/runs/bad?**", lambda route: route.abort())
+    visit.page.fill("input[type=search]", "books")
+    visit.page.get_by_text("The server cannot be reached.").wait_for()
+    visit.wait_for_rows(0)
+    visit.complaints.clear()  # the console tells of both, as it should
+
+
 def test_trials_are_found_by_what_was_said_as_one_types(visit: Visit) -> None:
     visit.go("/runs/bad?view=trials")
     visit.wait_for_rows(16)

@@ -55,6 +55,22 @@
     links.find((link) => link.getAttribute("href") === held.link)?.focus({ preventScroll: true });
   });
 
+  /* Rows that answer an earlier question must not stand for those that were asked for. */
+  function clear(event, text) {
+    const listed = document.querySelector("#listed");
+    if (listed === null || event.detail.target !== listed) return;
+    const said = document.createElement("p");
+    said.className = "missed text";
+    said.textContent = text;
+    listed.replaceChildren(said);
+  }
+
+  document.addEventListener("htmx:responseError", (event) => {
+    const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
+    clear(event, answer.querySelector("main .text")?.textContent ?? `The server answered with ${event.detail.xhr.status}.`);
+  });
+  document.addEventListener("htmx:sendError", (event) => clear(event, "The server cannot be reached."));
+
   document.addEventListener("htmx:historyRestore", () => { chosen = -1; });
 
   function show(found) {
