@@ -120,6 +120,20 @@ def test_outside_of_trials_the_framework_is_what_it_was() -> None:
     assert asyncio.run(agent.run("again")).output == '{"add":0}'
 
 
+def test_a_call_that_waits_for_approval_is_no_sign_that_the_tool_was_not_called() -> None:
+    (trial,) = play(an_agent_that_asks_before_it_adds(), expect={"tool_calls_exclude": ["add"]})
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "waits for a person to approve, or for somebody else to run, add" in trial.error.message
+
+
+def test_a_mock_needs_no_approval() -> None:
+    (trial,) = play(an_agent_that_asks_before_it_adds(), mocks={"add": {"returns": 42}})
+
+    assert trial.error is None
+    assert [(call.name, call.result) for call in trial.transcript.tool_calls] == [("add", 42)]
+
+
 def test_tokens_that_the_provider_does_not_tell_are_not_known() -> None:
     from pydantic_ai import Agent
     from pydantic_ai.models.openai import OpenAIChatModel
@@ -143,6 +157,12 @@ def an_agent(**settings: Any) -> Any:
     from pydantic_ai.models.test import TestModel
 
     return Agent(TestModel(), **settings)
+
+
+def an_agent_that_asks_before_it_adds() -> Any:
+    from pydantic_ai import DeferredToolRequests, Tool
+
+    return an_agent(tools=[Tool(add, requires_approval=True)], output_type=[str, DeferredToolRequests])
 
 
 def play(target: Any, *, trials: int = 1, **more: Any) -> list[Any]:

@@ -6,9 +6,10 @@ hooks see each tool call and may answer it.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
-from pydantic_ai import Agent
+from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ToolFailed
@@ -28,7 +29,8 @@ from pydantic_ai.messages import (
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.vocabulary.conversation import AgentResult, Message, Usage, total_usage
+from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
+from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .plain import as_text, plain
@@ -54,8 +56,20 @@ class Adapter:
         spent: list[Usage | None] = []
         _spent.set(spent)
         result = await self._agent.run(ctx.input, message_history=self._history)
+        if isinstance(result.output, DeferredToolRequests):
+            raise _nobody_answers(result.output)
         self._history = result.all_messages()
         return AgentResult(as_text(result.output), [], total_usage(spent))
+
+
+def _nobody_answers(waiting: DeferredToolRequests) -> TrialError:
+    names = sorted({call.tool_name for call in (*waiting.calls, *waiting.approvals)})
+    return TrialError(
+        ErrorKind.CONFIG,
+        f"the agent waits for a person to approve, or for somebody else to run, {', '.join(names)}, "
+        "which Seatrial cannot do",
+        hint="mock the tool, or make it without requires_approval for the trial",
+    )
 
 
 def _with_watcher(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,6 +90,10 @@ class _Watcher(AbstractCapability[Any]):
         self._kept: set[str] = set()
         self._outputs: set[str] = set()
         """Tools that are only the form of the agent's answer."""
+
+    async def prepare_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
+        """A mock needs no approval, and nobody outside to run it."""
+        return [replace(tool, kind="function") if self._ctx.knows_tool(tool.name) else tool for tool in tool_defs]
 
     async def prepare_output_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
         self._outputs.update(tool.name for tool in tool_defs)
