@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from seatrial import Scenario, run
 from seatrial.llm import LLM, parse_model
 from seatrial.testing.model_server import ModelServer, ServerReply
 from seatrial.users import SimulatedUser
@@ -92,6 +93,25 @@ def test_an_agents_reply_cannot_leave_its_quotes() -> None:
     assert json.loads(last[1]) == {"agent": forged}
     assert not move.goal_met
     assert not move.stop
+
+
+@pytest.mark.parametrize("malformed", [[], ["half \ud83d, and no JSON"]])
+def test_half_an_emoji_keeps_nobody_from_talking(tmp_path: Any, malformed: list[str]) -> None:
+    said = [("Half: \ud83d", "Half: \ud83d")]
+    with ModelServer([*malformed, '{"message": "Thanks \ud83d", "goal_met": true, "stop": true}']) as server:
+        moves = [next_move(server, said, cache=tmp_path) for _ in range(2)]
+    assert [move.message for move in moves] == ["Thanks \ud83d"] * 2
+    assert json.loads(server.requests[0].messages[-1][1]) == {"agent": "Half: \ud83d"}
+
+
+def test_what_was_said_is_kept_where_a_reply_is_half_an_emoji() -> None:
+    with ModelServer([a_move(), a_move("Thanks.", goal_met=True, stop=True)]) as server:
+        scenario = Scenario(name="x", user=SHOPPER, trials=1, expect={"reply_contains_any": ["Half"]})
+        models = {"user": f"openai:scripted@{server.base_url}"}
+        report = run(scenario, agent=lambda messages: "Half: \ud83d", models=models, store=None)
+    (trial,) = report.trials()
+    assert report.passed, report.failure_reasons
+    assert trial.transcript.reply == "Half: \ud83d"
 
 
 def test_the_first_message_can_be_given_and_takes_no_request() -> None:

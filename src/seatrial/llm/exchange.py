@@ -115,7 +115,9 @@ async def send(
         raise RequestFailed(f"unexpected response: {str(error)[:_SHOWN]}") from error
     use = ModelUse(calls=1, usage=usage_of(response), cost_usd=cost_of(response, price=spec.price))
     cut_off = response.finish_reason in ("length", "content_filter", "error")
-    return Reply(text=response.text or "", model=response.model_name or spec.name, use=use, cut_off=cut_off)
+    # Half an emoji can neither be kept in a file nor be sent back; as an escape of JSON it can.
+    text = (response.text or "").encode("utf-8", "backslashreplace").decode()
+    return Reply(text=text, model=response.model_name or spec.name, use=use, cut_off=cut_off)
 
 
 def _history(system: str, messages: Sequence[Said]) -> "list[ModelMessage]":

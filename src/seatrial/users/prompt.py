@@ -3,6 +3,7 @@ was said; nothing that the judge expects, no tool, no mock."""
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from seatrial.llm import Said
 from seatrial.vocabulary.scenario import User
@@ -42,12 +43,17 @@ def system_prompt(user: User) -> str:
 
 def agent_said(reply: str) -> str:
     """The agent's reply as the model sees it. JSON, because no text inside can end the string it stands in."""
-    return json.dumps({"agent": reply}, ensure_ascii=False)
+    return _as_json({"agent": reply})
 
 
 def user_said(message: str) -> str:
     """An earlier message of the user's own, in the form in which it was asked for."""
-    return json.dumps({"message": message, "goal_met": False, "stop": False}, ensure_ascii=False)
+    return _as_json({"message": message, "goal_met": False, "stop": False})
+
+
+def _as_json(said: dict[str, Any]) -> str:
+    # Lone surrogates, as of half an emoji, cannot be encoded; as JSON escapes they can, and mean the same.
+    return json.dumps(said, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def dialogue(conversation: Sequence[tuple[str, str]]) -> tuple[Said, ...]:
