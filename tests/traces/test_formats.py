@@ -282,6 +282,18 @@ def test_a_structured_output_of_pydantic_ai_is_the_reply(tmp_path: Path) -> None
     assert recording.transcript.tool_calls == ()
 
 
+def test_the_zeros_that_pydantic_ai_writes_for_tokens_nobody_told_are_not_known(tmp_path: Path) -> None:
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    messages = [
+        {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Where?"}]},
+        {"kind": "response", "parts": [{"part_kind": "text", "content": "Oslo"}], "usage": usage},
+    ]
+
+    (recording,) = read(tmp_path, messages)
+
+    assert recording.transcript.usage is None
+
+
 def test_an_mcp_item_carries_its_own_error(tmp_path: Path) -> None:
     item = {"type": "mcp_call", "id": "m", "name": "search", "arguments": "{}", "output": None, "error": "refused"}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from seatrial import Scenario, run
 from seatrial.traces import Recording, read_trace
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -173,6 +174,23 @@ def test_a_loop_of_bare_model_calls_is_one_turn(tmp_path: Path) -> None:
     (recording,) = trace.read(tmp_path)
 
     assert (recording.users, names(recording)) == (("hi",), ["f"])
+
+
+@pytest.mark.parametrize(("second", "cost"), [({}, None), ({"llm__cost__total": 2}, 3.0)])
+def test_the_cost_of_a_turn_is_known_where_every_model_call_tells_it(
+    tmp_path: Path, second: dict[str, int], cost: float | None
+) -> None:
+    trace = Trace()
+    trace.ask([user("hi")], [call("1")], trace="a", session__id="s", llm__cost__total=1)
+    trace.ask([user("hi"), call("1"), answer("1")], [reply("ok")], trace="b", session__id="s", **second)
+    trace.read(tmp_path)
+
+    asked = Scenario(name="x", input="hi", limits={"cost_usd": 3})
+    report = run(asked, agent={"type": "replay", "path": str(tmp_path / "spans.json")}, store=None)
+
+    (trial,) = report.trials()
+    assert trial.transcript.cost_usd == cost
+    assert report.passed is (cost is not None)
 
 
 def test_an_agent_behind_a_tool_says_nothing_to_the_user_but_its_calls_count(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def write(message: Mapping[str, Any], scribe: Scribe) -> None:
         part = mapping(given)
         _write_part(part, read_time(part.get("timestamp")) or at, scribe)
     if message.get("kind") == "response":
-        scribe.use(read_usage(message.get("usage")))
+        usage = read_usage(message.get("usage"))
+        # The library writes zeros where the provider did not tell.
+        scribe.use(usage if usage is not None and usage.total_tokens else None)
 
 
 def _write_part(part: Mapping[str, Any], at: float | None, scribe: Scribe) -> None:

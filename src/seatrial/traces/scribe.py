@@ -12,7 +12,7 @@ from seatrial.vocabulary.conversation import (
     ToolCall,
     Transcript,
     Usage,
-    sum_usage,
+    total_usage,
 )
 from seatrial.vocabulary.copies import copied
 
@@ -68,7 +68,7 @@ class _Turn:
         self.calls: list[_Call] = []
         self.hides_calls = False
         self.usages: list[Usage | None] = []
-        self.cost_usd: float | None = None
+        self.costs: list[float | None] = []
         self.error: ErrorInfo | None = None
 
     @property
@@ -85,10 +85,14 @@ class _Turn:
             tool_calls=None if self.hides_calls else tuple(call.finish(began) for call in self.calls),
             started_ms=self.began - began if self.began is not None and began is not None else 0.0,
             latency_ms=max((self.ended or 0.0) - (self.began or 0.0), 0.0) if timed else 0.0,
-            usage=None if None in self.usages else sum_usage(self.usages),
-            cost_usd=self.cost_usd,
+            usage=total_usage(self.usages),
+            cost_usd=self._cost_usd(),
             error=self.error,
         )
+
+    def _cost_usd(self) -> float | None:
+        known = [cost for cost in self.costs if cost is not None]
+        return sum(known) if known and len(known) == len(self.costs) else None
 
 
 class Scribe:
@@ -176,11 +180,10 @@ class Scribe:
             self.notes.leave_out("text", "that the agent's own program refused")
 
     def use(self, usage: Usage | None, *, cost_usd: float | None = None) -> None:
-        """Tokens that one call of the model took; None where nobody counted, and then the turn's sum is not known."""
+        """What one call of the model took; None where nobody counted, and then the turn's sum is not known."""
         if self._turns:
             self._turns[-1].usages.append(usage)
-        if self._turns and cost_usd is not None:
-            self._turns[-1].cost_usd = (self._turns[-1].cost_usd or 0.0) + cost_usd
+            self._turns[-1].costs.append(cost_usd)
 
     def fail(self, message: str, *, at: float | None = None) -> None:
         """The turn under way ended in an error of the agent."""
