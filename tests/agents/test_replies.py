@@ -129,6 +129,18 @@ def test_a_list_of_messages_is_calls_with_their_results_and_the_last_text() -> N
     assert reply.requested == ()
 
 
+def test_calls_of_a_list_that_share_an_id_have_their_own_results() -> None:
+    def asked(name: str) -> dict[str, Any]:
+        return {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": name, "arguments": "{}"}}]}
+
+    def told(result: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": "1", "content": result}
+
+    reply = read_reply([asked("look"), told("shipped"), asked("refund"), told("refused"), asked("cancel")])
+    assert [(call.name, call.result) for call in reply.tool_calls or ()] == [("look", "shipped"), ("refund", "refused")]
+    assert [call.name for call in reply.requested] == ["cancel"]
+
+
 def test_calls_of_a_list_that_nobody_answered_are_requests() -> None:
     reply = read_reply([{"role": "assistant", "content": None, "tool_calls": [a_call()]}])
     assert (reply.tool_calls, [call.name for call in reply.requested]) == ((), ["lookup"])

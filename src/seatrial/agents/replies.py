@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from operator import index
@@ -160,17 +160,30 @@ def _sort_by_answer(
     calls: Sequence[ToolCall], messages: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
     """The calls that the messages hold a result for, with it, and those that wait for one."""
-    results: dict[Any, tuple[Any, str | None]] = {}
+    # Some models give the same id to calls one after the other: each takes the next result of its id.
+    results: dict[Any, list[tuple[Any, str | None]]] = {}
+    for call_id, result in _results_in(messages):
+        results.setdefault(call_id, []).append(result)
+    answered, waiting = [], []
+    for call in calls:
+        if results.get(call.id):
+            answered.append(ToolCall(call.name, call.arguments, *results[call.id].pop(0), call.id))
+        else:
+            waiting.append(call)
+    return tuple(answered), tuple(waiting)
+
+
+def _results_in(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, tuple[Any, str | None]]]:
+    """What tools gave back: the call's id, and its result or error."""
     for message in messages:
         content = message.get("content")
         if message.get("role") == "tool":
-            results[message.get("tool_call_id")] = (parse_json(content) if isinstance(content, str) else content, None)
+            result = parse_json(content) if isinstance(content, str) else content
+            yield message.get("tool_call_id"), (result, None)
         elif isinstance(content, list):
             from .content_blocks import results_of
 
-            results.update(results_of(content))
-    answered = [ToolCall(call.name, call.arguments, *results[call.id], call.id) for call in calls if call.id in results]
-    return tuple(answered), tuple(call for call in calls if call.id not in results)
+            yield from results_of(content)
 
 
 def read_calls(calls: Any) -> tuple[ToolCall, ...]:
