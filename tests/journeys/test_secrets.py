@@ -200,6 +200,21 @@ def test_a_secret_that_was_told_fails_where_the_redaction_is_forbidden(
 
 
 @pytest.mark.parametrize(
+    "write", ["urllib.parse.quote(key, safe='')", "json.dumps({'key': key}).replace('/', '\\\\/')"]
+)
+def test_a_secret_that_was_told_in_other_letters_fails_as_well(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "aGVsbG8/d29ybGQ+MTIz==")
+    write_leak_test(folder, "[redacted]")
+    told = f"    key = os.environ['SHOP_API_KEY']\n    return 'It is ' + {write}"
+    folder.write("agent.py", f"import json, os, urllib.parse\n\ndef answer(input):\n{told}")
+
+    assert folder.seatrial("run", "suite.yaml").code == 1
+    assert folder.results()["scenarios"][0]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
     "keys",
     [
         {"trajectory": {"forbidden": [{"name": "send", "args": {"body": {"$regex": "sk-[a-z]{3}"}}}]}},

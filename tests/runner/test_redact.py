@@ -1,7 +1,9 @@
 """Secrets are taken out of whatever holds them, and nothing else is touched."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -61,6 +63,28 @@ def test_texts_of_fewer_than_eight_characters_are_no_secrets() -> None:
 
 def test_a_secret_is_no_pattern() -> None:
     assert Redaction(["a.b*c(d)e"]).text("a.b*c(d)e axbbcde") == "[redacted] axbbcde"
+
+
+@pytest.mark.parametrize(
+    "secret", ['q"uo\\te/d+1==', "pässwört-1", "two words/1", "-----begin\nabc/+=\n-----end", "\udc80bcdefghi"]
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        json.dumps,
+        lambda secret: json.dumps({"key": secret}, ensure_ascii=False),
+        lambda secret: json.dumps(secret).replace("/", "\\/"),
+        lambda secret: repr({"key": secret}),
+        lambda secret: urlencode({"key": secret}, errors="replace"),
+        lambda secret: quote(secret, errors="replace"),
+        lambda secret: quote(secret, safe="", errors="replace").lower(),
+    ],
+    ids=["json", "utf-8 json", "php", "python", "form", "path", "lower case"],
+)
+def test_a_secret_is_found_as_others_write_it(secret: str, write: Any) -> None:
+    shown = Redaction([secret]).text(f"<{write(secret)}>")
+    assert "[redacted]" in shown
+    assert len(shown) <= len('<{"key": "[redacted]"}>')
 
 
 def test_a_value_that_holds_itself_does_not_end_in_recursion() -> None:

@@ -1,7 +1,8 @@
 """Secrets are taken out of a transcript before anything is evaluated, stored or printed."""
 
+import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from operator import is_
 from typing import Any
@@ -10,13 +11,16 @@ from seatrial.vocabulary.conversation import REDACTED, ErrorInfo, PlayedTurn, To
 from seatrial.vocabulary.copies import DEEPEST
 
 SHORTEST_SECRET = 8
+_ALIKE_EVERYWHERE = re.compile(r"[A-Za-z0-9_.~-]*")
+"""What nobody has to escape."""
 
 
 class Redaction:
     """Replaces known secret values in texts and in whatever holds texts."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        known = sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
+        forms = {form for secret in secrets if len(secret) >= SHORTEST_SECRET for form in _forms(secret)}
+        known = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
@@ -103,6 +107,24 @@ class Redaction:
             hint=None if error.hint is None else self.text(error.hint),
             traceback=None if error.traceback is None else self.text(error.traceback),
         )
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """The secret as it is, and as it stands in texts of JSON and Python and in addresses."""
+    yield secret
+    if _ALIKE_EVERYWHERE.fullmatch(secret):
+        return
+    from urllib.parse import quote
+
+    for in_json in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield in_json
+        yield in_json.replace("/", "\\/")  # as PHP writes it
+    yield repr(secret)[1:-1]
+    for safe in ("", "/"):
+        quoted = quote(secret, safe=safe, errors="replace")
+        yield quoted
+        yield quoted.replace("%20", "+")
+        yield re.sub("%..", lambda found: found[0].lower(), quoted)
 
 
 def _same(one: Collection[Any] | None, other: Collection[Any] | None) -> bool:
