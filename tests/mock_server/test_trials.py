@@ -1,5 +1,6 @@
 """Agents that speak MCP are tested unchanged: each trial has an address, and calls there are the trial's."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -55,6 +56,15 @@ def test_calls_over_mcp_are_the_trials_calls_with_their_answers() -> None:
     ]
 
 
+def test_a_plain_function_calls_over_mcp_as_well() -> None:
+    def agent(messages: list[dict[str, Any]], ctx: Any) -> str:
+        return asyncio.run(counts_thrice(messages, ctx))
+
+    trial = play(counting(expected_tools=["count"]), in_python(agent))
+
+    assert (trial.status, trial.transcript.reply) == (Status.PASSED, "['count']: 1, busy, 3")
+
+
 def test_parallel_trials_keep_their_state_apart() -> None:
     report = seatrial.run(counting(trials=12), agent=in_python(counts_thrice), store=None, concurrency=12)
 
@@ -78,7 +88,11 @@ def test_an_agent_that_came_and_called_nothing_has_called_nothing() -> None:
 def test_an_agent_that_never_came_gives_no_evidence_about_tools() -> None:
     scenario = counting(expect={"tool_calls_exclude": ["count"]})
 
-    assert play(scenario, in_python(lambda messages, ctx: "no idea")).status is Status.ERRORED
+    trial = play(scenario, in_python(lambda messages, ctx: "no idea"))
+
+    assert trial.status is Status.ERRORED
+    assert trial.error is not None
+    assert "tool calls were not recorded" in trial.error.message
 
 
 def test_a_tool_without_mock_is_a_protocol_error_and_ends_the_trial() -> None:

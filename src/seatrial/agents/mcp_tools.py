@@ -29,6 +29,8 @@ class McpAgent:
     """Another agent, with a server beside it. The server is started with the first trial."""
 
     answers_own_tools = False
+    needs_no_loop = False
+    """Whatever the agent behind it needs: the server is reached over the loop of the run."""
 
     def __init__(self, inner: Agent) -> None:
         if find_spec("mcp") is None:
