@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 import seatrial
@@ -135,6 +136,26 @@ def test_arguments_are_held_against_the_schema() -> None:
     reply = play(scenario, in_python(calls_wrongly)).transcript.reply
 
     assert reply == "['amount'] True invalid arguments for 'refund': amount: 'ten' is not of type 'number'"
+
+
+@pytest.mark.parametrize("arguments", ['{"by": 1}', [1]])
+def test_a_call_with_arguments_that_are_no_object_is_refused_and_recorded(arguments: Any) -> None:
+    def post(url: str, method: str, session: str | None = None, **params: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+        return httpx2.post(url, json=message, headers=headers | ({"mcp-session-id": session} if session else {}))
+
+    def forgets_to_parse(messages: list[dict[str, Any]], ctx: Any) -> str:
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        session = post(ctx.mcp_url, "initialize", **about).headers["mcp-session-id"]
+        answer = post(ctx.mcp_url, "tools/call", session, name="count", arguments=arguments).json()
+        return f"Refused: {answer['error']['message']}"
+
+    trial = play(counting(expect={"tool_calls_exclude": ["count"]}), in_python(forgets_to_parse))
+
+    assert "Refused: Invalid" in trial.transcript.reply
+    assert trial.status is Status.FAILED
+    assert [(call.name, call.arguments) for call in trial.transcript.tool_calls or ()] == [("count", arguments)]
 
 
 def test_python_mocks_share_the_state_of_the_trial() -> None:

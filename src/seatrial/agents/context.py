@@ -90,7 +90,7 @@ class AgentContext:
         self.require_open(name)
         return _result(asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._hall).result())
 
-    async def ask(self, name: str, arguments: dict[str, Any]) -> Any:
+    async def ask(self, name: str, arguments: Any) -> Any:
         self.require_open(name)
         future = asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._hall)
         return _result(await asyncio.wrap_future(future))
@@ -99,7 +99,7 @@ class AgentContext:
         if self.closed:
             raise TrialError(ErrorKind.AGENT, f"tool {name!r} was called after the trial had ended")
 
-    async def _answer(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+    async def _answer(self, name: str, arguments: Any) -> ToolAnswer:
         self.require_open(name)
         # A mock may call the very tool that it stands in for; it means the real one.
         on_trial.set(None)
@@ -160,7 +160,7 @@ class AgentContext:
         self.misses_calls = self.misses_calls or _running_loop() is not self._hall
         return self.misses_calls
 
-    def record(self, name: str, arguments: Mapping[str, Any], answer: ToolAnswer, started: float) -> None:
+    def record(self, name: str, arguments: Any, answer: ToolAnswer, started: float) -> None:
         """Keep a call, as it was at this moment: the agent may go on to change what it gave and got."""
         self._start.record(
             ToolCall(

@@ -114,7 +114,7 @@ class TrialDesk:
     def offered(self) -> Sequence[Mapping[str, Any]]:
         return self._start.tools.offered()
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
         asked = asyncio.run_coroutine_threadsafe(self.ctx.ask(name, arguments), self._hall)
         self._in_flight.add(asked)
         try:

@@ -13,8 +13,9 @@ class Desk(Protocol):
         """The definitions of the tools: name, description, parameters, output_schema."""
         ...
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
-        """Answer a call. Raises TrialError where there is no answer: an unknown tool, a bug in a mock."""
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
+        """Answer a call; arguments that are no mapping came malformed. Raises TrialError where there is no answer: an
+        unknown tool, a bug in a mock."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from mcp.server import Server
@@ -35,7 +36,24 @@ def make_server(desk_of: Callable[[Any], Desk]) -> "Server[Any]":
     async def call_tool(ctx: Any, params: CallToolRequestParams) -> CallToolResult:
         return await _answer(desk_of(ctx), params)
 
-    return Server("seatrial", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+    server: Server[Any] = Server("seatrial", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+    server.middleware.append(_noting_malformed(desk_of))
+    return server
+
+
+def _noting_malformed(desk_of: Callable[[Any], Desk]) -> Any:
+    """Calls whose arguments are no object are refused by the SDK; the desk hears of them all the same: they were made.
+    (Whoever forgets to parse what the model wrote gives its text.)"""
+
+    async def note(ctx: Any, call_next: Any) -> Any:
+        params = ctx.params or {}
+        name, arguments = params.get("name"), params.get("arguments")
+        if ctx.method == "tools/call" and isinstance(name, str) and not isinstance(arguments, Mapping | None):
+            with suppress(TrialError):
+                await desk_of(ctx).call(name, arguments)
+        return await call_next(ctx)
+
+    return note
 
 
 async def _answer(desk: Desk, params: CallToolRequestParams) -> CallToolResult:

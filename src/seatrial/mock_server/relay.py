@@ -51,7 +51,7 @@ class _RemoteDesk:
     def offered(self) -> Sequence[Mapping[str, Any]]:
         return self._definitions
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
         try:
             answer = await self._client.call_tool(name, arguments)
         except MCPError as refused:

@@ -67,7 +67,7 @@ class SessionDesk:
     def offered(self) -> Sequence[Mapping[str, Any]]:
         return self.tools.offered()
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
         started = milliseconds()
         try:
             answer = await self.tools.call(name, arguments, turn=0)
@@ -78,7 +78,7 @@ class SessionDesk:
         self._keep(name, arguments, answer, started)
         return answer
 
-    def _keep(self, name: str, arguments: dict[str, Any], answer: ToolAnswer, started: float) -> None:
+    def _keep(self, name: str, arguments: Any, answer: ToolAnswer, started: float) -> None:
         call = ToolCall(
             name,
             copied(arguments),
