@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from seatrial import Scenario, run
+from seatrial import Scenario, Turn, run
 from seatrial.agents.command import CommandAgent
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind, ToolCall, Usage
@@ -164,6 +164,25 @@ def test_tool_calls_are_requested_and_their_results_handed_back():
 def test_broken_arguments_are_kept_as_they_came():
     agent = each_line("""say(type="tool_calls", tool_calls=[{"name": "a", "arguments": "{broken"}])""")
     assert respond(agent).requested[0].arguments == "{broken"
+
+
+def test_an_answer_that_nobody_asked_for_leaves_no_turn_with_an_answer():
+    agent = each_line("""
+        if got['input'] == 'hi':
+            say(type='reply', content='One moment.')
+        say(type='reply', content=got['input'])
+    """)
+    deleted = Turn(user="I deleted it.", expect={"reply_excludes": ["deleted"]})
+    scenario = Scenario(name="s", turns=[Turn(user="hi"), deleted])
+    (trial,) = run(scenario, agent={"type": "command", "argv": agent.argv}, store=None).trials()
+    assert trial.error.kind is ErrorKind.AGENT
+    assert "more answers than it was asked for" in trial.error.message
+    assert "I deleted it." in trial.error.message
+
+
+def test_what_a_process_writes_at_its_end_is_no_answer():
+    agent = each_line("say(type='reply', content='x')", after="print('bye'); say(log='ended')")
+    assert run(Scenario(name="s", input="hi"), agent={"type": "command", "argv": agent.argv}, store=None).passed
 
 
 def test_calls_that_the_process_made_itself_may_be_reported():

@@ -17,6 +17,7 @@ from .boundary import overran
 from .chat_messages import latest_user_text, read_amount, read_reported, read_requested, read_usage
 from .line_process import LineProcess
 from .placeholders import fill_address
+from .replies import parse_json
 
 _CLOSE_SECONDS = 2.0
 MCP_VARIABLE = "SEATRIAL_MCP_URL"
@@ -79,7 +80,7 @@ class _CommandSession:
             raise
 
     async def close(self) -> None:
-        await self._stop(grace_seconds=self._agent.close_seconds)
+        _require_all_heard(await self._stop(grace_seconds=self._agent.close_seconds))
 
     async def _exchange(self, messages: Sequence[Message]) -> AgentReply:
         if self._process is None:
@@ -102,10 +103,23 @@ class _CommandSession:
             "tools": list(self._start.tool_schemas),
         }
 
-    async def _stop(self, *, grace_seconds: float) -> None:
+    async def _stop(self, *, grace_seconds: float) -> bytes:
+        """What the process wrote that nobody has read."""
         process, self._process, self._asked = self._process, None, ()
-        if process is not None:
-            await process.stop(grace_seconds=grace_seconds)
+        return b"" if process is None else await process.stop(grace_seconds=grace_seconds)
+
+
+def _require_all_heard(unread: bytes) -> None:
+    """Refuse an answer that nobody asked for: those that were read may then belong to other turns."""
+    for line in unread.splitlines():
+        said = parse_json(line.decode("utf-8", "replace"))
+        if isinstance(said, Mapping) and said.get("type") in ("reply", "tool_calls", "error"):
+            raise AgentFailure(
+                "the process wrote more answers than it was asked for, so nobody can tell which is for which turn; "
+                f"left over is: {line.decode('utf-8', 'replace'):.500}",
+                hint="answer each turn, and each tool_results, with one line",
+                final=True,
+            )
 
 
 def _with_address(env: Mapping[str, str], url: str) -> dict[str, str]:

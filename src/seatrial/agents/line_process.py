@@ -89,20 +89,27 @@ class LineProcess:
             )
         return message
 
-    async def stop(self, *, grace_seconds: float) -> None:
-        """End it: first by closing its stdin, after the grace by SIGKILL to its whole process group."""
+    async def stop(self, *, grace_seconds: float) -> bytes:
+        """End it: first by closing its stdin, after the grace by SIGKILL to its whole process group. What it wrote to
+        stdout that nobody has read is given back, up to the length of a line."""
         import asyncio
 
-        stdin = self._process.stdin
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdout is not None
         if stdin is not None:
             stdin.close()
+        unread = bytearray()
         try:
             if grace_seconds > 0:
-                await asyncio.wait_for(self._process.wait(), grace_seconds)
+                async with asyncio.timeout(grace_seconds):
+                    while chunk := await stdout.read(65_536):
+                        unread += chunk[: MAX_LINE_BYTES - len(unread)]
+                    await self._process.wait()
         except TimeoutError:
             pass
         finally:
             await self._kill()
+        return bytes(unread)
 
     async def _kill(self) -> None:
         import asyncio
