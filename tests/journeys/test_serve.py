@@ -78,13 +78,17 @@ def test_a_token_comes_from_the_environment(project: Any, monkeypatch: pytest.Mo
         (("--host", "0.0.0.0"), "it needs a token"),
         (("--token", "short"), "at least 16"),
         (("nosuch",), "is not a folder"),
+        (("--store", "agent.py"), "agent.py: is not a SQLite database"),
+        (("--store", "scenarios"), "scenarios: cannot be opened for writing"),
+        (("--store", "postgresql://nobody@127.0.0.1:1/none"), "cannot be reached"),
     ],
 )
 def test_what_is_not_safe_or_not_there_is_refused(project: Any, args: tuple[str, ...], said: str) -> None:
     ended = project.seatrial("serve", *args)
 
-    assert ended.code == 2
+    assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
+    assert "Traceback" not in ended.err
 
 
 def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:

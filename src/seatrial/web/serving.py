@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.store import open_store
 
 from .options import ServeOptions
 
@@ -20,6 +21,7 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
     from .app import make_app
 
     app = make_app(options)
+    open_store(options.store).close()  # a mistake in its place would end in uvicorn's traceback, after the address
     listening = _listen(options)
     host, port = listening.getsockname()[:2]
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
