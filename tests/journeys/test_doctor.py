@@ -117,7 +117,8 @@ def test_a_store_that_is_none_is_a_problem(folder: Any) -> None:
     ended = folder.seatrial("doctor", "--store", "notes.txt")
 
     assert ended.code == 2
-    assert "problem  notes.txt: is not a SQLite database. Give --store another path.\n" in ended.out
+    told = "problem  notes.txt: is not a SQLite database. Name another place: --store, or SEATRIAL_STORE.\n"
+    assert told in ended.out
 
 
 def test_a_store_that_cannot_be_made_is_a_problem(folder: Any) -> None:

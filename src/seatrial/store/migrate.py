@@ -28,7 +28,9 @@ def _version(database: Database, connection: Connection) -> int:
     row = connection.row(READ_VERSION)
     version = row[0] if row else None
     if not isinstance(version, int):
-        raise UsageError(f"{database.name}: does not say which version it is. Give --store another place.")
+        raise UsageError(
+            f"{database.name}: does not say which version it is. Name another place: --store, or SEATRIAL_STORE."
+        )
     if version > VERSION:
         raise UsageError(
             f"{database.name}: was written by a newer Seatrial (schema {version}; this one knows {VERSION}). "

@@ -21,6 +21,8 @@ _ROWS = 500
 page that it will change, so that few large ones take less than many small."""
 _OURS = 0x53_45_41_54
 """SQLite's application id of our files: SEAT."""
+_ELSEWHERE = "Name another place: --store, or SEATRIAL_STORE."
+"""Both, since pytest does not know the flag."""
 
 
 class SqliteDatabase:
@@ -37,7 +39,7 @@ class SqliteDatabase:
         self._path = path.absolute()
         _make_folder(path.parent, self.name)
         if path.exists() and not os.access(path, os.W_OK):
-            raise UsageError(f"{self.name}: is read-only. Give --store a path that can be written to.")
+            raise UsageError(f"{self.name}: is read-only. {_ELSEWHERE}")
 
     def connect(self) -> sqlite3.Connection:
         try:
@@ -86,7 +88,7 @@ class SqliteDatabase:
             return False
         row = connection.row("PRAGMA application_id")
         if row is None or row[0] != _OURS or "schema_version" not in tables:
-            raise UsageError(f"{self.name}: is a SQLite database of something else. Give --store another path.")
+            raise UsageError(f"{self.name}: is a SQLite database of something else. {_ELSEWHERE}")
         return True
 
     def prepare(self, connection: Connection) -> None:
@@ -136,5 +138,5 @@ def _make_folder(folder: Path, name: str) -> None:
 def _unusable(name: str, refused: Exception) -> UsageError:
     code = getattr(refused, "sqlite_errorcode", None)
     if code is not None and code & 0xFF == sqlite3.SQLITE_NOTADB:
-        return UsageError(f"{name}: is not a SQLite database. Give --store another path.")
-    return UsageError(f"{name}: cannot be opened for writing: {refused}. Give --store a path that can be.")
+        return UsageError(f"{name}: is not a SQLite database. {_ELSEWHERE}")
+    return UsageError(f"{name}: cannot be opened for writing: {refused}. {_ELSEWHERE}")
