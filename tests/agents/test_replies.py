@@ -280,7 +280,7 @@ def test_what_cannot_be_a_reply_is_a_failure_that_names_what_to_return(value: An
         (("a", [], "c"), "a tuple of 3"),
         ((5, []), "the first of the tuple must be a str"),
         ({"foo": 1}, r"a dict with the keys \['foo'\]"),
-        ({"output": "hi", "extra": 1}, "a dict with the keys"),
+        ({"output": "hi", "extra": 1}, "a result with extra, which is not one of Seatrial's"),
         ({"role": "assistant", "content": 5}, "content must be a str"),
         ({"choices": []}, r"without choices\[0\].message"),
         ({"choices": [{"message": {"content": "I"}, "finish_reason": "error"}]}, "ended in an error"),

@@ -98,6 +98,11 @@ def test_an_agent_with_a_syntax_error_shows_file_and_line(folder: Any) -> None:
         ("return None", "    passfail: Output produced: FAIL (empty output)."),
         ("return 5", "✗ returns  ERROR agent: the agent returned 5 (int); return a str, an AgentResult"),
         ("return {'answer': 'x'}", "✗ returns  ERROR agent: the agent returned a dict with the keys ['answer']"),
+        (
+            "return {'output': 'x', 'tool_calls': [], 'token_usage': None}",
+            "✗ returns  ERROR agent: the agent returned a result with token_usage, which is not one of Seatrial's; "
+            "return seatrial.AgentResult(output, tool_calls=[...], usage=..., cost_usd=...)",
+        ),
         ("import time; time.sleep(60)", "✗ returns  ERROR limit: "),
     ],
 )

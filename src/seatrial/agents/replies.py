@@ -69,10 +69,20 @@ def _from_mapping(value: Mapping[str, Any]) -> AgentReply:
     if "role" in value or "content" in value:
         return _from_message(value)
     if "output" in value:
-        unknown = set(value) - {"output", "tool_calls", "usage", "cost_usd"}
-        if not unknown:
-            return _from_result(AgentResult(**value))
+        return _from_result(AgentResult(**_own_fields(value)))
     raise AgentFailure(f"the agent returned a dict with the keys {sorted(map(str, value))}; {_FORMS}", final=True)
+
+
+def _own_fields(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The mapping, where it has no other fields than a result of ours; another tool's may mean something else."""
+    unknown = sorted(map(str, set(value) - {"output", "tool_calls", "usage", "cost_usd"}))
+    if unknown:
+        raise AgentFailure(
+            f"the agent returned a result with {', '.join(unknown)}, which is not one of Seatrial's; "
+            "return seatrial.AgentResult(output, tool_calls=[...], usage=..., cost_usd=...)",
+            final=True,
+        )
+    return value
 
 
 def _first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
