@@ -45,6 +45,7 @@ def test_every_command_and_flag_is_in_the_reference() -> None:
         ("expect", {name: key for name, key in EXPECT.keys.items() if not key.python_only}),
         ("trajectory", TRAJECTORY.keys),
         ("group", GROUP.keys),
+        ("history", dict.fromkeys(("role", "content", "tool_calls", "tool_call_id"))),
     ],
 )
 def test_every_key_is_in_the_reference_with_what_it_means(heading: str, keys: dict[str, object]) -> None:

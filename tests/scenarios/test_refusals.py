@@ -91,6 +91,8 @@ def _scenario(body: str) -> str:
         ("turns: [{user: a}, {user: b}]\n    max_turns: 1", "would end the script before its 2 turns are played"),
         ("turns: [{user: ' '}]", "turns[0].user: expected a text"),
         ("input: x\n    history: [{role: user}]", "history[0]: a message needs 'content'"),
+        ("input: x\n    history: [{role: user, content: }]", "history[0]: a message needs 'content'"),
+        ("input: x\n    history: [{role: user, content: 18}]", "history[0].content: expected a string, got 18"),
         ("input: x\n    expected_tool_args: {f: {a: {$nope: 1}}}", "unknown matcher '$nope'"),
         ("input: x\n    expected_tool_args: {f: {a: {$gt: 1, $lt: 9}}}", "expected_tool_args.f.a: several matchers in"),
         ("input: x\n    trajectory: {forbidden: [{name: f, args: {a: {$regex: x, $options: i}}}]}", "several matchers"),

@@ -43,18 +43,31 @@ class _UserSide:
 class _Message:
     """A chat message that stands before the first turn."""
 
+    _roles = ("system", "user", "assistant", "tool")
+
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        roles = ("system", "user", "assistant", "tool")
         if not isinstance(value, Mapping):
             complaints.add(where, f"expected a message such as {{role: user, content: ...}}, got {show(value)}")
-        elif value.get("role") not in roles:
-            complaints.add(where, f"expected a role of {', '.join(roles)}, got {show(value.get('role'))}")
-        elif "content" not in value and "tool_calls" not in value:
-            complaints.add(where, "a message needs 'content'")
+        elif value.get("role") not in self._roles:
+            complaints.add(where, f"expected a role of {', '.join(self._roles)}, got {show(value.get('role'))}")
+        elif value.get("content") is None:
+            if not value.get("tool_calls"):
+                complaints.add(where, "a message needs 'content'")
+        elif not isinstance(value["content"], (list, tuple)):
+            Text().read(value["content"], (*where, "content"), complaints)
         return value
 
     def schema(self) -> Schema:
-        return {"type": "object", "required": ["role"], "properties": {"role": {"type": "string"}}}
+        return {
+            "type": "object",
+            "required": ["role"],
+            "properties": {
+                "role": {"enum": list(self._roles), "description": "who speaks"},
+                "content": {"type": ["string", "array", "null"], "description": "what is said: a text, or its parts"},
+                "tool_calls": {"type": "array", "description": "of an assistant: its calls, as in chat completions"},
+                "tool_call_id": {"type": "string", "description": "of a tool: the id of the call that it answers"},
+            },
+        }
 
 
 class _AgentSpec:
