@@ -49,7 +49,8 @@ def _kind(kind: Any) -> str:
 
 
 def _short(text: str) -> str:
-    """Types without the modules they live in."""
+    """Types without the modules they live in, and functions without their addresses, which no two builds share."""
+    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
     return re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", text).removesuffix(" -> None").replace("'settings'", "…")
 
 
