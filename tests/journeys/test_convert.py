@@ -83,3 +83,23 @@ def test_agent_text_in_notes_does_not_act_on_the_terminal(folder: Any) -> None:
 
     assert done.code == 1
     assert "\x1b" not in done.out
+
+
+def test_a_place_that_cannot_be_written_to_is_named(folder: Any) -> None:
+    folder.write("dataset.yaml", DATASET)
+    done = folder.process("convert", "dataset.yaml", "-o", "dataset.yaml")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: dataset.yaml/dataset.yaml: cannot be written: ")
+
+
+def test_what_is_lost_is_told_also_where_the_file_is_not_allowed_here(folder: Any) -> None:
+    limited = PROMPTFOO.replace("{type: contains, value: 30 days}", "{type: cost, threshold: -1}")
+    folder.write("promptfooconfig.yaml", limited)
+    folder.write("dataset.yaml", DATASET)
+    done = folder.seatrial("convert", "promptfooconfig.yaml", "dataset.yaml")
+
+    assert done.code == 2
+    assert "assertion 'javascript': it is code" in done.out
+    assert "limits.cost_usd: expected a number" in done.err
+    assert folder.exists("scenarios/dataset.yaml")

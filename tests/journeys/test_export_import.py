@@ -173,6 +173,7 @@ def test_files_that_cannot_be_read_or_written_are_named(greetings: Any) -> None:
 
     assert "nowhere.jsonl: cannot be read" in greetings.seatrial("import", "nowhere.jsonl").err
     assert "cannot be written" in greetings.seatrial("export", "-o", "file/run.jsonl").err
+    assert "cannot be written: it is a folder" in greetings.process("export", "-o", ".").err
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")

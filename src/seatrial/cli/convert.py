@@ -18,15 +18,15 @@ def command(files: tuple[str, ...], folder: str, tool: str | None, force: bool) 
     """Turn FILES of Agentest, promptfoo, pydantic-evals or DeepEval into scenario files.
 
     What could not be carried over is listed, and stands as a comment in the file. Exit code 0: everything was; 1: not
-    everything was; 2: a file cannot be read.
+    everything was; 2: a file cannot be read, or what was written is not allowed here.
     """
     done = [(file, _target(file, folder), convert(Path(file), tool=tool)) for file in files]
     _require_free([target for _, target, _ in done], force=force)
-    Path(folder).mkdir(parents=True, exist_ok=True)
     for file, target, converted in done:
-        target.write_text(converted.text, encoding="utf-8")
-        _check(target)
+        _write(target, converted.text)
         _tell(file, target, converted)
+    for _, target, _ in done:
+        _check(target)
     return 1 if any(note.lost for _, _, converted in done for note in converted.notes) else 0
 
 
@@ -41,6 +41,16 @@ def _require_free(targets: list[Path], *, force: bool) -> None:
     taken = [str(target) for target in targets if target.exists()]
     if taken and not force:
         raise UsageError(f"{', '.join(taken)}: is there already. Choose another folder (-o DIR), or --force")
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{target}: cannot be written: {error.strerror or error}. Choose another folder (-o DIR)"
+        ) from None
 
 
 def _check(target: Path) -> None:

@@ -40,6 +40,8 @@ def _write(lines: Iterable[bytes]) -> None:
 
 
 def _write_file(file: Path, lines: Iterable[bytes]) -> None:
+    if file.is_dir():
+        raise UsageError(f"{file}: cannot be written: it is a folder. Name a file in it")
     try:
         with replacing(file) as place, place.open("wb") as stream:
             stream.writelines(lines)
