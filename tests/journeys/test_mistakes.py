@@ -27,6 +27,12 @@ AGENTS = [
         "agent './agent.py' is not of the form 'package.module:attribute'. "
         "Name what is in the file as well: 'agent:answer'",
     ),
+    ("openai", "agent 'openai' is a type, and needs its settings: {type: openai, base_url: …}"),
+    (
+        "http://127.0.0.1:8000/v1",
+        "agent 'http://127.0.0.1:8000/v1' is not of the form 'package.module:attribute'. "
+        "An address stands in settings: {type: openai, base_url: …}, or {type: http, url: …}",
+    ),
     (
         "./agent.py:answer",
         "agent './agent.py:answer' is not of the form 'package.module:attribute'. Did you mean 'agent:answer'?",

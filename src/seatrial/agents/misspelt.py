@@ -1,14 +1,22 @@
 """What somebody may have meant who named an object that is not there. Loaded only to explain a mistake."""
 
 import os
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
 _FORM = "is not of the form 'package.module:attribute'"
 
 
+def explain_kind(kind: str, required: Iterable[str]) -> str:
+    """What stands beside the kind of an agent that was named alone."""
+    return f"is a type, and needs its settings: {{type: {kind}, {', '.join(f'{key}: …' for key in required)}}}"
+
+
 def explain_form(path: str) -> str:
     """Why a text names no object, and how it would."""
+    if "://" in path:
+        return f"{_FORM}. An address stands in settings: {{type: openai, base_url: …}}, or {{type: http, url: …}}"
     file = _module(path)
     if path.endswith(".py") and _is_dotted(file):
         return f"{_FORM}. Name what is in the file as well: '{file}:answer'"

@@ -171,9 +171,9 @@ def _mcp_problems(kind: str, spec: Mapping[str, Any]) -> list[str]:
 
 
 def _explain_form(path: str) -> str:
-    from .misspelt import explain_form
+    from .misspelt import explain_form, explain_kind
 
-    return explain_form(path)
+    return explain_kind(path, KINDS[path][1]) if path in KINDS else explain_form(path)
 
 
 def _looks_importable(path: str) -> bool:
