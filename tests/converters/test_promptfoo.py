@@ -9,6 +9,7 @@ import pytest
 import seatrial
 from seatrial import AgentResult, ToolCall, load
 from seatrial.converters import Converted, convert
+from seatrial.errors import UsageError
 from seatrial.vocabulary.run import Status
 
 
@@ -112,11 +113,7 @@ def test_what_is_not_carried_over_is_told_wherever_it_stands(tmp_path: Path) -> 
 
 def test_columns_of_a_csv_count_or_are_told(tmp_path: Path) -> None:
     columns = "question,__expected,__config:__expected1:threshold,__threshold,__metadata:team,__prefix"
-    (tmp_path / "rows.csv").write_text(f"{columns}\nWell?,similar: Fine.,0.95,0.5,core,Please:\n")
-    source = tmp_path / "promptfooconfig.yaml"
-    source.write_text('{"prompts": ["{{question}}"], "tests": "file://rows.csv"}')
-
-    found = convert(source)
+    found = convert(table(tmp_path, columns, "Well?,similar: Fine.,0.95,0.5,core,Please:"))
 
     assert "threshold: 0.95" in found.text
     assert "team: core" in found.text
@@ -142,6 +139,10 @@ def test_columns_of_a_csv_count_or_are_told(tmp_path: Path) -> None:
         {"type": "contains", "value": "file://expected.txt"},
         {"type": "assert-set", "threshold": 0.5, "assert": [{"type": "contains", "value": "x"}]},
         {"type": "equals", "value": {"a": 1}},
+        {"type": "not-equals", "value": {"a": 1}},
+        {"type": "not-icontains", "value": {"a": 1}},
+        {"type": "not-contains-any", "value": [{"a": 1}]},
+        {"type": "contains-all", "value": ["", " "]},
     ],
 )
 def test_a_scenario_that_lost_all_its_assertions_cannot_pass(tmp_path: Path, assertion: dict[str, Any]) -> None:
@@ -152,6 +153,34 @@ def test_a_scenario_that_lost_all_its_assertions_cannot_pass(tmp_path: Path, ass
     report = seatrial.run(str(file), agent=lambda input: "x", store=None)
     assert not report.passed
     assert report.exit_code == 1
+
+
+def table(tmp_path: Path, columns: str, row: str) -> Path:
+    (tmp_path / "tests.csv").write_text(f"{columns}\n{row}\n")
+    source = tmp_path / "promptfooconfig.yaml"
+    source.write_text('{"prompts": ["{{question}}"], "tests": "file://tests.csv"}')
+    return source
+
+
+@pytest.mark.parametrize(
+    ("short", "made"),
+    [
+        ("is-json", "json_schema:\n          schema: true"),
+        ("latency(500)", "latency_ms: 500"),
+        ("similar: yes", "threshold: 0.8"),
+        ("similar(0.6): yes", "threshold: 0.6"),
+        ("similar(1.2.3): yes", "exact:\n          expected: 'similar(1.2.3): yes'"),
+    ],
+)
+def test_short_forms_are_read_as_they_are_there(tmp_path: Path, short: str, made: str) -> None:
+    assert made in convert(table(tmp_path, "question,__expected", f"Well?,{short}")).text
+
+
+def test_a_threshold_that_is_no_number_is_named_with_its_line(tmp_path: Path) -> None:
+    columns = "question,__expected1,__expected2,__config:__expected2:threshold"
+    with pytest.raises(UsageError) as refused:
+        convert(table(tmp_path, columns, "Well?,similar: yes,similar: no,much"))
+    assert "tests.csv:2: the threshold of __expected2 is no number: 'much'" in str(refused.value)
 
 
 def test_defaults_do_not_speak_for_a_test_that_lost_its_own(tmp_path: Path) -> None:

@@ -97,14 +97,22 @@ def _texts(value: Any) -> list[str]:
     return [_text(item).strip() if isinstance(value, str) else _text(item) for item in given if _text(item).strip()]
 
 
+def _unusable(value: Any, *, several: bool) -> str | None:
+    """Why the value cannot be looked for in a reply. A mapping's text is in none, so its `not-` would hold always."""
+    items = value if several and isinstance(value, list) else [value]
+    if any(isinstance(item, Mapping | list) for item in items):
+        return f"{value!r:.80} is no text"
+    return None if value is not None and (_texts(value) if several else _text(value)) else "it has no value"
+
+
 def _pattern(make: Callable[[Any], str], *, several: bool = False) -> Carry:
     """A check of the reply by a regular expression made from the value."""
 
     def carry(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
-        given = _texts(value) if several else _text(value)
-        if value is None or not given:
-            return "it has no value"
-        pattern = make(given)
+        problem = _unusable(value, several=several)
+        if problem is not None:
+            return problem
+        pattern = make(_texts(value) if several else _text(value))
         wrong = patterns.problem(pattern)
         if wrong is not None:
             return f"{value!r} is no regular expression of Python's: {wrong}"
@@ -115,20 +123,18 @@ def _pattern(make: Callable[[Any], str], *, several: bool = False) -> Carry:
 
 
 def _contains_all(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
-    if not _texts(value):
-        return "it has no value"
-    for text in _texts(value):
+    problem = _unusable(value, several=True)
+    for text in _texts(value) if problem is None else ():
         scenario.score({"regex": patterns.contains(text)})
-    return None
+    return problem
 
 
 def _expected(key: str, *, several: bool) -> Carry:
     def carry(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
-        texts = _texts(value) if several else [_text(value)]
-        if value is None or not any(texts):
-            return "it has no value"
-        scenario.expect(key, texts)
-        return None
+        problem = _unusable(value, several=several)
+        if problem is None:
+            scenario.expect(key, _texts(value) if several else [_text(value)])
+        return problem
 
     return carry
 

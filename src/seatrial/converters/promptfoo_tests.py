@@ -16,7 +16,7 @@ from .source import Source, Where
 DEFAULT = "defaultTest"
 _CARRIED = {"vars", "assert", "description", "threshold", "metadata", "options"}
 _OPTIONS = {"transform", "postprocess", "disableDefaultAsserts"}
-_SHORT = re.compile(r"(?P<type>[a-z][a-z:_-]*)(?:\((?P<threshold>[\d.]+)\))?\s*:\s*(?P<value>.*)", re.DOTALL)
+_SHORT = re.compile(r"(?P<type>[a-z][a-z:_-]*)(?:\((?P<threshold>\d*\.?\d+)\))?\s*:\s*(?P<value>.*)", re.DOTALL)
 _SHORT_TYPES = {
     "contains",
     "icontains",
@@ -31,6 +31,12 @@ _SHORT_TYPES = {
     "eval",
     "grade",
 }
+_BARE = re.compile(
+    r"(?P<type>(?:not-)?(?:is-[a-z-]+|contains-(?:json|html|sql|xml)|latency|cost))(?:\((?P<threshold>\d*\.?\d+)\))?"
+)
+"""Short forms that need no value."""
+_SIMILAR_ENOUGH = 0.8
+"""Of `similar` in its short form; elsewhere it is less."""
 
 
 class Test(Value):
@@ -102,19 +108,19 @@ def _from_csv(file: Path) -> Iterator[Mapping[str, Any]]:
             for row in rows:
                 if None in row:
                     raise UsageError(f"{file}:{rows.line_num}: has more values than the header has columns")
-                yield _from_row(row)
+                yield _from_row(row, f"{file}:{rows.line_num}")
     except (OSError, csv.Error) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from None
 
 
-def _from_row(row: Mapping[str, str]) -> dict[str, Any]:
+def _from_row(row: Mapping[str, str], place: str) -> dict[str, Any]:
     """A test; columns with a meaning that is not known here keep their names, and are told of as left out."""
     test: dict[str, Any] = {"vars": {}, "assert": [], "metadata": {}}
     for key, value in row.items():
         if not key.startswith("__"):
             test["vars"][key] = value
         elif key.startswith("__expected") and value:
-            test["assert"].append({**read_short_form(value), **_threshold(key, row)})
+            test["assert"].append({**read_short_form(value), **_threshold(key, row, place)})
         elif key.startswith("__metadata:"):
             test["metadata"][key.removeprefix("__metadata:")] = value
         elif value and not key.endswith(":threshold") and key != "__metric":
@@ -122,20 +128,31 @@ def _from_row(row: Mapping[str, str]) -> dict[str, Any]:
     return test
 
 
-def _threshold(column: str, row: Mapping[str, str]) -> dict[str, float]:
+def _threshold(column: str, row: Mapping[str, str], place: str) -> dict[str, float]:
     """What another column says of the assertion in this one; the first is known by two names."""
     first = ("__expected", "__expected1")
-    found = [row.get(f"__config:{name}:threshold") for name in (first if column in first else (column,))]
-    return next(({"threshold": float(text)} for text in found if text), {})
+    for name in first if column in first else (column,):
+        text = row.get(f"__config:{name}:threshold")
+        try:
+            if text:
+                return {"threshold": float(text)}
+        except ValueError:
+            raise UsageError(f"{place}: the threshold of {column} is no number: {text!r}") from None
+    return {}
 
 
 def read_short_form(text: str) -> dict[str, Any]:
     """`contains: yes` and `similar(0.8): hello` as assertions; anything else is the answer itself."""
+    bare = _BARE.fullmatch(text.strip())
+    if bare is not None:
+        return {"type": bare["type"], **({"threshold": float(bare["threshold"])} if bare["threshold"] else {})}
     found = _SHORT.fullmatch(text.strip())
     if found is None or not ("-" in found["type"] or found["type"] in _SHORT_TYPES):
         return {"type": "equals", "value": text}
     kind = {"fn": "javascript", "eval": "javascript", "grade": "llm-rubric"}.get(found["type"], found["type"])
     threshold = {} if found["threshold"] is None else {"threshold": float(found["threshold"])}
+    if kind == "similar":
+        threshold = {"threshold": _SIMILAR_ENOUGH, **threshold}
     return {"type": kind, "value": found["value"].strip(), **threshold}
 
 
