@@ -278,6 +278,13 @@ def test_an_error_in_the_middle_of_the_answer_is_a_failure_whatever_was_said_bef
     assert "endpoint returned an error: " in str(failure(http({"choices": [choice]})))
 
 
+def test_calls_that_are_announced_but_not_there_are_a_failure():
+    said = {"role": "assistant", "content": "I will refund it."}
+    called = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "refund", "arguments": "{}"}}]}
+    choices = [{"index": i, "finish_reason": "tool_calls", "message": m} for i, m in enumerate((said, called))]
+    assert "asks for tools (finish_reason 'tool_calls'), but names none" in str(failure(http({"choices": choices})))
+
+
 @pytest.mark.parametrize(
     ("answer", "part"),
     [

@@ -158,6 +158,10 @@ def test_a_stream_that_breaks_off_is_a_failure_not_a_shorter_reply():
     assert failure(delta(content="The answer is")) == "the stream broke off before its end, after: The answer is"
 
 
+def test_calls_that_are_announced_but_never_come_are_a_failure():
+    assert "asks for tools" in failure(delta(content="I will refund it."), delta("tool_calls"), DONE)
+
+
 @pytest.mark.parametrize(
     "event",
     [

@@ -284,6 +284,7 @@ def test_what_cannot_be_a_reply_is_a_failure_that_names_what_to_return(value: An
         ({"role": "assistant", "content": 5}, "content must be a str"),
         ({"choices": []}, r"without choices\[0\].message"),
         ({"choices": [{"message": {"content": "I"}, "finish_reason": "error"}]}, "ended in an error"),
+        ({"choices": [{"message": {"content": "I"}, "finish_reason": "tool_calls"}]}, "asks for tools"),
         (["a", "b"], "a list that is not one of messages"),
     ],
 )

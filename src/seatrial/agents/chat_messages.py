@@ -9,7 +9,7 @@ from seatrial.vocabulary.conversation import Message, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
-from .replies import has_failed, parse_arguments, read_calls, read_content, require_no_other_calls
+from .replies import LACKING, has_failed, lacks_calls, parse_arguments, read_calls, read_content, require_no_other_calls
 from .statuses import not_an_answer, not_json
 
 
@@ -28,7 +28,10 @@ def read_completion(body: bytes, *, media_type: str, position: int) -> AgentRepl
     message = first.get("message") if isinstance(first, Mapping) else None
     if not isinstance(message, Mapping):
         raise not_an_answer("returned a completion without choices[0].message", body)
-    return read_message(message, usage=completion.get("usage"), position=position)
+    reply = read_message(message, usage=completion.get("usage"), position=position)
+    if isinstance(first, Mapping) and lacks_calls(first.get("finish_reason"), reply):
+        raise not_an_answer(f"returned a completion that {LACKING}", body)
+    return reply
 
 
 def read_message(message: Mapping[str, Any], *, usage: Any, position: int) -> AgentReply:

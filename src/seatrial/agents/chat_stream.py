@@ -10,7 +10,7 @@ from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply
 
 from .chat_messages import read_message
-from .replies import has_failed, parse_arguments
+from .replies import LACKING, has_failed, lacks_calls, parse_arguments
 from .sse import Event, EventReader
 from .statuses import not_an_answer, show_body
 from .wire import Incoming
@@ -46,6 +46,7 @@ class _MessagePieces:
         self.usage: Any = None
         self.events = 0
         self.finished = False
+        self.finish_reason: Any = None
 
     def add(self, chunk: Mapping[str, Any], raw: str) -> None:
         self.usage = chunk.get("usage") or self.usage
@@ -55,7 +56,8 @@ class _MessagePieces:
             return
         if has_failed(choice):
             raise not_an_answer("streamed an error", raw)
-        self.finished = self.finished or choice.get("finish_reason") is not None
+        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        self.finished = self.finished or self.finish_reason is not None
         delta = choice.get("delta") or choice.get("message") or {}
         if not isinstance(delta, Mapping):
             raise not_an_answer("streamed a delta that is no object", raw)
@@ -133,7 +135,10 @@ async def read_stream(incoming: Incoming, *, position: int) -> AgentReply:
         raise AgentFailure("endpoint returned an empty stream", hint="it must send at least one completion chunk")
     if not pieces.finished:
         raise AgentFailure(f"the stream broke off before its end, after: {show_body(''.join(pieces.content))}")
-    return read_message(pieces.whole(), usage=pieces.usage, position=position)
+    reply = read_message(pieces.whole(), usage=pieces.usage, position=position)
+    if lacks_calls(pieces.finish_reason, reply):
+        raise AgentFailure(f"endpoint streamed a completion that {LACKING}: {show_body(''.join(pieces.content))}")
+    return reply
 
 
 def _add_events(events: Iterable[Event], pieces: _MessagePieces) -> bool:

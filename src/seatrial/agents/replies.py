@@ -21,6 +21,8 @@ _OTHER_ROLES = ("user", "tool", "function", "system", "developer")
 _ABOUT_CALLS = re.compile(r"tool|(?<![a-z])(function)?call(s|ed)?(?![a-z])")
 """Names that speak of calls: `tools_called`, `toolUse`, `function_call`; but not `recall` or `callback`."""
 
+LACKING = "asks for tools (finish_reason 'tool_calls'), but names none in choices[0].message"
+
 
 def read_reply(value: Any) -> AgentReply:
     """The reply in whatever form the agent gave it. Raises AgentFailure for what cannot be one."""
@@ -64,8 +66,11 @@ def _from_tuple(value: tuple[Any, ...]) -> AgentReply:
 
 def _from_mapping(value: Mapping[str, Any]) -> AgentReply:
     if "choices" in value:
-        message = _first_choice(value)
-        return _from_message(message, usage=_read_usage(value.get("usage")))
+        choice = _first_choice(value)
+        reply = _from_message(choice["message"], usage=_read_usage(value.get("usage")))
+        if lacks_calls(choice.get("finish_reason"), reply):
+            raise AgentFailure("the agent returned a completion that " + LACKING, final=True)
+        return reply
     if "role" in value or "content" in value:
         return _from_message(value)
     if "output" in value:
@@ -92,13 +97,18 @@ def _first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
         if has_failed(choices[0]):
             raise AgentFailure(f"the agent returned a completion that ended in an error: {_brief(choices[0])}")
         if isinstance(message, Mapping):
-            return message
+            return choices[0]
     raise AgentFailure("the agent returned a completion without choices[0].message", final=True)
 
 
 def has_failed(choice: Mapping[str, Any]) -> bool:
     """Whether the model broke down in the middle of this choice, as OpenRouter tells it: what it said is no reply."""
     return bool(choice.get("error")) or choice.get("finish_reason") == "error"
+
+
+def lacks_calls(finish_reason: Any, reply: AgentReply) -> bool:
+    """Whether calls were announced that are not there: some endpoints put them into a second choice."""
+    return finish_reason == "tool_calls" and not reply.requested and not reply.tool_calls
 
 
 def _from_message(message: Mapping[str, Any], *, usage: Usage | None = None) -> AgentReply:
