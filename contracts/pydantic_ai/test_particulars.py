@@ -53,3 +53,14 @@ def test_arguments_that_are_no_json_stay_as_they_came() -> None:
 
     assert call.arguments == '{"order_id": '
     assert call.error is not None
+
+
+def test_a_call_that_comes_to_nothing_is_told_also_where_it_has_the_id_of_an_earlier_one() -> None:
+    asked = [ToolCallPart("lookup_order", {"order_id": "A-1"}, "1"), ToolCallPart("delete_order", {"id": 5}, "1")]
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[asked.pop(0) if asked else TextPart("Done.")])
+
+    trial = play(Agent(FunctionModel(answer), tools=[shop.lookup_order]))
+
+    assert [call.name for call in trial.transcript.tool_calls] == ["lookup_order", "delete_order"]

@@ -123,6 +123,8 @@ class _Watcher(AbstractCapability[Any]):
             for call in response.parts:
                 if isinstance(call, ToolCallPart) and self._came_to_nothing(call):
                     self._keep(call, ToolAnswer(error=_error_text(answers.get(call.tool_call_id))))
+            # Some models begin again with their ids in each response.
+            self._kept.clear()
         return result
 
     def _came_to_nothing(self, call: ToolCallPart) -> bool:
