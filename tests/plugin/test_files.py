@@ -187,6 +187,22 @@ def test_xfail_does_not_foretell_a_broken_evaluator(project: Any) -> None:
     result.stdout.fnmatch_lines(["*ERROR evaluator*KeyError*"])
 
 
+@pytest.mark.parametrize("what", ["skip", "xfail", "fail"])
+def test_an_evaluator_does_not_decide_how_the_test_ends(project: Any, what: str) -> None:
+    text = f"import pytest\nfrom seatrial import evaluator\n@evaluator\ndef mine(ctx): pytest.{what}('so there')\n"
+    project.write("checks.py", text)
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {agent: "agent:answer", evaluators: [checks]}
+        scenarios: [{name: a, input: x, scorers: [mine]}]
+        """,
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ERROR evaluator: evaluator 'mine': *: so there"])
+
+
 def test_names_that_node_ids_cannot_hold_are_still_tests(project: Any) -> None:
     project.write(
         "a.trial.yaml",

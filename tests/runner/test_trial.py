@@ -225,6 +225,7 @@ def test_expectations_of_a_scripted_turn_that_was_never_played_are_errored() -> 
         (ValueError("oops"), "evaluator 'says': ValueError: oops"),
         (SystemExit(0), "evaluator 'says': SystemExit: 0"),
         (asyncio.CancelledError(), "evaluator 'says': CancelledError"),
+        (pytest.skip.Exception("not here"), "evaluator 'says': Skipped: not here"),
         (True, "evaluator 'says': returned True instead of an EvalResult"),
         (None, "evaluator 'says': returned None instead of an EvalResult"),
         (EvalResult(passed="no"), "passed must be True or False, got 'no'"),  # type: ignore[arg-type]
@@ -331,7 +332,7 @@ def test_setup_and_teardown_run_around_the_trial_with_its_state() -> None:
     assert trial.transcript.state == {"stock": 3}
 
 
-@pytest.mark.parametrize("error", [OSError("no database"), SystemExit(0), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [OSError("no database"), SystemExit(0), asyncio.CancelledError(), BaseException()])
 def test_a_setup_that_fails_is_a_config_error_and_the_agent_is_not_asked(error: BaseException) -> None:
     asked = []
 
@@ -392,7 +393,7 @@ def test_what_was_set_up_is_torn_down_when_the_trial_is_cancelled_or_played_agai
 # The border.
 
 
-@pytest.mark.parametrize("error", [RuntimeError("bug"), SystemExit(0), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [RuntimeError("bug"), SystemExit(0), asyncio.CancelledError(), BaseException()])
 def test_whatever_else_breaks_is_an_infra_error_of_this_trial_alone(error: BaseException) -> None:
     def make_user(index: int, seed: int) -> Any:
         raise error

@@ -1,19 +1,22 @@
 """The border to code that we did not write: evaluators, hooks, and whatever else a trial meets.
 
-Nothing they raise may end the run, `sys.exit(0)` least of all: that would end the process as if all were well. A
-cancellation is ours only where this very task was cancelled; else somebody raised it.
+Nothing they raise may end the run, `sys.exit(0)` least of all: that would end the process as if all were well. Nor is
+it for them to say how a test ends: `pytest.skip()`, as others do, raises what is no Exception. A cancellation is ours
+only where this very task was cancelled; else somebody raised it.
 """
 
 import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final
 
-FOREIGN: Final = (Exception, SystemExit, asyncio.CancelledError)
+FOREIGN: Final = BaseException
 """What to catch at the border; `require_foreign` then lets pass what is not foreign after all."""
 
 
 def require_foreign(raised: BaseException) -> None:
-    """Raise it again where it is the cancellation of the task that we run in."""
+    """Raise it again where it is Ctrl-C, our own end, or the cancellation of the task that we run in."""
+    if isinstance(raised, KeyboardInterrupt | GeneratorExit):
+        raise raised
     if isinstance(raised, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
