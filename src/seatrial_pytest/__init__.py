@@ -78,12 +78,13 @@ def _is_mentioned(config: pytest.Config) -> bool:
     return project.is_file() and "tool.seatrial" in project.read_text(encoding="utf-8", errors="replace")
 
 
-TESTS = (".trial.yaml", ".trial.yml", ".trial.json")
-"""How the names of files end that are collected wherever they lie."""
+def is_trial_file(file_path: Path) -> bool:
+    """Whether its name alone says that it holds scenarios."""
+    return file_path.name.lower().endswith((".trial.yaml", ".trial.yml", ".trial.json"))
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if not file_path.name.endswith(TESTS):
+    if not is_trial_file(file_path):
         return None
     from .files import ScenarioFile
 

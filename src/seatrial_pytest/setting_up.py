@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from . import is_trial_file
 from .options import options_of
 
 
@@ -35,11 +36,9 @@ class Folders:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         from seatrial.scenarios.paths import belongs_to_folder
 
-        from . import TESTS
-
         if not any(file_path == place or file_path.is_relative_to(place) for place in self._places):
             return None
-        if file_path.name.endswith(TESTS) or not belongs_to_folder(file_path):
+        if is_trial_file(file_path) or not belongs_to_folder(file_path):
             return None
         from .files import ScenarioFile
 

@@ -47,6 +47,15 @@ def test_folders_of_testpaths_are_collected_without_being_asked_for(project: Any
     project.run().assert_outcomes(passed=2, failed=1)
 
 
+@pytest.mark.parametrize("name", ["a.trial.YAML", "a.trial.v2.yaml", "a.trial.jsonl", "a.trial.x_trials.py", "B.YAML"])
+def test_no_scenario_file_of_testpaths_is_left_out_because_of_its_name(project: Any, name: str) -> None:
+    project.write("pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]\nagent = "agent:answer"\n')
+    scenario = '{"name": "greets", "input": "hello", "expected_output": "hello"}'
+    text = {"jsonl": scenario, "py": f"from seatrial import Scenario\nfirst = Scenario(**{scenario})\n"}
+    project.write(f"scenarios/{name}", text.get(name.rpartition(".")[2], f"scenarios: [{scenario}]"))
+    project.run().assert_outcomes(passed=1)
+
+
 def test_a_folder_of_testpaths_is_collected_once(project: Any) -> None:
     project.write("scenarios/shop.trial.yaml", SHOP)
     project.write("pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]')
