@@ -32,14 +32,20 @@ class Folders:
 
     def __init__(self, places: tuple[Path, ...]) -> None:
         self._places = places
+        self._found: dict[Path, Path] = {}
+        """By where they really are: files, as pytest came to them first."""
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         from seatrial.scenarios.paths import belongs_to_folder
 
-        if not any(file_path == place or file_path.is_relative_to(place) for place in self._places):
+        if is_trial_file(file_path) or not self._is_within(file_path) or not belongs_to_folder(file_path):
             return None
-        if is_trial_file(file_path) or not belongs_to_folder(file_path):
+        if self._found.setdefault(file_path.resolve(), file_path) != file_path:
             return None
         from .files import ScenarioFile
 
         return ScenarioFile.from_parent(parent, path=file_path)
+
+    def _is_within(self, path: Path) -> bool:
+        """By whichever links pytest came to it: the places are where they really are."""
+        return any(each.resolve() in self._places for each in (path, *path.parents))

@@ -72,6 +72,22 @@ def test_no_file_of_a_folder_in_testpaths_is_left_out_for_its_name(project: Any,
     project.run().assert_outcomes(passed=1, failed=2)
 
 
+@pytest.mark.parametrize("args", [("scenarios",), ("scenarios", "elsewhere"), (".",), ()])
+def test_testpaths_that_are_a_link_are_collected_once(project: Any, args: tuple[str, ...]) -> None:
+    project.write("elsewhere/shop.yaml", SHOP)
+    (project.path / "scenarios").symlink_to("elsewhere")
+    project.write("pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]')
+    project.run(*args).assert_outcomes(passed=1, failed=1)
+
+
+def test_testpaths_are_collected_where_the_project_is_reached_by_a_link(project: Any) -> None:
+    project.write("real/scenarios/shop.yaml", SHOP)
+    project.write("real/agent.py", "def answer(input): return input")
+    project.write("real/pyproject.toml", '[tool.seatrial]\ntestpaths = ["scenarios"]')
+    (project.path / "link").symlink_to("real")
+    project.run("link").assert_outcomes(passed=1, failed=1)
+
+
 def test_testpaths_of_the_ini_file_work_as_well(project: Any) -> None:
     project.write("scenarios/shop.yaml", SHOP)
     project.write("pytest.ini", "[pytest]\nseatrial_testpaths = scenarios\n")
