@@ -101,10 +101,16 @@ class Seatrial:
         }
         with explained(item):
             loaded = load([scenario], overrides=given, environ=options.environ)[0]
+        resolved, *others = loaded.resolved()
+        if others:
+            raise ScenarioErrored(
+                f"{item.nodeid}: the examples of {scenario.name!r} make {1 + len(others)} scenarios of it, and "
+                "seatrial.run() plays one. Let @pytest.mark.parametrize give the rows, or put the scenario in a file"
+            )
         found = next((each for each in (agent, options.agent, self._agent) if each is not None), None)
         return Casting(
             loaded=loaded,
-            scenario=next(loaded.resolved()),
+            scenario=resolved,
             agent=require_agent(found, item),
             suite=item.nodeid.partition("::")[0],
             name=self._name(scenario.name),

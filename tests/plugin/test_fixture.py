@@ -271,6 +271,25 @@ def test_it(seatrial):
     result.stdout.no_fnmatch_line("*seatrial_pytest/*")
 
 
+def test_examples_are_refused_instead_of_playing_the_first_row(project: Any) -> None:
+    project.supply_agent()
+    project.write(
+        "test_a.py",
+        """
+        from seatrial import Scenario
+
+        ROWS = [{"q": "hello", "a": "hello"}, {"q": "hello", "a": "bye"}]
+
+        def test_it(seatrial):
+            scenario = Scenario(name="says", input="{q}", expected_output="{a}", examples=ROWS)
+            assert seatrial.run(scenario).passed
+        """,
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the examples of 'says' make 2 scenarios of it*"])
+
+
 def test_one_loop_serves_the_agents_of_the_session_whatever_their_scope(project: Any) -> None:
     project.write(
         "conftest.py",
