@@ -100,6 +100,8 @@ class ScenarioFile(pytest.Module):
             function.pytestmark = marks
         for made in self._variants(name, function):
             item = ScenarioItem.from_parent(self, callobj=function, **made)
+            # What hooks of the project add to an item, as `item.fixturenames.append(…)`, is for this one alone.
+            item.fixturenames = list(item.fixturenames)
             item.stash[CASTING] = casting
             yield item
 

@@ -300,6 +300,26 @@ def test_fixtures_that_are_always_used_are_used_for_each_scenario(project: Any) 
     assert (project.path / "noted.txt").read_text().splitlines() == ["greets", "looks up an order"]
 
 
+def test_a_hook_can_let_one_scenario_use_a_fixture(project: Any) -> None:
+    project.write("shop.trial.yaml", SHOP)
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def machine():
+            pytest.skip("no machine here")
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                if "smoke" in item.keywords:
+                    item.fixturenames.append("machine")
+        """,
+    )
+    project.run().assert_outcomes(skipped=1, failed=1)
+
+
 def test_a_hook_can_make_several_tests_of_one_scenario(project: Any) -> None:
     project.supply_agent()
     with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
