@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from seatrial.errors import UsageError
+from seatrial.scenarios import read_overrides
 from seatrial.session.open_run import OpenRun, is_recording
 from seatrial.session.open_run_ends import choose_seed, new_run, run_gates
 from seatrial.session.request import RunRequest
@@ -132,6 +134,13 @@ def read_marker(item: pytest.Item) -> dict[str, Any]:
                 f"{item.nodeid}: @pytest.mark.seatrial takes trials=, threshold= and live= by name; {what}"
             )
         found = {**mark.kwargs, **found}
+    given = {key: found[key] for key in ("trials", "threshold") if found.get(key) is not None}
+    if given:
+        try:
+            checked = read_overrides(given)
+        except UsageError as problem:
+            raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.seatrial: {problem}") from None
+        found |= {key: getattr(checked, key) for key in given}
     return found
 
 

@@ -320,6 +320,24 @@ def test_a_hook_can_let_one_scenario_use_a_fixture(project: Any) -> None:
     project.run().assert_outcomes(skipped=1, failed=1)
 
 
+@pytest.mark.parametrize("given", ["trials=-1", "trials=0", "threshold=-1", "threshold='0.8'"])
+def test_a_marker_that_makes_no_sense_for_a_scenario_is_refused(project: Any, given: str) -> None:
+    project.write("shop.trial.yaml", SHOP)
+    project.write(
+        "conftest.py",
+        f"""
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.seatrial({given}))
+        """,
+    )
+    result = project.process()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*shop.trial.yaml::greets: @pytest.mark.seatrial: t*: expected *"])
+
+
 def test_a_hook_can_make_several_tests_of_one_scenario(project: Any) -> None:
     project.supply_agent()
     with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
