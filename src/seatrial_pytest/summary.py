@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .groups import Group
 
 _WATCH = pytest.StashKey["Watch"]()
+_LOOKING = ("collectonly", "setuponly", "setupplan", "showfixtures", "show_fixtures_per_test", "cacheshow")
+"""Options of pytest with which no test is run, so that there is nothing to decide groups by."""
 _NAME = pytest.StashKey[dict[str, Any]]()
 
 
@@ -96,11 +98,13 @@ class Watch:
                 self._conclude(session, exitstatus)
 
     def _conclude(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-        if not (self._ledger.run or self._ledger.not_live or self.groups):
+        looking = any(getattr(self._config.option, name, None) for name in _LOOKING)
+        groups = () if looking else self.groups
+        if not (self._ledger.run or self._ledger.not_live or groups):
             return
         from .concluding import conclude
 
-        conclusion = conclude(session, self._ledger, self.groups, exitstatus=int(exitstatus))
+        conclusion = conclude(session, self._ledger, groups, exitstatus=int(exitstatus))
         self._lines = conclusion.lines
         session.exitstatus = conclusion.exitstatus
 

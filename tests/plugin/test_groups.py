@@ -140,6 +140,15 @@ def test_in_a_part_of_the_tests_a_missing_member_is_only_noted(project: Any) -> 
     result.stdout.fnmatch_lines(["*note: no test carries 'fuzzy'", "*note: must pass, but no such test ran: good0"])
 
 
+@pytest.mark.parametrize("flag", ["--collect-only", "--setup-only", "--setup-plan", "--fixtures"])
+def test_where_no_test_is_run_no_group_is_decided(project: Any, flag: str) -> None:
+    a_group(project, 'tags = ["fuzzy"]\nmust_pass = ["bad0"]')
+    project.write("a.trial.yaml", scenarios(1, 1))
+    result = project.run(flag)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.no_fnmatch_line("*group fuzzy*")
+
+
 def test_skipped_members_do_not_count(project: Any) -> None:
     a_group(project)
     project.write(
