@@ -44,15 +44,15 @@ class Ledger:
         """Take a report into account: of one phase of one test."""
         told: dict[str, Any] = getattr(report, "seatrial", {})
         nodeid = report.nodeid
-        known = self.entries.get(nodeid)
-        entry = known or self.entries.setdefault(nodeid, Entry(nodeid=nodeid))
+        entry = self.entries.get(nodeid) or self.entries.setdefault(nodeid, Entry(nodeid=nodeid))
         if told:
             self._take(told, entry, anew=report.when == "setup")
-        elif report.outcome == "passed" and (known is None or report.when != "setup"):
+        elif report.outcome == "passed":
             return  # by far the most
         ending = _ending(report, told)
-        # A test that is run again ends as its last run does; within one run the worst phase counts.
-        if report.when == "setup" or _RANK[ending] > _RANK[entry.ending]:
+        # The worst phase counts, also of a test that a session has twice: what pytest calls failed stays so. (Plugins
+        # that run failed tests again do not call the first runs failed.)
+        if _RANK[ending] > _RANK[entry.ending]:
             entry.ending = ending
 
     def _take(self, told: dict[str, Any], entry: Entry, *, anew: bool) -> None:

@@ -95,6 +95,16 @@ def test_no_group_absorbs_an_agent_that_breaks(project: Any) -> None:
     assert project.run().ret == RED
 
 
+def test_no_group_absorbs_a_failure_of_a_test_that_passes_when_it_is_run_again(project: Any) -> None:
+    a_group(project)
+    project.write("a.trial.yaml", scenarios(2, 1))
+    project.write("conftest.py", "def pytest_collection_modifyitems(items): items *= 2")
+    project.write("test_b.py", "seen = []\ndef test_b():\n    seen.append(1)\n    assert len(seen) == 2\n")
+    result = project.run()
+    result.assert_outcomes(passed=5, failed=3)
+    assert result.ret == RED
+
+
 def test_no_group_absorbs_a_collection_error(project: Any) -> None:
     a_group(project)
     project.write("a.trial.yaml", scenarios(2, 1))
