@@ -196,6 +196,14 @@ def test_a_suite_with_a_cases_threshold_absorbs_failures_up_to_it(project: Any) 
     result.stdout.fnmatch_lines(["*cases pass rate 75 % (threshold: 80)"])
 
 
+def test_trials_of_python_tests_do_not_fill_the_cases_threshold_of_a_suite(project: Any) -> None:
+    project.supply_agent()
+    project.write("a.trial.yaml", scenarios(1, 2).replace("suite: {", "suite: {config: {cases_pass_threshold: 60}, "))
+    project.write("test_b.py", "def test_b(seatrial): assert seatrial.run('hello', trials=50)")
+    assert project.run().ret == RED
+    assert project.run("a.trial.yaml").ret == RED
+
+
 def test_groups_of_a_suite_can_turn_red_but_save_nothing(project: Any) -> None:
     text = scenarios(1, 1).replace("suite: {", "suite: {groups: [{name: g, tags: [fuzzy], threshold: 0.5}], ")
     project.write("a.trial.yaml", text)
