@@ -79,7 +79,7 @@ def cast_item(item: Any, casting: "FileCasting", marker: Mapping[str, Any], supp
         loaded=casting.loaded,
         scenario=apply_marker(casting.scenario, marker, run.options),
         agent=supplied if casting.supplied else choose_agent(casting, run.options),
-        agent_name=casting.agent_name or _parameters(item),
+        agent_name="-".join(filter(None, (casting.agent_name, _parameters(item)))),
         position=run.position_of(item),
     )
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.store import open_store
+
 pytest_plugins = ["pytester"]
 
 
@@ -386,6 +388,29 @@ def test_several_agents_of_a_suite_are_tests_of_their_own(project: Any) -> None:
     result = project.run("-v")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*::a?first? PASSED*", "*::a?second? FAILED*"])
+
+
+def test_several_agents_are_kept_for_each_parameter_of_a_fixture(project: Any) -> None:
+    project.write(
+        "conftest.py",
+        """
+        import pytest
+
+        @pytest.fixture(autouse=True, params=["de", "en"])
+        def language(): ...
+        """,
+    )
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {agents: {first: "agent:answer", second: "agent:answer"}}
+        scenarios: [{name: greets, input: hello}]
+        """,
+    )
+    project.run().assert_outcomes(passed=4)
+    with open_store(str(project.path / ".seatrial" / "runs.db")) as store:
+        kept = {entry.key.agent for run in store.runs() for entry in store.entries(run.id)}
+    assert kept == {"first-de", "first-en", "second-de", "second-en"}
 
 
 def test_an_agent_that_exits_is_errored(project: Any) -> None:
