@@ -1,6 +1,7 @@
 """The fixture `seatrial`: scenarios played by tests in Python, sync or async."""
 
 import asyncio
+import threading
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,8 @@ class Seatrial:
         self._run = PytestRun.of(item.config)
         self._marker = read_marker(item)
         self._results: list[ScenarioResult] = []
+        self._turn = threading.Lock()
+        """Threads of the test take turns: one loop plays the scenarios, and their names are counted."""
         notes_of(item)
         if self._marker.get("live"):
             require_live(item, "it is marked live")
@@ -44,13 +47,14 @@ class Seatrial:
         `result = seatrial.run(scenario)`; in an async test `result = await seatrial.run(scenario)`.
         """
         __tracebackhide__ = True
-        casting = self._cast(scenario, agent, trials=trials, threshold=threshold)
-        name = casting.scenario.name
-        if _loop_is_running():
-            result = ScenarioResult.pending(name, partial(self._play, casting))
-        else:
-            result = ScenarioResult(played=play_casting(self._item, casting), name=name)
-        self._results.append(result)
+        with self._turn:
+            casting = self._cast(scenario, agent, trials=trials, threshold=threshold)
+            name = casting.scenario.name
+            if _loop_is_running():
+                result = ScenarioResult.pending(name, partial(self._play, casting))
+            else:
+                result = ScenarioResult(played=play_casting(self._item, casting), name=name)
+            self._results.append(result)
         return result
 
     def check(self, result: ScenarioResult, *evaluators: Any) -> ScenarioResult:
@@ -60,7 +64,7 @@ class Seatrial:
         """
         __tracebackhide__ = True
         opened = self._run.open()
-        with explained(self._item):
+        with self._turn, explained(self._item):
             if evaluators:
                 result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
         keep(self._item, result.played, opened)

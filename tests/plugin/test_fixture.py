@@ -424,3 +424,24 @@ def test_it(seatrial):
     assert result.status == "errored"
 """
     in_a_test(project, body).assert_outcomes(passed=1)
+
+
+def test_threads_of_a_test_take_turns(project: Any) -> None:
+    body = """
+from concurrent.futures import ThreadPoolExecutor
+import asyncio
+
+async def patient(input):
+    await asyncio.sleep(0.01)
+    return input
+
+def test_it(seatrial):
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(lambda _: seatrial.run(Scenario(name="a", input="x"), agent=patient), range(8)))
+        assert all(results)
+        list(threads.map(lambda result: seatrial.check(result, ContainsEvaluator(any_of=["x"])), results))
+"""
+    in_a_test(project, body).assert_outcomes(passed=1)
+    with open_store(str(project.path / ".seatrial" / "runs.db")) as store:
+        kept = [trial for run in store.runs() for trial in store.summaries(run.id)]
+    assert len(kept) == 8
