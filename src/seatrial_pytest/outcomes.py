@@ -44,6 +44,8 @@ class Notes:
     """Why it was skipped, when a model would have had to be asked."""
     unplayed: list[Any] = field(default_factory=list)
     """Castings of a Python test that could not be played."""
+    run_is_known: bool = False
+    """A report tells of the run."""
     call_ended_early: bool = False
     """It failed or was skipped, so nobody may expect that it asserted anything."""
 

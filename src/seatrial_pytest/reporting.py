@@ -9,10 +9,13 @@ from .outcomes import CASTING, Notes, ScenarioErrored, forget_notes, known_notes
 
 def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
     """Add to the report what was played; all of it plain, since xdist sends it to another process."""
-    if report.when == "teardown":
-        forget_notes(item)
-        return  # everything was told before, and what fails now is an error whatever it says
     notes = known_notes(item)
+    if report.when == "teardown":
+        # Almost everything was told before, and what fails now is an error whatever it says.
+        if notes is not None and notes.results:
+            _end_notes(notes, report)
+        forget_notes(item)
+        return
     passed = report.outcome == "passed"
     if notes is None and passed and not for_groups:
         return
@@ -45,14 +48,25 @@ def _facts(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> dict[s
     facts: dict[str, Any] = {"is_scenario": casting is not None}
     if casting is not None and (reports := casting.loaded.suite.reports):
         facts["reports"] = list(reports)
-    if notes.results and report.when == "call":
-        for _, played in notes.results:
-            notes.run.tell(played)
-        facts["run"] = notes.run.run.id
-        facts["scored"] = any(played.outcome.overall_score is not None for _, played in notes.results)
+    if notes.results:
+        notes.run_is_known = True
+        facts |= _run_facts(notes)
     if notes.not_live and report.outcome == "skipped":
         facts["not_live"] = True
     return facts
+
+
+def _run_facts(notes: Notes) -> dict[str, Any]:
+    scored = any(played.outcome.overall_score is not None for _, played in notes.results)
+    return {"run": notes.run.run.id, "scored": scored}
+
+
+def _end_notes(notes: Notes, report: pytest.TestReport) -> None:
+    """Tell listeners of what nothing will be added to any more; and of a run that was only begun by a teardown."""
+    for _, played in notes.results:
+        notes.run.tell(played)
+    if not notes.run_is_known:
+        report.seatrial = _run_facts(notes)  # type: ignore[attr-defined]
 
 
 def _left_out(

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from seatrial.session import open_run
 from seatrial.session.records import StoredRecord
 from seatrial.store import open_store
-from seatrial.vocabulary.run import RunOutcome, RunState, Status
+from seatrial.vocabulary.events import Event, TrialFinished
+from seatrial.vocabulary.run import RunOutcome, RunState, Status, Trial
 
 pytest_plugins = ["pytester"]
 
@@ -269,6 +271,45 @@ def test_spans_of_every_trial_are_sent_with_what_checks_found(
     assert sum(not span.parent_span_id for span in spans) == 3
     names = [value.value.string_value for span in spans for event in span.events for value in event.attributes]
     assert "contains" in names
+
+
+@pytest.mark.parametrize("place", ["play(seatrial)\n    yield", "yield\n    play(seatrial)"], ids=["setup", "teardown"])
+def test_a_run_that_only_fixtures_play_is_ended_and_reported(project: Any, place: str) -> None:
+    project.supply_agent()
+    play = "def play(seatrial):\n    assert not seatrial.run('hello').passed\n"
+    fixture = f"@pytest.fixture\ndef played(seatrial):\n    {place}\n"
+    project.write("test_a.py", f"import pytest\n{play}\n{fixture}\ndef test_a(played): ...\n")
+    result = project.run("--seatrial-report", "json=out.json")
+    result.assert_outcomes(errors=1, passed=int(place.startswith("yield")))
+    assert (project.path / "out.json").exists()
+    run, _ = only_run(project)
+    assert run.state is RunState.FINISHED
+
+
+def test_listeners_hear_once_of_a_trial_that_subtests_look_at(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Trial] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, TrialFinished):
+            heard.append(event.trial)
+
+    monkeypatch.setattr(open_run, "listeners_of", lambda request: (listen,))
+    project.supply_agent()
+    project.write(
+        "test_a.py",
+        """
+        from seatrial import ContainsEvaluator
+
+        def test_a(seatrial, subtests):
+            result = seatrial.run("hello")
+            with subtests.test("passes"):
+                assert result.passed
+            with subtests.test("greets"):
+                seatrial.check(result, ContainsEvaluator(any_of=["hello"]))
+        """,
+    )
+    assert project.run().ret == pytest.ExitCode.OK
+    assert [[each.evaluator for each in trial.results] for trial in heard] == [["passfail", "contains"]]
 
 
 def test_ctrl_c_while_the_agent_answers_keeps_what_was_finished(project: Any) -> None:
