@@ -129,21 +129,26 @@ def require_live(item: pytest.Item, why: str) -> None:
 
 def keep(item: pytest.Item, played: PlayedScenario, run: OpenRun) -> None:
     """Leave what was played for the report of the test."""
-    outcome = played.outcome
-    name = outcome.entry.key.label
+    name = played.outcome.entry.key.label
     notes = notes_of(item)
     notes.run = run
     for index, (before, _) in enumerate(notes.results):
         if before == name:
             notes.results[index] = (name, played)
+            # What was told before the check is no longer so.
+            item.user_properties[:] = [each for each in item.user_properties if not each[0].startswith("seatrial_")]
+            for result in notes.results:
+                item.user_properties += _properties(*result, run)
             return
     notes.results.append((name, played))
-    item.user_properties += [
-        ("seatrial_run", run.run.id),
-        ("seatrial_scenario", name),
-        ("seatrial_trials", outcome.played),
-        ("seatrial_passed", outcome.passed),
-    ]
+    item.user_properties += _properties(name, played, run)
+
+
+def _properties(name: str, played: PlayedScenario, run: OpenRun) -> Iterator[tuple[str, object]]:
+    yield "seatrial_run", run.run.id
+    yield "seatrial_scenario", name
+    yield "seatrial_trials", played.outcome.played
+    yield "seatrial_passed", played.outcome.passed
 
 
 def end(item: pytest.Item, played: PlayedScenario) -> None:

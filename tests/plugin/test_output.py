@@ -122,6 +122,25 @@ def test_junit_has_the_properties_of_the_run(project: Any) -> None:
     assert cases["greets"].find("failure") is None
 
 
+def test_junit_counts_as_passed_what_passed_the_checks_of_the_test(project: Any) -> None:
+    project.supply_agent()
+    project.write(
+        "test_a.py",
+        """
+        from seatrial import ContainsEvaluator
+
+        def test_a(seatrial, record_property):
+            record_property("own", "kept")
+            seatrial.check(seatrial.run("hello", trials=2), ContainsEvaluator(any_of=["bye"]))
+        """,
+    )
+    project.run("--junit-xml=junit.xml", "-o", "junit_family=xunit1")
+    found = ElementTree.parse(project.path / "junit.xml").iter("property")
+    told = [(each.get("name"), each.get("value")) for each in found]
+    assert [value for name, value in told if name == "seatrial_passed"] == ["0"]
+    assert ("own", "kept") in told
+
+
 def test_durations_count_the_trials(project: Any) -> None:
     project.write("a.trial.yaml", TWO_TURNS)
     project.run("--durations=0", "-vv").stdout.fnmatch_lines(["*s call *a.trial.yaml::greets*"])
