@@ -69,7 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _is_mentioned(config: pytest.Config) -> bool:
     """Whether the project or the command line says anything to Seatrial; found without importing it."""
-    if any(value for name, value in vars(config.option).items() if name.startswith("seatrial_")):
+    given = (value for name, value in vars(config.option).items() if name.startswith("seatrial_"))
+    if any(value is not None and value is not False for value in given):
         return True
     values: Any = getattr(config, "_inicfg", None)  # there is no public way to see keys that pytest does not know
     if any(str(key).startswith("seatrial") for key in values or ()):

@@ -59,7 +59,7 @@ def _read(config: pytest.Config) -> Options:
     return Options(
         live=bool(flags.seatrial_live or live),
         require_live=flags.seatrial_require_live,
-        trials=_trials(flags.seatrial_trials or config.getini("seatrial_trials")),
+        trials=_trials(config.getini("seatrial_trials") if flags.seatrial_trials is None else flags.seatrial_trials),
         agent=_agent(flags.seatrial_agent),
         default_agent=_agent(config.getini("seatrial_agent")) or settings["agent"],
         reports=_reports(flags.seatrial_report or config.getini("seatrial_report") or ()),

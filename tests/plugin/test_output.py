@@ -161,7 +161,9 @@ def test_a_report_that_cannot_be_written_turns_the_session_red_and_hides_nothing
     result.stdout.fnmatch_lines(["*file*", "*1 passed*"])
 
 
-@pytest.mark.parametrize("flag", ["--seatrial-report=sculpture", "--seatrial-trials=none", "--seatrial-agent={"])
+@pytest.mark.parametrize(
+    "flag", ["--seatrial-report=sculpture", "--seatrial-trials=none", "--seatrial-trials=", "--seatrial-agent={"]
+)
 def test_a_flag_that_makes_no_sense_is_told_before_anything_runs(project: Any, flag: str) -> None:
     project.write("a.trial.yaml", TWO_TURNS)
     result = project.run(flag)
