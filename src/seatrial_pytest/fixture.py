@@ -13,7 +13,7 @@ from seatrial.vocabulary.run import Status
 from seatrial.vocabulary.scenario import Scenario
 
 from .agents import require_agent
-from .items import explained, keep, play_casting, raise_for, require_live
+from .items import end, explained, keep, play_casting, raise_for, require_live
 from .outcomes import ScenarioErrored, notes_of
 from .pytest_run import PytestRun, read_marker
 from .result import ScenarioResult
@@ -49,6 +49,9 @@ class Seatrial:
         __tracebackhide__ = True
         with self._turn:
             casting = self._cast(scenario, agent, trials=trials, threshold=threshold)
+            if casting.scenario.skip is not None:
+                notes_of(self._item).unplayed.append(casting)
+                pytest.skip(casting.scenario.skip)
             name = casting.scenario.name
             if _loop_is_running():
                 result = ScenarioResult.pending(name, partial(self._play, casting))
@@ -68,8 +71,8 @@ class Seatrial:
             if evaluators:
                 result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
         keep(self._item, result.played, opened)
-        if not result.passed:
-            raise_for(self._item, result.played)
+        result.asked = True
+        end(self._item, result.played)
         return result
 
     def settle(self) -> None:

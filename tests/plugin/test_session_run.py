@@ -86,6 +86,29 @@ def test_a_scenario_of_a_python_test_that_asks_a_model_is_in_the_run_as_skipped(
     assert [name for name, each in by_name(outcome).items() if each.skipped] == ["test_a: judged"]
 
 
+def test_skip_and_xfail_of_a_scenario_hold_in_python_tests(project: Any) -> None:
+    project.supply_agent()
+    project.write(
+        "test_a.py",
+        """
+        from seatrial import Scenario
+
+        def refuse(input):
+            raise RuntimeError("must not be asked")
+
+        async def test_waits(seatrial):
+            seatrial.check(await seatrial.run(Scenario(name="a", input="x", skip="not yet"), agent=refuse))
+
+        def test_fails(seatrial):
+            seatrial.check(seatrial.run(Scenario(name="a", input="x", expected_output="bye", xfail="known")))
+        """,
+    )
+    result = project.run("-rsx")
+    result.assert_outcomes(skipped=1, xfailed=1)
+    result.stdout.fnmatch_lines(["SKIPPED*not yet", "XFAIL*known"])
+    assert by_name(only_run(project)[1])["test_waits: a"].entry.skip == "not yet"
+
+
 def test_what_was_deselected_is_not_part_of_the_run(project: Any) -> None:
     project.write("a.trial.yaml", ONE + "      - {name: waits, input: x, skip: not yet}\n")
     project.run("-k", "plays").assert_outcomes(passed=1, deselected=1)
