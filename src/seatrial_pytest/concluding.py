@@ -17,6 +17,7 @@ from seatrial.vocabulary.value import Value
 
 from .ledger import Entry, Ledger
 from .options import Options, options_of
+from .outcomes import verbosity_of
 
 if TYPE_CHECKING:
     from .groups import Group, GroupVerdict
@@ -42,7 +43,7 @@ def conclude(session: pytest.Session, ledger: Ledger, groups: "Sequence[Group]",
     if ledger.run is not None:
         state = RunState.FINISHED if ended and not stopped else RunState.INTERRUPTED
         report = end_run(options.store, ledger.run, state, left_out=list(_left_out(ledger)))
-        if config.get_verbosity() >= 0:
+        if verbosity_of(config) >= 0:
             lines.append(f"run {ledger.run}: seatrial show {ledger.run}")
         problems += _write_reports(report, options, ledger)
     if ledger.not_live:

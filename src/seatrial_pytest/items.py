@@ -14,7 +14,7 @@ from seatrial.session.open_run import Casting, OpenRun, PlayedScenario
 from seatrial.vocabulary.run import Status
 
 from .agents import require_agent
-from .outcomes import CASTING, ScenarioErrored, ScenarioFailed, notes_of
+from .outcomes import CASTING, ScenarioErrored, ScenarioFailed, notes_of, verbosity_of
 from .pytest_run import PytestRun, apply_marker, choose_agent, read_marker
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def raise_for(item: pytest.Item, played: PlayedScenario) -> NoReturn:
     from .failure import describe  # only for a failure's text
 
     notes_of(item).told.add(played.outcome.entry.key.label)
-    text = describe(played, run=PytestRun.of(item.config).open().run.id, verbosity=item.config.get_verbosity())
+    text = describe(played, run=PytestRun.of(item.config).open().run.id, verbosity=verbosity_of(item.config))
     if played.outcome.verdict.status is Status.FAILED:
         raise ScenarioFailed(text)
     raise ScenarioErrored(text)

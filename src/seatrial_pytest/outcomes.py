@@ -69,3 +69,9 @@ def forget_notes(item: pytest.Item) -> None:
 
 def known_notes(item: pytest.Item) -> Notes | None:
     return getattr(item, _NOTES, None)
+
+
+def verbosity_of(config: pytest.Config) -> int:
+    """How much is to be shown. (It is an option of the terminal, and `-p no:terminal` takes that away.)"""
+    found: int = getattr(config.option, "verbose", 0)
+    return found

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from .outcomes import CASTING, Notes, ScenarioErrored, forget_notes, known_notes
+from .outcomes import CASTING, Notes, ScenarioErrored, forget_notes, known_notes, verbosity_of
 
 
 def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
@@ -94,7 +94,7 @@ def _left_out(
 
 def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> None:
     """The conversations: of scenarios that did not pass, where the test itself does not tell them; with -v of all."""
-    verbosity: int = item.config.option.verbose
+    verbosity = verbosity_of(item.config)
     if report.outcome == "passed" and verbosity <= 0:
         return
     from .failure import describe

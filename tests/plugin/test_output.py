@@ -172,6 +172,12 @@ def test_a_flag_that_makes_no_sense_is_told_before_anything_runs(project: Any, f
     assert "Traceback" not in result.stderr.str()
 
 
+def test_no_terminal_is_needed(project: Any) -> None:
+    project.write("a.trial.yaml", TWO_TURNS)
+    assert project.process("-p", "no:terminal").ret == pytest.ExitCode.TESTS_FAILED
+    assert project.process("-p", "no:terminal", "-k", "greets").ret == pytest.ExitCode.OK
+
+
 def test_options_and_marker_are_in_the_help(project: Any) -> None:
     project.run("--help").stdout.fnmatch_lines(["*--seatrial-live*", "*--seatrial-trials*", "*--seatrial-report*"])
     project.run("--markers").stdout.fnmatch_lines(["@pytest.mark.seatrial(trials=None*"])
