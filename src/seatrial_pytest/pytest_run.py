@@ -53,6 +53,7 @@ class PytestRun:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Positions follow the order of the session, so that all workers of xdist give the same ones."""
+        name_the_run(self._config)  # now, so that forks of this process play one run as well
         self.selected = session.items
         self._positions = {id(item): position for position, item in enumerate(session.items)}
         files: dict[Any, None] = dict.fromkeys(item.parent for item in session.items if CASTING in item.stash)

@@ -324,6 +324,8 @@ def test_what_a_fork_of_the_session_plays_is_kept_there(project: Any) -> None:
     write_scenarios(project, "a", "b")
     project.process()
     assert kept(project) == ["a", "b"]
+    with open_store(str(project.path / ".seatrial" / "runs.db")) as store:
+        assert len(list(store.runs())) == 1
 
 
 def test_a_store_that_cannot_be_opened_is_told_of_by_the_tests(project: Any) -> None:
