@@ -38,7 +38,7 @@ class Folders:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         from seatrial.scenarios.paths import belongs_to_folder
 
-        if is_trial_file(file_path) or not self._is_within(file_path) or not belongs_to_folder(file_path):
+        if is_trial_file(file_path) or not belongs_to_folder(file_path) or not self._is_within(file_path):
             return None
         if self._found.setdefault(file_path.resolve(), file_path) != file_path:
             return None

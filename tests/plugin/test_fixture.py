@@ -173,6 +173,17 @@ def test_it(seatrial):
     in_a_test(project, body).assert_outcomes(passed=1, errors=1)
 
 
+@pytest.mark.parametrize("asked", ["result", "result.outcome", "result.outcome.verdict"])
+def test_whatever_holds_the_verdict_can_be_asserted(project: Any, asked: str) -> None:
+    body = f"""
+@pytest.mark.parametrize("expected", ["hello", "bye"])
+def test_it(seatrial, expected):
+    result = seatrial.run(Scenario(name="a", input="hello", expected_output=expected))
+    assert {asked}
+"""
+    in_a_test(project, body).assert_outcomes(passed=1, failed=1)
+
+
 def test_a_test_may_expect_a_failure(project: Any) -> None:
     body = """
 def test_it(seatrial):

@@ -141,6 +141,10 @@ class Verdict(Value):
     def passed(self) -> bool:
         return self.status is Status.PASSED
 
+    def __bool__(self) -> bool:
+        """Else `assert report.outcome.verdict` would hold for every run."""
+        return self.passed
+
 
 class Interval(Value):
     low: float
@@ -178,6 +182,10 @@ class ScenarioOutcome(Value):
     def is_untouched(self) -> bool:
         """Whether it was to be played, and nothing of it was."""
         return self.verdict.status is Status.NOT_RUN and not self.played
+
+    def __bool__(self) -> bool:
+        """Else `assert result.outcome` would hold for every scenario."""
+        return self.verdict.passed
 
 
 class MergedErrors(Value):
@@ -256,6 +264,10 @@ class RunOutcome(Value):
     groups: tuple[tuple[str, Verdict], ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know although it does not change the verdict."""
+
+    def __bool__(self) -> bool:
+        """Else `assert report.outcome` would hold for every run."""
+        return self.verdict.passed
 
 
 class Run(Value):

@@ -44,7 +44,8 @@ def list_runs(desk: AtDesk, asked: Annotated[RunsQuery, Query()]) -> RunList:
     """Runs with their verdicts, newest first; `name` keeps those of exactly that name."""
     page = take_page(desk.store.runs(name=asked.name), offset=asked.offset, limit=asked.limit)
     rows = desk.store.rows_of(page.items)
-    items = [run_item(row, desk.runs.verdict(row) or desk.runs.of(row).outcome.verdict) for row in rows]
+    kept = [(row, desk.runs.verdict(row)) for row in rows]
+    items = [run_item(row, desk.runs.of(row).outcome.verdict if known is None else known) for row, known in kept]
     return RunList(total=page.total, offset=asked.offset, runs=items)
 
 
