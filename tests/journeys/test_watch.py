@@ -280,7 +280,9 @@ def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
         threading.Event().wait(0.02)
 
 
-@pytest.mark.parametrize("flags", [["--failed"], ["--resume", "latest"], ["--id", "x"], ["--dry-run"]])
+@pytest.mark.parametrize(
+    "flags", [["--failed"], ["--resume", "latest"], ["--id", "x"], ["--dry-run"], ["--retry-errors"]]
+)
 def test_flags_that_make_no_sense_in_round_after_round_are_refused(project: Any, flags: list[str]) -> None:
     ended = project.seatrial("run", "--watch", *flags)
 

@@ -56,6 +56,25 @@ def test_progress_is_told_until_the_run_is_over(server: Any, gate: Path) -> None
     assert (run["status"], run["run"]["name"]) == ("passed", "from the page")
 
 
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+def test_the_address_of_the_store_is_not_shown_to_everybody_on_the_machine(
+    server: Any, own_project: Any, gate: Path
+) -> None:
+    run_id = start(server)
+    told = [_arguments(one) for one in Path("/proc").glob("[0-9]*")]
+    gate.touch()
+
+    [arguments] = [each for each in told if any(run_id in word for word in each)]
+    assert not [word for word in arguments if str(own_project.store) in word]
+
+
+def _arguments(process: Path) -> list[str]:
+    try:
+        return (process / "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+    except OSError:  # it has ended meanwhile
+        return []
+
+
 def test_a_cancelled_run_keeps_what_is_finished(server: Any) -> None:
     run_id = start(server)
     for _, found in events(server, run_id):

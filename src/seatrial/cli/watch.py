@@ -24,7 +24,13 @@ _ROUND = (
     "from seatrial.cli.watch_round import main; sys.exit(main())"
 )
 """Until a round has begun there is nothing to keep, so Ctrl-C ends it without a word."""
-_ALONE = {"resume": "--resume", "failed": "--failed", "run_id": "--id", "dry_run": "--dry-run"}
+_ALONE = {
+    "resume": "--resume",
+    "retry_errors": "--retry-errors",
+    "failed": "--failed",
+    "run_id": "--id",
+    "dry_run": "--dry-run",
+}
 """Flags that make no sense in round after round."""
 
 

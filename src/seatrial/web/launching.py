@@ -67,8 +67,10 @@ class Launcher:
 
     def __init__(self, options: ServeOptions, environ: Mapping[str, str]) -> None:
         self._options = options
-        # Whatever the agent is, it has no use for the key to this server.
-        self._environ = {name: value for name, value in environ.items() if name != "SEATRIAL_TOKEN"}
+        # Whatever the agent is, it has no use for the key to this server. The store's address may hold a password, and
+        # arguments are there for everybody on the machine to see.
+        kept = {name: value for name, value in environ.items() if name != "SEATRIAL_TOKEN"}
+        self._environ = {**kept, "SEATRIAL_STORE": options.store}
         self._started: dict[str, _Started] = {}
         self._lock = Lock()
 
@@ -151,9 +153,8 @@ class Launcher:
 
     def _spawn(self, options: list[str], files: list[Path], *, before: Run | None = None) -> _Started:
         errors = TemporaryFile()  # noqa: SIM115  closed with the launcher
-        store = f"--store={self._options.store}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "seatrial", "run", *options, store, "--", *map(str, files)],
+            [sys.executable, "-m", "seatrial", "run", *options, "--", *map(str, files)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
