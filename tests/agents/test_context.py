@@ -315,10 +315,11 @@ def test_a_real_async_tool_that_is_cancelled_is_recorded() -> None:
 
 
 def test_a_real_tool_that_the_agent_does_not_wait_for_is_recorded() -> None:
-    released = threading.Event()
+    begun, released = threading.Event(), threading.Event()
 
     @tool
     def refund(order: str) -> None:
+        begun.set()
         released.wait(10)
 
     @tool
@@ -327,7 +328,7 @@ def test_a_real_tool_that_the_agent_does_not_wait_for_is_recorded() -> None:
 
     async def agent(input: str) -> str:
         left = [asyncio.create_task(cancel("A-1")), asyncio.create_task(asyncio.to_thread(refund, "A-2"))]
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(begun.wait, 10)
         return f"I left {len(left)} things to be done."
 
     trial = Trial(agent, mocks={})
@@ -357,11 +358,11 @@ def test_a_real_tool_that_changes_what_it_is_given_does_not_change_the_evidence(
 
 
 def test_a_call_between_two_turns_belongs_to_the_one_before_it() -> None:
-    called = threading.Event()
+    replied, called = threading.Event(), threading.Event()
 
     async def agent(messages: list[Any], ctx: AgentContext) -> str:
         async def later() -> None:
-            await asyncio.sleep(0.05)
+            await asyncio.to_thread(replied.wait, 10)
             await ctx.call_tool("refund")
             called.set()
 
@@ -372,6 +373,7 @@ def test_a_call_between_two_turns_belongs_to_the_one_before_it() -> None:
 
     def user(conversation: list[Any]) -> str | None:
         if conversation:
+            replied.set()
             called.wait(10)
         return None if len(conversation) == 2 else "hi"
 
