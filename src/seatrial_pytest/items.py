@@ -155,7 +155,7 @@ def end(item: pytest.Item, played: PlayedScenario) -> None:
     """Let the test end as the scenario's verdict says."""
     __tracebackhide__ = True
     outcome = played.outcome
-    if outcome.xfailed and not item.config.option.runxfail:
+    if outcome.xfailed and not getattr(item.config.option, "runxfail", False):
         pytest.xfail(outcome.entry.xfail or "")
     if not outcome.verdict.passed:
         raise_for(item, played)

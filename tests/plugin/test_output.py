@@ -210,3 +210,15 @@ def test_trials_can_be_set_in_the_ini_file(project: Any) -> None:
     project.run("-k", "greets")
     with open_store(project.path / ".seatrial" / "runs.db") as store:
         assert store.run_rows()[0].trials == 3
+
+
+def test_a_foretold_failure_needs_no_plugin_of_pytests_that_skips(project: Any) -> None:
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {agent: "agent:answer"}
+        scenarios: [{name: greets, input: hello, expected_output: bye, xfail: known}]
+        """,
+    )
+    project.run("-p", "no:skipping").assert_outcomes(failed=1)
+    assert "AttributeError" not in project.run("-p", "no:skipping").stdout.str()
