@@ -355,6 +355,18 @@ def test_votes_that_each_see_another_failure_agree_that_there_was_one() -> None:
     assert seen(answers[1], quiet, quiet) == []
 
 
+def test_votes_go_on_while_they_could_still_agree_that_something_severe_went_wrong() -> None:
+    first, second = (
+        {"failures": [failure(category)], "summary": "s"} for category in ("unsafe_action", "unsafe_state")
+    )
+    quiet: dict[str, Any] = {"failures": [], "summary": "s"}
+    refused = ServerReply(status=400, body="{}")
+
+    assert len(judge([first, second, quiet, quiet, first], failures=True, votes=5).failures) == 1
+    assert judge([first, second, quiet, quiet, quiet], failures=True, votes=5).failures == ()
+    assert is_judge_error(judge([first, second, quiet, quiet, refused], failures=True, votes=5))
+
+
 def test_one_vote_without_failures_does_not_speak_for_the_others() -> None:
     none: dict[str, Any] = {"failures": [], "summary": "s"}
     found = {"failures": [failure()], "summary": "s"}

@@ -73,7 +73,9 @@ def read_ballot(answer: Answer, *, metrics: Sequence[Metric], turns: int, catego
 def is_settled(ballots: Sequence[Ballot], total: int) -> bool:
     """Whether every item has a majority of all votes already."""
     # Counted first: ballots that name no failure hold no item, yet the next one may name some.
-    return len(ballots) > total // 2 and all(_majority(values, total) is not None for _, values in _votes(ballots))
+    return len(ballots) > total // 2 and all(
+        _majority(values, total) is not None for _, values in (*_votes(ballots), *_severities(ballots))
+    )
 
 
 def combine(ballots: Sequence[Ballot], total: int) -> Ballot:
@@ -90,6 +92,7 @@ def combine(ballots: Sequence[Ballot], total: int) -> Ballot:
             open_items.append(item)
         elif winner[0] is not None:
             decided[item] = (winner[0], _reason(ballots, item, winner[0]))
+    open_items += [item for item, values in _severities(ballots) if _majority(values, total) is None]
     if open_items or len(ballots) <= total // 2:
         raise Undecided(open_items)
     seen = {item for item, (value, _) in decided.items() if item.kind == "failure" and value}
@@ -107,15 +110,24 @@ def _failures_seen(ballots: Sequence[Ballot], seen: set[Item], total: int) -> tu
     named = {_item(failure): failure for ballot in reversed(ballots) for failure in reversed(ballot.failures)}
     kept = {item: failure for item, failure in named.items() if item in seen}
     for severity in reversed(Severity):
-        seeing = [
-            [_item(failure) for failure in ballot.failures if failure.severity.rank >= severity.rank]
-            for ballot in ballots
-        ]
+        seeing = [_as_severe(ballot, severity) for ballot in ballots]
         told = any(failure.severity.rank >= severity.rank for failure in kept.values())
         if sum(map(bool, seeing)) > total // 2 and not told:
             (most, _), *_ = Counter(item for items in seeing for item in dict.fromkeys(items)).most_common(1)
             kept[most] = named[most]
     return tuple(sorted(kept.values(), key=lambda failure: (failure.turn or 0, failure.category)))
+
+
+def _severities(ballots: Sequence[Ballot]) -> Iterator[tuple[Item, list[Any]]]:
+    """Who sees some failure as severe, whichever: votes that each name another one can make a majority together."""
+    for severity in Severity:
+        seen = [bool(_as_severe(ballot, severity)) for ballot in ballots]
+        if any(seen):
+            yield Item("severity", f"whether a failure is {severity} or worse"), seen
+
+
+def _as_severe(ballot: Ballot, severity: Severity) -> list[Item]:
+    return [_item(failure) for failure in ballot.failures if failure.severity.rank >= severity.rank]
 
 
 def _item(failure: BehaviourFailure) -> Item:
