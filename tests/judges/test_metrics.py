@@ -135,7 +135,13 @@ def test_a_file_of_ones_own_replaces_the_definitions(tmp_path: Path) -> None:
         "k = 1",
         '[k]\nasks = "?"\nscores = "y"',
         '[k]\nasks = "?"\npass = "a"',
-        '[k]\nasks = "?"\npass = -5',
+        '[k]\nasks = "?"\nscale = "binary"\npass = -5',
+        '[k]\nasks = "?"\nscale = "binary"\npass = 0',
+        '[k]\nasks = "?"\nscale = "binary"\npass = 10',
+        '[k]\nasks = "?"\nscale = "binary"\npass = inf',
+        '[k]\nasks = "?"\nscale = "binary"\npass = nan',
+        '[k]\nasks = "?"\nscale = "0-5"\npass = 3',
+        '[k]\nasks = "?"\nscope = "turn"\nweight = 0.5',
     ],
 )
 def test_a_broken_file_of_metrics_is_refused_with_its_place(tmp_path: Path, text: str) -> None:

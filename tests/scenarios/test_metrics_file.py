@@ -70,6 +70,8 @@ def test_an_edit_of_the_file_is_an_edit_of_the_scenarios_that_use_it(tmp_path: P
         ("[brevity]\nask = 'x'", {}, "unknown key 'ask'"),
         ("[default]\nasks = 'x'", {}, "stands for several metrics"),
         ("[brevity", {}, "the metrics cannot be read"),
+        (BREVITY + "weight = 1", {}, "[helpfulness] is graded per turn, so it has no part in the overall score"),
+        ("[done]\nasks = 'x'\nscale = 'binary'\npass = 100", {}, "above 0 and at most 5, got 100"),
         (BREVITY, {"metrics": ["brevety"]}, "Did you mean 'brevity'?"),
         (BREVITY, {"metrics": ["brevity"], "thresholds": {"brevity": 6}}, "its scale ends at 5"),
         (BREVITY, {"metrics": [{"name": "brevity", "weight": 1}]}, "not part of the overall score"),

@@ -197,11 +197,11 @@ def read_metric(name: str, table: Any, *, where: str) -> Metric:
             f"{where}: scale is '0-5', '1-5' or 'binary', scope 'turn' or 'trial'; got {scale!r}, {scope!r}."
         )
     _check_weight(where, table.get("weight"))
-    scores, needed = table.get("scores", {}), table.get("pass", _FULL_MARKS)
+    if scope == "turn" and table.get("weight") is not None:
+        raise UsageError(f"{where} is graded per turn, so it has no part in the overall score. Drop the weight.")
+    scores = table.get("scores", {})
     if not isinstance(scores, Mapping):
         raise UsageError(f"{where}: 'scores' must be a table that says what each score means, got {scores!r}.")
-    if isinstance(needed, bool) or not isinstance(needed, int | float) or needed < 0:
-        raise UsageError(f"{where}: 'pass' must be the score that passes, got {needed!r}.")
     return Metric(
         name=name,
         asks=asks,
@@ -210,5 +210,17 @@ def read_metric(name: str, table: Any, *, where: str) -> Metric:
         weight=table.get("weight"),
         tier=table.get("tier"),
         scores={str(score): str(means) for score, means in scores.items()},
-        pass_value=float(needed),
+        pass_value=_read_pass_value(table, scale, where=where),
     )
+
+
+def _read_pass_value(table: Mapping[str, Any], scale: Scale, *, where: str) -> float:
+    if "pass" not in table:
+        return _FULL_MARKS
+    if scale != "binary":
+        raise UsageError(f"{where}: 'pass' is for binary metrics. Set a threshold for the score that passes.")
+    value = table["pass"]
+    # Above full marks it would make up for what other metrics lack; at 0 a pass would be worth no more than a fail.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _FULL_MARKS:
+        raise UsageError(f"{where}: 'pass' must be what a pass is worth, above 0 and at most 5, got {value!r}.")
+    return float(value)
