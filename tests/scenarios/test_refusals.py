@@ -79,6 +79,10 @@ def _scenario(body: str) -> str:
         ("input: x\n    thresholds: {helpfulness: 3}", "a threshold for 'helpfulness', which is not among the metrics"),
         ("input: x\n    metrics: [helpfulness]\n    thresholds: {helpfulness: 6}", "cannot reach 6"),
         ("input: x\n    metrics: [goal_completion]\n    thresholds: {goal_completion: 3}", "its scale ends at 1"),
+        (
+            "input: x\n    metrics: [{name: a, rubric: b, scale: binary}]\n    thresholds: {a: 0.8}",
+            "'a' would need a pass in 16 % of the trials: a pass counts 5. For 80 % write 4",
+        ),
         ("turns: [{user: x, reply: optional, expect: {}}]", "nothing is asserted, so every conversation would pass"),
         ("input: x\n    trajectory: {mode: ordered, expected: [a]}", "Did you mean 'in_order'?"),
         ("input: x\n    metrics: [helpfullness]", "Did you mean 'helpfulness'?"),

@@ -27,15 +27,27 @@ def metrics_problem(choices: Sequence[MetricChoice]) -> str | None:
     return None
 
 
-def ends_of_scale(choice: MetricChoice) -> tuple[float, float]:
-    """The lowest and the highest value the metric can have; the widest there are where it is not right."""
+def threshold_problem(choice: MetricChoice, minimum: float) -> tuple[str, str | None] | None:
+    """Why that minimum of the metric's average does not decide what it seems to, and what would; None if it does."""
     from seatrial.judges.metrics import resolve_metrics
 
+    name = choice.name
     try:
         [metric] = resolve_metrics([choice])
-    except UsageError:
-        return 0.0, 5.0
-    return metric.lowest, metric.pass_value if metric.scale == "binary" else 5.0
+    except UsageError:  # which is another complaint
+        return None
+    binary = metric.scale == "binary"
+    lowest, highest = metric.lowest, metric.pass_value if binary else 5.0
+    if minimum > highest:
+        return f"{name!r} cannot reach {minimum:g}: its scale ends at {highest:g}", None
+    if 0 < minimum <= lowest:
+        scale = f"its scale is from {lowest:g} to {highest:g}"
+        return f"{name!r} always reaches {minimum:g}: {scale}", "Give the average on that scale; 0 asks for none"
+    if binary and 0 < minimum <= 1 < highest:
+        share = f"{100 * minimum / highest:.3g} % of the trials"
+        message = f"{name!r} would need a pass in {share}: a pass counts {highest:g}"
+        return message, f"For {100 * minimum:.3g} % write {minimum * highest:.4g}"
+    return None
 
 
 def is_weighted(choices: Sequence[MetricChoice]) -> bool:

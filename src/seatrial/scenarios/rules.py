@@ -6,7 +6,7 @@ from typing import Any
 from seatrial.vocabulary.scenario import Expect, Scenario
 from seatrial.vocabulary.value import altered
 
-from .metrics import ends_of_scale, is_weighted, metrics_problem
+from .metrics import is_weighted, metrics_problem, threshold_problem
 from .problems import Complaints, Where, did_you_mean
 from .scorers import check_scorers, scorer_names
 
@@ -130,13 +130,9 @@ def _check_metrics(scenario: Scenario, where: Where, complaints: Complaints) -> 
             hint = did_you_mean(name, tuple(selected)) if selected else "Add it to 'metrics'"
             complaints.add((*where, "thresholds", name), message, hint)
             continue
-        lowest, highest = ends_of_scale(selected[name])
-        if minimum > highest:
-            message = f"{name!r} cannot reach {minimum:g}: its scale ends at {highest:g}"
-            complaints.add((*where, "thresholds", name), message)
-        elif 0 < minimum <= lowest:
-            message = f"{name!r} always reaches {minimum:g}: its scale is from {lowest:g} to {highest:g}"
-            complaints.add((*where, "thresholds", name), message, "Give the average on that scale; 0 asks for none")
+        useless = threshold_problem(selected[name], minimum)
+        if useless is not None:
+            complaints.add((*where, "thresholds", name), *useless)
     problem = metrics_problem(scenario.metrics) if scenario.metrics else None
     if problem is not None:
         complaints.add((*where, "metrics"), problem)
