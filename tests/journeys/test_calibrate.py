@@ -172,6 +172,22 @@ def test_labels_in_the_store_need_no_file(folder: Any) -> None:
     assert (found["table"]["seen_passes"], found["table"]["seen_failures"]) == (1, 1)
 
 
+def test_a_trial_that_several_people_labelled_counts_once_for_the_pass_rate_of_the_run(folder: Any) -> None:
+    run = a_run(folder)
+    with open_store(".seatrial/runs.db") as store:
+        labels = [("good", 1.0, who) for who in ("ann", "ben", "cem")] + [("bad", 0.0, "ann")]
+        for name, value, who in labels:
+            key = ScenarioKey("s", name)
+            store.label(
+                Label(run_id=run, key=key, index=0, metric="passed", value=value, who=who, at=datetime.now(UTC))
+            )
+
+    found = json.loads(folder.seatrial("calibrate", "--run", run, "--json").out)
+
+    assert found["table"]["seen_passes"] == 3
+    assert found["corrected"]["raw"] == pytest.approx(2 / 3), "two trials of three were passed; the fourth crashed"
+
+
 def test_a_judge_can_be_tried_on_the_stored_conversations(folder: Any) -> None:
     run = a_run(folder)
     folder.write("labels.csv", "scenario,trial,label\ngood,1,pass\nbad,1,fail\n")

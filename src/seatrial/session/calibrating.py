@@ -95,15 +95,24 @@ def calibrate_judge(request: CalibrationRequest) -> CalibrationReport:
         raise UsageError("calibrate: a rubric needs a judge. Give --judge-model openai:gpt-5-mini")
     cases = list(_cases(request))
     rows = run_to_the_end(_judge_all(request, cases))
-    answered = [row for row in rows if row.judge is not None]
-    pairs = [(row.human, row.judge) for row in answered if row.human is not None and row.judge is not None]
+    pairs = [(row.human, row.judge) for row in rows if row.human is not None and row.judge is not None]
     if not pairs:
         why = next((f" The first: {row.reason}" for row in rows if row.judge is None), "")
         raise UsageError(f"calibrate: no trial has both a label and an answer of the judge.{why}")
-    judged = (sum(row.judge is True for row in answered), len(answered))
     return CalibrationReport(
-        calibration=calibrate(pairs, judged=judged), rows=tuple(rows), use=sum_model_use(row.use for row in rows)
+        calibration=calibrate(pairs, judged=_count_judged(cases, rows)),
+        rows=tuple(rows),
+        use=sum_model_use(row.use for row in rows),
     )
+
+
+def _count_judged(cases: list[_Case], rows: list[JudgedRow]) -> tuple[int, int]:
+    """(passed, all) by the judge, each trial once: several people may have labelled it."""
+    judged: dict[Any, bool] = {}
+    for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
+        if row.judge is not None:
+            judged.setdefault(number if case.trial is None else (case.trial.key, case.trial.index), row.judge)
+    return sum(judged.values()), len(judged)
 
 
 def _cases(request: CalibrationRequest) -> Iterator[_Case]:
