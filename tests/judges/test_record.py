@@ -95,6 +95,13 @@ def test_long_texts_keep_their_ends_and_say_what_was_cut() -> None:
     assert len(record.text) < 2_600
 
 
+def test_a_text_that_only_its_escapes_make_long_is_shown_once_and_whole() -> None:
+    code = '"\n' * 190 + "refund(5)"
+    record = record_of(a_trial(("Hi", code), ("x" * 5_000, "bye")), longest=1_000)
+    assert [line["agent"] for line in lines_of(record.text) if line.get("turn") == 1 and "agent" in line] == [code]
+    assert [cut.split(": ")[0] for cut in record.cut] == ["turn 2, user"]
+
+
 def test_a_long_result_is_cut_and_named_by_its_tool() -> None:
     call = ToolCall("search", {"q": "x"}, result=[{"row": number} for number in range(2_000)])
     record = record_of(a_trial(("Hi", "Hello"), calls=(call,)), longest=3_000)

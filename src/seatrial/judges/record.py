@@ -46,9 +46,11 @@ def make_record(name: str, lines: Sequence[Line], longest: int = LONGEST) -> Rec
     for line, texts_of_line in zip(lines, texts, strict=True):
         pairs = []
         for key, text in texts_of_line.items():
-            if limit is not None and len(text) > limit:
-                cut.append(f"{_place(line)}{key}: {len(text) - limit} of {len(text)} characters")
-                text = as_json(_shortened(line[key] if isinstance(line[key], str) else text, limit))
+            # What was said, not its JSON, which is longer: head and tail of a text that is short enough would overlap.
+            said = line[key] if isinstance(line[key], str) else text
+            if limit is not None and len(said) > limit:
+                cut.append(f"{_place(line)}{key}: {len(said) - limit} of {len(said)} characters")
+                text = as_json(_shortened(said, limit))
             pairs.append(f"{as_json(key)}: {text}")
         written.append("{" + ", ".join(pairs) + "}")
     return Record(text=fence(name, "\n".join(written)), cut=tuple(cut))
