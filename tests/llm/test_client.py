@@ -1,4 +1,5 @@
 import asyncio
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +173,15 @@ def test_a_response_that_is_no_completion_is_a_failure_of_the_request(reply: Ser
         failure = fail(server, attempts=2)
     assert len(server.requests) == 2
     assert failure.attempts == 2
+
+
+def test_a_completion_without_an_answer_is_asked_again_and_its_cost_is_unknown() -> None:
+    empty = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}
+    price = {"input": 100, "output": 0}
+    with ModelServer([ServerReply(body=json.dumps(empty)), GOOD]) as server:
+        answer = ask(server, model=local(server, price=price))
+    assert answer.value.passed
+    assert (answer.use.calls, answer.use.cost_usd) == (2, None)
 
 
 def test_a_malformed_answer_is_repaired_once_with_its_problem_named() -> None:

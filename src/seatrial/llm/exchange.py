@@ -49,7 +49,7 @@ class RequestFailed(Exception):
         """Asking again would not help."""
         self.wait = wait
         """Seconds the provider asked us to wait."""
-        # A request that timed out may have been answered and billed without us: its cost is unknown, not nothing.
+        # One that timed out, or whose answer we cannot read, may have been billed: its cost is unknown, not nothing.
         self.use = ModelUse(calls=1, cost_usd=None if billed else 0.0)
 
 
@@ -112,7 +112,9 @@ async def send(
     except UserError as error:
         raise RequestFailed(str(error)[:_SHOWN], final=True) from error
     except AgentRunError as error:
-        raise RequestFailed(f"unexpected response: {str(error)[:_SHOWN]}") from error
+        raise RequestFailed(f"unexpected response: {str(error)[:_SHOWN]}", billed=True) from error
+    except IndexError as error:  # pydantic-ai takes the first choice of a completion, also where it has none
+        raise RequestFailed("unexpected response: a completion without an answer", billed=True) from error
     use = ModelUse(calls=1, usage=usage_of(response), cost_usd=cost_of(response, price=spec.price))
     cut_off = response.finish_reason in ("length", "content_filter", "error")
     # Half an emoji can neither be kept in a file nor be sent back; as an escape of JSON it can.
