@@ -55,6 +55,7 @@ def test_labels_in_json_lines_may_hold_whole_conversations(folder: Any) -> None:
         {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "book", "arguments": '{"day": 2}'}}]},
         {"role": "tool", "tool_call_id": "1", "content": "BK-7"},
         {"role": "assistant", "content": "Done."},
+        {"role": "assistant", "content": "I cancelled the other one."},
         {"role": "user", "content": "Thanks."},
         {"role": "assistant", "content": "Bye."},
     ]
@@ -71,7 +72,14 @@ def test_labels_in_json_lines_may_hold_whole_conversations(folder: Any) -> None:
     found = json.loads(ended.out)
     assert found["table"] == {"seen_passes": 1, "missed_passes": 0, "missed_failures": 0, "seen_failures": 1}
     whole = next(text for text in seen if "BK-7" in text)
-    for shown in ('"Be brief."', '"tool": "book"', '"day": 2', '"turn": 2', '"Bye."'):
+    for shown in (
+        '"Be brief."',
+        '"tool": "book"',
+        '"day": 2',
+        '"turn": 2',
+        '"Done.\\nI cancelled the other one."',
+        '"Bye."',
+    ):
         assert shown in whole
 
 

@@ -140,17 +140,22 @@ def _conversation(raw: Mapping[str, Any], place: str) -> Transcript | None:
 
 
 def _from_messages(messages: Sequence[Mapping[str, Any]], place: str) -> Transcript:
-    """Turns out of chat messages: each message of the user begins one."""
+    """Turns out of chat messages: each message of the user begins one. What the agent says in several messages, with no
+    call between them, is one reply."""
     first = next((number for number, message in enumerate(messages) if message["role"] == "user"), len(messages))
     turns: list[PlayedTurn] = []
+    goes_on = False
     results = {each.get("tool_call_id"): each.get("content") for each in messages if each["role"] == "tool"}
     for message in messages[first:]:
         if message["role"] == "user":
             turns.append(PlayedTurn(index=len(turns), user=str(message.get("content")), reply=None, tool_calls=()))
+            goes_on = False
         elif message["role"] == "assistant":
             was = turns[-1]
             calls = tuple(_call(call, results) for call in message.get("tool_calls") or ())
-            reply = message.get("content") or was.reply
+            said = [was.reply if goes_on else "", str(message.get("content") or "")]
+            reply = "\n".join(filter(None, said)) or was.reply
+            goes_on = not calls
             turns[-1] = PlayedTurn(
                 index=was.index, user=was.user, reply=reply, tool_calls=(*(was.tool_calls or ()), *calls)
             )
