@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial import Scenario, run
+from seatrial import Scenario, UsageError, run
 
 MINE = """
     from seatrial import evaluator
@@ -118,6 +118,21 @@ def test_a_report_is_as_true_as_its_run_passed(folder: Any) -> None:
 
     assert run([scenario], agent=lambda input: "hello")
     assert not run([scenario], agent=lambda input: "go away")
+
+
+@pytest.mark.parametrize("store", [None, "runs.db"])
+def test_trials_of_a_scenario_that_the_run_has_not_are_refused(folder: Any, store: str | None) -> None:
+    """Else `all(... for trial in report.trials("greets"))` would hold."""
+    scenarios = [
+        Scenario(name="greet", input="Hello?"),
+        Scenario(name="ask {it}", input="{it}?", examples=[{"it": "a"}, {"it": "b"}]),
+    ]
+    report = run(scenarios, agent=lambda input: "go away", store=store)
+
+    with pytest.raises(UsageError, match=r"has no scenario 'greets'\. Did you mean 'greet'\? It has: greet, ask"):
+        report.trials("greets")
+    assert [trial.transcript.reply for trial in report.trials("greet")] == ["go away"]
+    assert len(list(report.trials())) == 3
 
 
 def test_an_evaluator_that_asks_another_hears_its_answer(folder: Any) -> None:

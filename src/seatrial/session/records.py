@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from seatrial.errors import UsageError
 from seatrial.store import Store
 from seatrial.verdicts import decide_run
 from seatrial.vocabulary.run import (
@@ -22,6 +23,9 @@ from .large_runs import budget_of, decide_large, mind_the_end
 
 HELD = 500
 """Verdicts of so many scenarios are held; of larger runs they are derived whenever somebody goes through them."""
+
+_NAMED = 10
+"""So many scenarios are named to somebody who asked for one that is not there."""
 
 
 def decide(
@@ -119,10 +123,21 @@ class Report:
         return (*own, *theirs)
 
     def trials(self, scenario: str | None = None) -> Iterator[Trial]:
-        """The trials with their transcripts, of one scenario or of all."""
-        for each in self.outcome.scenarios:
-            if scenario is None or each.entry.key.name == scenario:
-                yield from self.record.trials(each.entry.key)
+        """The trials with their transcripts, of one scenario or of all.
+
+        Raises UsageError where the run has no scenario of that name: whatever is asked of all of none holds.
+        """
+        keys: Iterator[ScenarioKey] = (each.entry.key for each in self.outcome.scenarios)
+        if scenario is not None:
+            keys = iter(self._keys_named(scenario))
+        return (trial for key in keys for trial in self.record.trials(key))
+
+    def _keys_named(self, name: str) -> list[ScenarioKey]:
+        keys = [each.entry.key for each in self.outcome.scenarios]
+        found = [key for key in keys if key.name == name]
+        if not found:
+            raise UsageError(f"run {self.run.id}: has no scenario {name!r}.{_which_there_are(name, keys)}")
+        return found
 
     @property
     def exit_code(self) -> int:
@@ -134,3 +149,13 @@ class Report:
     def __repr__(self) -> str:
         # Not the verdict: event loops print what they wait for, and a verdict reads every row.
         return f"<Report {self.run.id}>"
+
+
+def _which_there_are(name: object, keys: Iterable[ScenarioKey]) -> str:
+    from difflib import get_close_matches
+
+    names = list(dict.fromkeys(key.name for key in keys))
+    close = get_close_matches(str(name), names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{hint} It has: {', '.join(names[:_NAMED])}{more}"
