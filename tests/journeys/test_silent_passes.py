@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial import Scenario, UsageError, run
+from seatrial import ContainsEvaluator, Scenario, UsageError, run
 
 MINE = """
     from seatrial import evaluator
@@ -118,6 +118,25 @@ def test_a_report_is_as_true_as_its_run_passed(folder: Any) -> None:
 
     assert run([scenario], agent=lambda input: "hello")
     assert not run([scenario], agent=lambda input: "go away")
+
+
+@pytest.mark.parametrize(("reply", "calls"), [("hello", ["look"]), ("go away", [])], ids=["passes", "fails"])
+def test_trials_and_what_was_said_of_them_are_as_true_as_they_passed(reply: str, calls: list[str]) -> None:
+    polite = ContainsEvaluator(any_of=["hello"])
+    scenario = Scenario(
+        name="one",
+        input="Hello?",
+        scorers=["passfail", polite],
+        expected_output="hello",
+        trajectory={"expected": [{"name": "look"}]},
+    )
+    report = run(scenario, agent=lambda input: (reply, calls), store=None)
+
+    [trial] = report.trials()
+    passed = reply == "hello"
+    [match] = [result.trajectory for result in trial.results if result.trajectory is not None]
+    assert (all(report.trials()), bool(match)) == (passed, passed)
+    assert all(check for result in trial.results for check in result.checks) is passed
 
 
 @pytest.mark.parametrize("store", [None, "runs.db"])

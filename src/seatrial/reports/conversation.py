@@ -106,7 +106,7 @@ def _describe_result(result: EvalResult) -> Iterator[Line]:
     for check in result.checks:
         detail = f": {check.detail}" if check.detail else ""
         yield 1, f"{'✓' if check.passed else '✗'} {check.name}{detail}"
-    for line in result.trajectory.diff if result.trajectory else ():
+    for line in result.trajectory.diff if result.trajectory is not None else ():
         yield 1, line
 
 

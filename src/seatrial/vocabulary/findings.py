@@ -26,6 +26,10 @@ class Check(Value):
     passed: bool
     detail: str = ""
 
+    def __bool__(self) -> bool:
+        """Else `all(result.checks)` would hold for every result."""
+        return self.passed is True
+
 
 class TrajectoryMatch(Value):
     """How the calls that were made compare with those that were expected."""
@@ -45,6 +49,10 @@ class TrajectoryMatch(Value):
     """The names of the calls that were made."""
     diff: tuple[str, ...] = ()
     """An aligned diff for people: lines that begin with "  ", "- " (missing), "+ " (extra) or "! " (forbidden)."""
+
+    def __bool__(self) -> bool:
+        """Else `assert result.trajectory` would hold whatever was called."""
+        return self.matched
 
 
 class EvalResult(Value):
@@ -104,6 +112,10 @@ class OutcomeResult(Value):
     statement: str
     passed: bool
     justification: str = ""
+
+    def __bool__(self) -> bool:
+        """Else `all(trial.judgement.outcomes)` would hold for every trial."""
+        return self.passed is True
 
 
 class BehaviourFailure(Value):

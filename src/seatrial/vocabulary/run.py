@@ -93,6 +93,10 @@ class Trial(Value):
     def id(self) -> str:
         return f"trial-{self.index + 1}"
 
+    def __bool__(self) -> bool:
+        """Else `all(report.trials())` would hold for every run."""
+        return self.status is Status.PASSED
+
 
 class TrialSummary(Value):
     """A trial without its bodies: what verdicts and lists are made from."""
