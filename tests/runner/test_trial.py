@@ -230,6 +230,9 @@ def test_expectations_of_a_scripted_turn_that_was_never_played_are_errored() -> 
         (None, "evaluator 'says': returned None instead of an EvalResult"),
         (EvalResult(passed="no"), "passed must be True or False, got 'no'"),  # type: ignore[arg-type]
         (EvalResult(passed=1), "passed must be True or False, got 1"),  # type: ignore[arg-type]
+        (EvalResult(passed=True, checks=("polite",)), "checks must be Checks, got ('polite',)"),  # type: ignore[arg-type]
+        (EvalResult(passed=True, reasoning={}), "reasoning must be a str, got {}"),  # type: ignore[arg-type]
+        (EvalResult(passed=False, error="oops"), "error must be an ErrorInfo, got 'oops'"),  # type: ignore[arg-type]
     ],
 )
 def test_an_evaluator_that_breaks_is_errored_and_neither_failed_nor_passed(said: Any, message: str) -> None:

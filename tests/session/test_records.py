@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial import Scenario, run
+from seatrial import EvalResult, Scenario, run
 from seatrial.session import StoredRecord
 from seatrial.session.records import MemoryRecord
 from seatrial.store import open_store
@@ -83,3 +83,14 @@ def test_the_commit_and_whether_it_was_changed_are_kept(place: Path) -> None:
     sha = git("rev-parse", "HEAD").strip()
     assert (clean.git_commit, clean.git_dirty) == (sha, False)
     assert (dirty.git_commit, dirty.git_dirty) == (sha, True)
+
+
+def test_a_result_that_cannot_be_kept_is_errored_and_costs_no_other_trial(place: Path) -> None:
+    def strict(ctx: Any) -> EvalResult:
+        return EvalResult(passed=True, checks=("greets",))  # type: ignore[arg-type]
+
+    broken = Scenario(name="broken", input="Hello", scorers=[strict])
+    report = run([broken, HELLO], agent=greet, store="runs.db", concurrency=1)
+
+    assert [trial.status.value for trial in report.trials()] == ["errored", "passed", "passed"]
+    assert "evaluator 'strict': checks must be Checks, got ('greets',)" in report.failure_reasons[1]

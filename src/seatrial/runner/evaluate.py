@@ -2,15 +2,15 @@
 
 import inspect
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from types import CoroutineType
+from types import CoroutineType, NoneType
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Transcript
 from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.findings import EvalResult
+from seatrial.vocabulary.findings import Check, EvalResult, ModelUse, TrajectoryMatch
 from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
 from seatrial.vocabulary.value import altered
 
@@ -83,9 +83,31 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float)
     passed: Any = said.passed
     if passed is not True and passed is not False:
         return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
+    problem = _what_is_wrong_with(said) if foreign else None
+    if problem is not None:
+        return _broken(name, turn, problem)
     if said.evaluator == name and said.turn == turn:
         return said
     return altered(said, evaluator=name, turn=turn)
+
+
+_MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
+    "reasoning": ((str, NoneType), "a str", "wrap it in str(...)"),
+    "score": ((int, float), "a number", "wrap it in float(...)"),
+    "checks": ((tuple, list), "Checks", "import them from seatrial.vocabulary.findings"),
+    "error": ((ErrorInfo, NoneType), "an ErrorInfo", "raise an exception where there is no answer"),
+    "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
+    "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
+}
+
+
+def _what_is_wrong_with(said: EvalResult) -> str | None:
+    """Nobody checks what people put into a result, and what cannot be kept would end the run with all its trials."""
+    for field, (kinds, expected, remedy) in _MAY_BE.items():
+        value = getattr(said, field)
+        if not isinstance(value, kinds) or (field == "checks" and not all(isinstance(c, Check) for c in said.checks)):
+            return f"{field} must be {expected}, got {value!r:.200}; {remedy}"
+    return None
 
 
 @lru_cache
