@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -136,3 +137,36 @@ def test_a_killed_run_keeps_what_it_reported(folder: Any) -> None:
 
     run = stored_run(folder)
     assert (run["state"], run["verdict"], run["passed"]) == ("running", "not_run", 1)
+
+
+NOTEBOOK = """
+    import asyncio, signal
+    from seatrial import Scenario, run
+    from agent import sync
+
+    async def cell():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as kernels of notebooks do
+        try: run([Scenario(name=name, input=name) for name in ("quick", "slow", "never")], agent=sync, concurrency=1)
+        except KeyboardInterrupt: print("interrupted", open("called").read().split())
+
+    asyncio.new_event_loop().run_until_complete(cell())
+"""
+
+
+def test_a_run_in_a_notebook_ends_with_the_cell_that_is_interrupted(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    with start_script(folder, NOTEBOOK) as process:
+        read_until(process, {"waiting"})
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+
+    assert (out.strip(), process.returncode) == ("interrupted ['quick', 'slow']", 0), err
+    run = stored_run(folder)
+    assert (run["state"], run["passed"], run["total"]) == ("interrupted", 1, 3)
+
+
+def start_script(folder: Any, script: str) -> "subprocess.Popen[str]":
+    file = folder.write("script.py", script)
+    return subprocess.Popen(
+        [sys.executable, str(file)], cwd=folder.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )

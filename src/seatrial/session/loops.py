@@ -4,6 +4,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,17 +19,42 @@ def run_to_the_end(coroutine: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run_alone(coroutine)
+    return _run_beside(coroutine)
+
+
+def _run_beside(coroutine: Coroutine[Any, Any, T]) -> T:
+    """In a thread. Ctrl-C is raised in this one, and ends the run in that one as it would here: in good order."""
     found: list[tuple[T | None, BaseException | None]] = []
+    cancels: list[Callable[[], object]] = []
+    begun, ended = threading.Event(), threading.Event()
+
+    async def cancellable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        cancels.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
+        begun.set()
+        return await coroutine
 
     def work() -> None:
         try:
-            found.append((_run_alone(coroutine), None))
+            found.append((_run_alone(cancellable()), None))
         except BaseException as error:
             found.append((None, error))
+        finally:
+            begun.set()
+            ended.set()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    # A daemon, so that the process can end after a second Ctrl-C. It is not joined: Python takes a thread whose join is
+    # interrupted for one that has ended.
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        begun.wait()
+        for cancel in cancels:
+            with suppress(RuntimeError):  # its loop is closed: it has just come to its end
+                cancel()
+        ended.wait()
     result, error = found[0]
     if error is not None:
         raise error
