@@ -165,6 +165,34 @@ def test_a_run_in_a_notebook_ends_with_the_cell_that_is_interrupted(folder: Any)
     assert (run["state"], run["passed"], run["total"]) == ("interrupted", 1, 3)
 
 
+SERVER = """
+    import asyncio, os, signal
+    from seatrial import Scenario, arun, run
+
+    scenario = Scenario(name="one", input="Hello?")
+
+    async def serve():
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        assert await arun(scenario, agent=lambda input: "hi", store=None)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.wait()
+        print("shut down")
+
+    asyncio.run(serve())
+    signal.signal(signal.SIGTERM, lambda *_: print("heard"))
+    assert run(scenario, agent=lambda input: "hi", store=None)
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_a_run_leaves_sigterm_to_those_who_listen_already(folder: Any) -> None:
+    with start_script(folder, SERVER) as process:
+        out, err = process.communicate(timeout=60)
+
+    assert (out.split("\n"), process.returncode) == (["shut down", "heard", ""], 0), err
+
+
 def start_script(folder: Any, script: str) -> "subprocess.Popen[str]":
     file = folder.write("script.py", script)
     return subprocess.Popen(

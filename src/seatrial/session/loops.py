@@ -74,14 +74,20 @@ def _run_alone(coroutine: Coroutine[Any, Any, T]) -> T:
         # Python would end here with the code that was given, and 0 would look like a pass.
         raise SeatrialError(
             f"something that takes part in the run called sys.exit({left.code!r}), so there is no verdict; "
-            "look for it in evaluators, setup and teardown"
+            "look for it in evaluators, setup, teardown and handlers of signals"
         ) from None
 
 
 def cancel_on_sigterm() -> Callable[[], object]:
-    """Let SIGTERM end the task at hand as Ctrl-C does; gives what undoes it. Only the main thread can listen."""
+    """Let SIGTERM end the task at hand as Ctrl-C does; gives what undoes it. Only the main thread can listen.
+
+    Where somebody listens already, such as a server that shuts down by it, it is theirs: a loop knows one listener, and
+    forgets it for good when another comes.
+    """
     task = asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return lambda: None
     loop = asyncio.get_running_loop()
     try:
