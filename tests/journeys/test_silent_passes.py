@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial import ContainsEvaluator, Scenario, UsageError, run
+from seatrial import AgentResult, ContainsEvaluator, Scenario, ToolCall, UsageError, run
 
 MINE = """
     from seatrial import evaluator
@@ -152,6 +152,15 @@ def test_trials_of_a_scenario_that_the_run_has_not_are_refused(folder: Any, stor
         report.trials("greets")
     assert [trial.transcript.reply for trial in report.trials("greet")] == ["go away"]
     assert len(list(report.trials())) == 3
+
+
+def test_a_result_that_does_not_tell_its_calls_is_no_proof_that_none_was_made() -> None:
+    """Else `assert "cancel" not in agent("...").tools_called` would hold for every agent that records nothing."""
+    with pytest.raises(ValueError, match="does not say which tools were called"):
+        _ = AgentResult("Cancelled.").tools_called
+    assert AgentResult("Hello.", []).tools_called == []
+    calls = ["look", ToolCall("pay"), {"name": "send"}, {"function": {"name": "cancel", "arguments": "{}"}}]
+    assert AgentResult("Done.", calls).tools_called == ["look", "pay", "send", "cancel"]
 
 
 def test_an_evaluator_that_asks_another_hears_its_answer(folder: Any) -> None:

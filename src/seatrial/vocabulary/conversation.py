@@ -132,11 +132,20 @@ class AgentResult(Value, kw_only=False):
 
     @property
     def tools_called(self) -> list[str]:
-        """The names of the tools, in order."""
-        return [
-            call.name if isinstance(call, ToolCall) else call["name"] if isinstance(call, Mapping) else call
-            for call in self.tool_calls or ()
-        ]
+        """The names of the tools, in order. Raises ValueError where none were recorded: in no list, all are missing."""
+        if self.tool_calls is None:
+            raise ValueError(
+                "tools_called: this AgentResult does not say which tools were called, since its tool_calls is None; "
+                "give it [] where none was"
+            )
+        return [_tool_of(call) for call in self.tool_calls]
+
+
+def _tool_of(call: Any) -> Any:
+    if isinstance(call, Mapping):
+        function = call.get("function")
+        return function["name"] if isinstance(function, Mapping) else call["name"]
+    return call.name if isinstance(call, ToolCall) else call
 
 
 class PlayedTurn(Value):
