@@ -1,11 +1,12 @@
 """What a run came to."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from seatrial import EvalResult, Scenario, run
+from seatrial import EvalResult, Scenario, UsageError, compare, run
 from seatrial.session import StoredRecord
 from seatrial.session.records import MemoryRecord
 from seatrial.store import open_store
@@ -94,3 +95,35 @@ def test_a_result_that_cannot_be_kept_is_errored_and_costs_no_other_trial(place:
 
     assert [trial.status.value for trial in report.trials()] == ["errored", "passed", "passed"]
     assert "evaluator 'strict': checks must be Checks, got ('greets',)" in report.failure_reasons[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": 5}, "run: name: expected a text, got 5 (int)"),
+        ({"name": "baseline"}, "run: name 'baseline': expected a name; not blank, latest or baseline"),
+        ({"store": False}, "run: store: expected a path, an address, or None to keep nothing, got False (bool)"),
+        ({"tag": None}, "run: tag: expected a text or a list of texts, got None (NoneType)"),
+        ({"scenario": [5]}, "run: scenario: expected a text or a list of texts, got 5 (int)"),
+    ],
+)
+def test_what_is_no_name_store_or_selection_is_refused_before_the_run(
+    place: Path, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        run(HELLO, agent=greet, **given)
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("base", "given", "said"),
+    [
+        (None, {}, "compare: expected a Report, or a stored run by its id or name, got None (NoneType)"),
+        ("latest", {"store": None}, "compare: store: expected a path or an address, got None (NoneType)"),
+        ("latest", {"max_pass_rate_drop": "0.1"}, "compare: max_pass_rate_drop: expected a number, got '0.1' (str)"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(place: Path, base: Any, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        compare(base, "latest", **given)
+    assert not list(place.iterdir())

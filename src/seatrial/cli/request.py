@@ -10,6 +10,7 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.session import RunRequest
+from seatrial.session.request import TAKEN_NAMES
 from seatrial.settings import models_from, read_settings
 from seatrial.store import Store, open_store
 
@@ -94,20 +95,16 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
     return int(number), int(of)
 
 
-_TAKEN = ("latest", "baseline")
-"""What these mean wherever a run is named, is another run."""
-
-
 def check_run_name(text: str | None) -> str | None:
     """The name, if the run can be found by it. Raises UsageError."""
-    if text is None or (text.strip() and text not in _TAKEN):
+    if text is None or (text.strip() and text not in TAKEN_NAMES):
         return text
     raise UsageError(f"--name {text!r}: expected a name; not blank, latest or baseline, which mean other runs")
 
 
 def check_run_id(text: str | None) -> str | None:
     """The id, if a run may have it: it stands in addresses and commands. Raises UsageError."""
-    if text is None or (re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) and text not in _TAKEN):
+    if text is None or (re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) and text not in TAKEN_NAMES):
         return text
     raise UsageError(f"--id {text!r}: expected up to 100 letters, digits, dots, dashes and underscores; not latest")
 

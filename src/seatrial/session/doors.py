@@ -1,9 +1,10 @@
 """The public verbs of the Python API."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from seatrial import scenarios
@@ -15,7 +16,7 @@ from seatrial.vocabulary.run import RunState
 from seatrial.vocabulary.scenario import Scenario, Suite
 
 from .records import Report
-from .request import RunRequest
+from .request import TAKEN_NAMES, RunRequest
 from .running import execute, play
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def run(
 
     `overrides` are keys of `suite.config`: trials=3, concurrency=5, and so on. `store=None` keeps nothing.
     """
-    report = execute(
-        _request(sources, agent, store, overrides, scenario_text=_several(scenario), tags=_several(tag), name=name)
-    )
+    report = execute(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
     if report.run.state is RunState.INTERRUPTED:
         raise KeyboardInterrupt
     return report
@@ -59,9 +58,7 @@ async def arun(
     **overrides: Any,
 ) -> Report:
     """`run`, on the event loop that is running."""
-    return await play(
-        _request(sources, agent, store, overrides, scenario_text=_several(scenario), tags=_several(tag), name=name)
-    )
+    return await play(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
 
 
 def load(sources: Source | Sequence[Source]) -> list[LoadedSuite]:
@@ -92,7 +89,10 @@ def compare(
         differences = find_differences(before, now)
         return compare_runs(before, now, limits=allowed, differences=differences, allow_unfinished=allow_unfinished)
     place = read_settings(Path.cwd(), dict(os.environ))["store"] if store == _FROM_SETTINGS else store
+    _require("compare: store", place, (str, Path), "a path or an address")
     names = [run.run.id if isinstance(run, Report) else run for run in (base, candidate)]
+    for name in names:
+        _require("compare", name, (str,), "a Report, or a stored run by its id or name")
     with open_store(place) as opened:
         return StoredRuns(opened, *names).compare(limits=allowed, allow_unfinished=allow_unfinished)
 
@@ -104,24 +104,42 @@ def _limits(given: dict[str, float]) -> "RegressionLimits":
     unknown = [name for name in given if name not in known]
     if unknown:
         raise UsageError(f"compare: unknown limit {unknown[0]!r}. Known: {', '.join(known)}.")
+    for name, limit in given.items():
+        _require(f"compare: {name}", limit, (int, float), "a number")
     return RegressionLimits(**given)
 
 
-def _request(sources: Any, agent: Any, store: str | None, overrides: dict[str, Any], **more: Any) -> RunRequest:
+def _request(
+    sources: Any, agent: Any, store: str | None, overrides: dict[str, Any], *, scenario: Any, tag: Any, name: str | None
+) -> RunRequest:
+    _require("run: store", store, (str, Path, NoneType), "a path, an address, or None to keep nothing")
+    _require("run: name", name, (str, NoneType), "a text")
+    if name is not None and (not name.strip() or name in TAKEN_NAMES):
+        raise UsageError(f"run: name {name!r}: expected a name; not blank, latest or baseline, which mean other runs")
     environ = dict(os.environ)
     settings = read_settings(Path.cwd(), environ)
     return RunRequest(
         sources=tuple(scenarios.each_source(sources)),
         agent=agent,
         overrides=overrides,
+        scenario_text=_several("scenario", scenario),
+        tags=_several("tag", tag),
+        name=name,
         store=settings["store"] if store == _FROM_SETTINGS else store,
         cache=settings["cache"],
         environ=environ,
         models=models_from(settings),
         default_agent=settings["agent"],
-        **more,
     )
 
 
-def _several(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _several(where: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    several = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for one in several:
+        _require(f"run: {where}", one, (str,), "a text or a list of texts")
+    return several
+
+
+def _require(where: str, given: Any, kinds: tuple[type, ...], expected: str) -> None:
+    if not isinstance(given, kinds) or isinstance(given, bool):
+        raise UsageError(f"{where}: expected {expected}, got {given!r:.80} ({type(given).__name__})")
