@@ -4,9 +4,11 @@ import asyncio
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from seatrial import Scenario, run
 from seatrial.agents import check_agent_spec, import_attribute, resolve_agent
 from seatrial.agents.resolve import KINDS
 from seatrial.errors import UsageError
@@ -147,3 +149,12 @@ def test_an_endpoint_without_the_http_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(UsageError, match=r"pip install 'seatrial\[http\]'"):
         resolve_agent(spec)
+
+
+def test_a_mock_is_no_agent_of_ours_though_it_has_all_its_parts() -> None:
+    with pytest.raises(UsageError, match="takes none of input, messages, ctx"):
+        run(Scenario(name="one", input="Hello?"), agent=Mock(return_value="hello"), store=None)
+
+    def answer(input: str) -> str: ...  # type: ignore[empty-body]
+
+    assert run(Scenario(name="one", input="Hello?"), agent=create_autospec(answer, return_value="hello"), store=None)

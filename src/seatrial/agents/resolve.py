@@ -30,7 +30,9 @@ def resolve_agent(spec: Any, *, name: str = "agent", isolated: bool = False) -> 
 
 
 def _is_agent(spec: Any) -> bool:
-    return all(hasattr(spec, part) for part in ("open", "close", "answers_own_tools", "keeps_conversation"))
+    """Whether it has the parts of one; a `Mock` has all parts that there are, and is a callable like others."""
+    says = (getattr(spec, part, None) for part in ("answers_own_tools", "keeps_conversation"))
+    return hasattr(spec, "open") and hasattr(spec, "close") and all(isinstance(answer, bool) for answer in says)
 
 
 def _python(target: Any, *, name: str, scope: Any = "trial") -> Agent:
