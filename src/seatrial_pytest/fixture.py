@@ -2,6 +2,9 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -17,6 +20,8 @@ from .items import end, explained, keep, play_casting, raise_for, require_live
 from .outcomes import ScenarioErrored, notes_of
 from .pytest_run import PytestRun, read_marker
 from .result import ScenarioResult
+
+_in_turn: ContextVar[bool] = ContextVar("in_turn", default=False)
 
 
 class Seatrial:
@@ -47,7 +52,7 @@ class Seatrial:
         `result = seatrial.run(scenario)`; in an async test `result = await seatrial.run(scenario)`.
         """
         __tracebackhide__ = True
-        with self._turn:
+        with self._taking_turn():
             casting = self._cast(scenario, agent, trials=trials, threshold=threshold)
             if casting.scenario.skip is not None:
                 notes_of(self._item).unplayed.append(casting)
@@ -67,7 +72,7 @@ class Seatrial:
         """
         __tracebackhide__ = True
         opened = self._run.open()
-        with self._turn, explained(self._item):
+        with self._taking_turn(), explained(self._item):
             if evaluators:
                 result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
         keep(self._item, result.played, opened)
@@ -92,6 +97,22 @@ class Seatrial:
                 )
             if result.played.outcome.verdict.status is not Status.PASSED:
                 raise_for(self._item, result.played)
+
+    @contextmanager
+    def _taking_turn(self) -> Iterator[None]:
+        """Not for an agent or an evaluator: the turn in which it is asked does not end before it answers."""
+        __tracebackhide__ = True
+        if _in_turn.get():
+            raise ScenarioErrored(
+                f"{self._item.nodeid}: an agent or an evaluator called the fixture seatrial, which is waiting for it. "
+                "Play the other scenario in the test, before or after this one"
+            )
+        with self._turn:
+            token = _in_turn.set(True)
+            try:
+                yield
+            finally:
+                _in_turn.reset(token)
 
     def _cast(self, scenario: Scenario | str, agent: Any, **own: Any) -> Casting:
         __tracebackhide__ = True

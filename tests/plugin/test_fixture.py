@@ -335,3 +335,16 @@ def test_it(seatrial):
     with open_store(str(project.path / ".seatrial" / "runs.db")) as store:
         kept = [trial for run in store.runs() for trial in store.summaries(run.id)]
     assert len(kept) == 8
+
+
+def test_an_agent_that_plays_scenarios_itself_is_errored_instead_of_waiting_for_itself(project: Any) -> None:
+    body = """
+def test_it(seatrial):
+    def outer(input):
+        return seatrial.run(Scenario(name="inner", input="x"), agent=lambda input: input).trials[0].reply
+    result = seatrial.run(Scenario(name="outer", input="x"), agent=outer)
+    assert result.passed
+"""
+    result = in_a_test(project, body)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ERROR agent: *called the fixture seatrial, which is waiting for it*"])
