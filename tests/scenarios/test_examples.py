@@ -132,6 +132,22 @@ def test_a_wrong_row_of_a_file_is_placed(tmp_path):
         load(path)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "trajectory: {mode: contains, forbidden: [{name: pay, args: {n: '{m}'}}]}",
+        "expect: {tool_calls_args: [{tool: pay, args: {n: '{m}'}}]}",
+        "expected_state: {n: '{m}'}",
+        "expected_tool_args: {pay: {n: '{m}'}}",
+    ],
+)
+def test_a_matcher_in_a_row_is_checked_and_placed(tmp_path, key):
+    path = tmp_path / "suite.yaml"
+    path.write_text(f"scenarios:\n  - name: a\n    input: x\n    {key}\n    examples: [{{m: {{$gtt: 1}}}}]\n")
+    with pytest.raises(FileProblems, match=r":5:16: scenarios\[0\].examples\[0\]: .*unknown matcher '\$gtt'"):
+        load(path)
+
+
 def test_rows_with_one_name_are_refused(tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text("scenarios: [{name: a, input: '{w}', examples: [{id: 1, w: x}, {id: 1, w: y}]}]\n")

@@ -103,7 +103,7 @@ def _scenario(body: str) -> str:
         ("input: x\n    mocks: {f: {when: [{args: {a: {$gt: 1, $lt: 9}}, returns: 1}]}}", "args: a: several matchers"),
         (
             "input: '{q}'\n    expected_tool_args: {f: {a: '{m}'}}\n    examples: [{q: x, m: {$gt: 1, $lt: 9}}]",
-            "examples[0]: a: several matchers in one mapping",
+            "examples[0]: f.a: several matchers in one mapping",
         ),
         ("input: x\n    mocks: {f: {returns: 1, raises: x}}", "only one of them can answer"),
         ("input:", "expected a string, got null"),

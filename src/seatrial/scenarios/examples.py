@@ -14,6 +14,7 @@ from .problems import Complaints, Where, closest
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
 _MAY_BE_EMPTY = ("description", "tags")
 _FOR_PEOPLE = ("name", "description", "source")
+_WITH_MATCHERS = ("turns", "expect", "trajectory", "expected_tool_args", "expected_state")
 _UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
 
 
@@ -43,9 +44,8 @@ def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Ite
                 made[field.name] = filler.fill(getattr(scenario, field.name))
         name = filler.fill(scenario.name)
         used |= filler.used
-        for arguments in (made["expected_tool_args"] or {}).values():
-            for text in check_expected(arguments):  # a row may hold a matcher, which nobody has looked at yet
-                complaints.add((*where, "examples", index), text)
+        for text in _matcher_problems([made[key] for key in _WITH_MATCHERS]):
+            complaints.add((*where, "examples", index), text)
         label = row.get("name", row.get("id", index + 1))
         yield replace(scenario, **made, name=f"{name}[{label}]", examples=())
     if not used:
@@ -56,6 +56,18 @@ def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Ite
         if key in columns:
             message = f"no text of the scenario uses the column {key!r}, so it says nothing"
             complaints.add((*where, "examples"), message, f"A row gives only values; write {key}: '{{{key}}}' as well")
+
+
+def _matcher_problems(value: Any) -> Iterator[str]:
+    """What is wrong with matchers that came in with a row, or were completed by it: nobody has looked at them yet."""
+    if isinstance(value, Mapping):
+        yield from check_expected(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _matcher_problems(item)
+    elif type(value).__module__ == Scenario.__module__:
+        for field in fields(value):
+            yield from _matcher_problems(getattr(value, field.name))
 
 
 class _Filler:
