@@ -124,6 +124,14 @@ def test_calls_that_share_an_index_and_have_no_id_are_told_apart_by_what_came_be
     assert len({c.id for c in reply.requested}) == 2
 
 
+@pytest.mark.parametrize("rest", ["", "\n"])
+@pytest.mark.parametrize("id", [None, "a"])
+def test_a_name_that_is_repeated_after_the_last_of_the_arguments_is_no_second_call(id: Any, rest: str):
+    first, last = call(0, "book", '{"a": 1}', id=id), call(0, "book", rest, id=None)
+    reply = stream(delta(tool_calls=[first]), delta(tool_calls=[last]), DONE)
+    assert [(c.name, c.arguments) for c in reply.requested] == [("book", {"a": 1})]
+
+
 def test_a_name_that_is_repeated_in_each_piece_counts_once():
     got = stream(delta(tool_calls=[call(0, "f", "{", "a")]), delta("stop", tool_calls=[call(0, "f", "}", "a")]), DONE)
     assert got.requested == (ToolCall("f", {}, id="a"),)

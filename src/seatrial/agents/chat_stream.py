@@ -23,12 +23,19 @@ class _CallPieces:
     arguments: list[str] = field(default_factory=list)
     object: Any = None
     """Arguments that came as an object, which cannot come in pieces."""
+    repeats: bool = False
+    """It began with the name of the call before it."""
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing more can belong to its arguments."""
         text = "".join(self.arguments)
         return self.object is not None or (bool(text) and isinstance(parse_arguments(text), dict))
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether it is only the name of the call before it, said once more: that is no second call."""
+        return self.repeats and not self.id and self.object is None and not "".join(self.arguments).strip()
 
     def whole(self) -> dict[str, Any]:
         arguments = self.object if self.object is not None else "".join(self.arguments)
@@ -99,7 +106,7 @@ class _MessagePieces:
         known = self.by_index.get(index) if index is not None else (self.calls[-1] if self.calls else None)
         another = known is not None and name and _begins_another(known, piece.get("id"), name)
         if known is None or another or (index is None and name):
-            known = _CallPieces()
+            known = _CallPieces(repeats=known is not None and index is not None and name == known.name)
             self.calls.append(known)
             if index is not None:
                 self.by_index[index] = known
@@ -111,7 +118,7 @@ class _MessagePieces:
             "role": "assistant",
             "content": content if content or not (self.calls or refusal) else None,
             "refusal": refusal or None,
-            "tool_calls": [call.whole() for call in self.calls],
+            "tool_calls": [call.whole() for call in self.calls if not call.is_echo],
         }
 
 
