@@ -121,6 +121,14 @@ def test_a_turn_with_tool_calls_whose_reply_tells_no_cost_has_none():
     assert trial.error.kind is ErrorKind.CONFIG
 
 
+def test_nobody_knows_what_a_turn_took_that_broke_off_after_its_tool_calls():
+    agent = each_line("say(type='tool_calls', tool_calls=[{'name': 'unknown'}])")
+    report = run(Scenario(name="s", input="hi"), agent={"type": "command", "argv": agent.argv}, store=None)
+    (trial,) = report.trials()
+    assert trial.error.kind is ErrorKind.TOOL
+    assert (trial.transcript.cost_usd, trial.transcript.usage) == (None, None)
+
+
 def test_one_process_lives_through_the_trial():
     async def talk(session: AgentSession) -> list[str | None]:
         return [(await session.respond([USER], timeout=10)).reply for _ in range(2)]

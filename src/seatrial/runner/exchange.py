@@ -8,16 +8,21 @@ from seatrial.vocabulary.conversation import ToolCall, Usage, total_usage
 class Exchange:
     """What one turn brings in, retries included."""
 
-    __slots__ = ("_costs", "_usages", "hides_calls", "listed", "recorded", "reply", "retries")
+    __slots__ = ("_costs", "_usages", "hides_calls", "is_answered", "listed", "recorded", "reply", "retries")
 
     def __init__(self, *, recorded: list[ToolCall]) -> None:
         self.recorded = recorded
         self.reply: str | None = None
+        self.is_answered = False
+        """Whether the turn came to its reply, with which programs tell what all of it took; until then they say 0."""
         self.listed: list[ToolCall] | None = None
         self.hides_calls = False
         self._usages: list[Usage | None] = []
         self._costs: list[float | None] = []
         self.retries = 0
+
+    def answer(self, reply: str | None) -> None:
+        self.reply, self.is_answered = reply, True
 
     def add(self, usage: Usage | None, cost_usd: float | None) -> None:
         """What one reply took, as far as the agent says."""
@@ -27,15 +32,16 @@ class Exchange:
     @property
     def usage(self) -> Usage | None:
         """The tokens of the turn, as far as every reply says."""
-        return self._usages[0] if len(self._usages) == 1 else total_usage(self._usages)
+        found = self._usages[0] if len(self._usages) == 1 else total_usage(self._usages)
+        says = self.is_answered or (found is not None and (found.input_tokens or found.output_tokens))
+        return found if says else None
 
     @property
     def cost_usd(self) -> float | None:
         """What the turn cost; None unless every reply says."""
-        if len(self._costs) == 1:
-            return self._costs[0]
         known = [cost for cost in self._costs if cost is not None]
-        return sum(known) if known and len(known) == len(self._costs) else None
+        found = sum(known) if known and len(known) == len(self._costs) else None
+        return found if self.is_answered or found else None
 
     def evidence(self) -> tuple[ToolCall, ...] | None:
         """The calls we saw and those that the agent lists beside; None when there is neither sight nor list.

@@ -232,7 +232,7 @@ class _Conversation:
                 exchange.listed = [*(exchange.listed or ()), *reply.tool_calls]
             self._messages.extend(reply.messages or ({"role": "assistant", "content": reply.reply or ""},))
             if not reply.requested:
-                exchange.reply = reply.reply
+                exchange.answer(reply.reply)
                 return
             for call in reply.requested:
                 await move_to_loop()
