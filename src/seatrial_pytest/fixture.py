@@ -12,7 +12,7 @@ import pytest
 
 from seatrial.scenarios import load
 from seatrial.session.open_run import Casting, PlayedScenario
-from seatrial.vocabulary.run import Status
+from seatrial.vocabulary.run import ScenarioOutcome, Status
 from seatrial.vocabulary.scenario import Scenario
 
 from .agents import require_agent
@@ -52,7 +52,7 @@ class Seatrial:
         `result = seatrial.run(scenario)`; in an async test `result = await seatrial.run(scenario)`.
         """
         __tracebackhide__ = True
-        with self._taking_turn():
+        with self._hiding_no_failure(), self._taking_turn():
             casting = self._cast(scenario, agent, trials=trials, threshold=threshold)
             if casting.scenario.skip is not None:
                 notes_of(self._item).unplayed.append(casting)
@@ -77,7 +77,8 @@ class Seatrial:
                 result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
         keep(self._item, result.played, opened)
         result.asked = True
-        end(self._item, result.played)
+        with self._hiding_no_failure():
+            end(self._item, result.played)
         return result
 
     def settle(self) -> None:
@@ -113,6 +114,18 @@ class Seatrial:
                 yield
             finally:
                 _in_turn.reset(token)
+
+    @contextmanager
+    def _hiding_no_failure(self) -> Iterator[None]:
+        """A test that is skipped or xfailed here does not come to ask for what failed before."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except (pytest.skip.Exception, pytest.xfail.Exception):
+            for result in self._results:
+                if result.awaited and not result.asked and not _may_be_left(result.played.outcome):
+                    raise_for(self._item, result.played)
+            raise
 
     def _cast(self, scenario: Scenario | str, agent: Any, **own: Any) -> Casting:
         __tracebackhide__ = True
@@ -156,7 +169,7 @@ class Seatrial:
         """On the run's loop, while the test's own goes on."""
         __tracebackhide__ = True
         opened = self._run.open()
-        with explained(self._item, casting):
+        with self._hiding_no_failure(), explained(self._item, casting):
             prepared = opened.prepare(casting)
             played = await asyncio.wrap_future(opened.loop.start(opened.play(prepared, casting.loaded)))
         keep(self._item, played, opened)
@@ -181,3 +194,7 @@ def run_async(item: Any) -> None:
     """Run the test on an event loop of its own."""
     arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     asyncio.run(item.obj(**arguments))
+
+
+def _may_be_left(outcome: ScenarioOutcome) -> bool:
+    return outcome.verdict.passed or outcome.xfailed

@@ -109,6 +109,30 @@ def test_skip_and_xfail_of_a_scenario_hold_in_python_tests(project: Any) -> None
     assert by_name(only_run(project)[1])["test_waits: a"].entry.skip == "not yet"
 
 
+@pytest.mark.parametrize("then", ["skip='not yet'", "xfail='known', expected_output='bye'"])
+def test_a_scenario_that_failed_before_is_not_hidden_by_skip_or_xfail_of_another(project: Any, then: str) -> None:
+    project.supply_agent()
+    project.write(
+        "test_a.py",
+        f"""
+        from seatrial import Scenario
+
+        def test_both(seatrial):
+            first = seatrial.run(Scenario(name="first", input="x", expected_output="bye"))
+            seatrial.check(seatrial.run(Scenario(name="second", input="x", {then})))
+            assert first.passed
+
+        def test_asked(seatrial):
+            assert not seatrial.run(Scenario(name="first", input="x", expected_output="bye")).passed
+            seatrial.check(seatrial.run(Scenario(name="second", input="x", {then})))
+        """,
+    )
+    result = project.run()
+    kind = "skipped" if then.startswith("skip") else "xfailed"
+    result.assert_outcomes(failed=1, **{kind: 1})
+    result.stdout.fnmatch_lines(["FAIL*test_both: first*"])
+
+
 def test_what_was_deselected_is_not_part_of_the_run(project: Any) -> None:
     project.write("a.trial.yaml", ONE + "      - {name: waits, input: x, skip: not yet}\n")
     project.run("-k", "plays").assert_outcomes(passed=1, deselected=1)
