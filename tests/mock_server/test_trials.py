@@ -319,6 +319,27 @@ def test_an_agent_that_starts_its_servers_reaches_the_trial_through_a_relay() ->
     assert trial.error.message == "Tool 'send_email' was called but no mock is defined"
 
 
+def test_a_call_with_arguments_that_are_no_object_is_recorded_through_a_relay_as_well() -> None:
+    def forgets_to_parse(messages: list[dict[str, Any]], ctx: Any) -> str:
+        argv = [sys.executable, "-m", "seatrial", "mock-server", "--connect", ctx.mcp_url]
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        asked = [("initialize", about), ("tools/call", {"name": "count", "arguments": '{"by": 1}'})]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as relay:
+            assert relay.stdin is not None
+            assert relay.stdout is not None
+            for number, (method, params) in enumerate(asked):
+                message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                print(json.dumps(message), file=relay.stdin, flush=True)
+                answer = json.loads(relay.stdout.readline())
+            relay.stdin.close()
+        return f"Refused: {answer['error']['message']}"
+
+    trial = play(counting(expect={"tool_calls_exclude": ["count"]}), in_python(forgets_to_parse))
+
+    assert trial.status is Status.FAILED
+    assert [(call.name, call.arguments) for call in trial.transcript.tool_calls or ()] == [("count", '{"by": 1}')]
+
+
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [

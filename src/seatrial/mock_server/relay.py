@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp import Client, MCPError
+from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind
@@ -51,9 +52,16 @@ class _RemoteDesk:
     def offered(self) -> Sequence[Mapping[str, Any]]:
         return self._definitions
 
+    async def _ask(self, name: str, arguments: Any) -> CallToolResult:
+        if isinstance(arguments, Mapping | None):
+            return await self._client.call_tool(name, arguments)  # type: ignore[arg-type]
+        # The client refuses to send what is no object; the server refuses it too, but notes that the call was made.
+        params = CallToolRequestParams.model_construct(name=name, arguments=arguments)
+        return await self._client.session.send_request(CallToolRequest(params=params), CallToolResult)
+
     async def call(self, name: str, arguments: Any) -> ToolAnswer:
         try:
-            answer = await self._client.call_tool(name, arguments)
+            answer = await self._ask(name, arguments)
         except MCPError as refused:
             raise TrialError(ErrorKind.TOOL, str(refused)) from None
         text = "\n".join(getattr(part, "text", "") for part in answer.content)
