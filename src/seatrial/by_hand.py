@@ -8,6 +8,8 @@ how timeouts hold.
 """
 
 import asyncio
+import os
+import traceback
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
 from types import coroutine
@@ -25,10 +27,29 @@ class Outcome(NamedTuple):
 
 def attempt(function: Callable[[], Any]) -> Outcome:
     """Call foreign code and keep everything it may raise, `sys.exit()` included."""
+    here = os.getpid()
     try:
-        return Outcome(function())
+        outcome = Outcome(function())
     except BaseException as raised:
-        return Outcome(None, raised)
+        outcome = Outcome(None, raised)
+    end_forks(outcome, here)
+    return outcome
+
+
+def end_forks(outcome: Outcome, here: int) -> None:
+    """End the process if it is not `here`, but a fork that foreign code made and did not end.
+
+    It would go on in our place: play the trials that are left once more, and then wait for ever.
+    """
+    if os.getpid() == here:
+        return
+    raised = outcome.raised
+    if isinstance(raised, SystemExit):
+        code = raised.code if isinstance(raised.code, int) else int(raised.code is not None)
+        os._exit(code & 0xFF)
+    if raised is not None:
+        traceback.print_exception(raised)
+    os._exit(0 if raised is None else 1)
 
 
 class ForeignCall(NamedTuple):

@@ -5,6 +5,7 @@ the time that each callback takes on that call's account, and it is known at any
 """
 
 import asyncio
+import os
 import sys
 import threading
 from collections import deque
@@ -13,7 +14,7 @@ from contextvars import Context, ContextVar, copy_context
 from time import perf_counter
 from typing import Any
 
-from seatrial.by_hand import Outcome, attempt
+from seatrial.by_hand import Outcome, attempt, end_forks
 
 if sys.platform == "win32":
     from asyncio import ProactorEventLoop as _Base
@@ -215,10 +216,12 @@ class Stage:
         self.calls.discard(call)
 
     async def _perform(self, call: Call, make: Make) -> None:
+        here = os.getpid()
         try:
             outcome = Outcome(await make())
         except BaseException as raised:
             outcome = Outcome(None, raised)
+        end_forks(outcome, here)
         self._results.append((call, outcome))
         if not self._result_pending:
             self._result_pending = True
