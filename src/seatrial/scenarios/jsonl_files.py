@@ -22,6 +22,7 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
     """Check every line of a file; the reader keeps the scenarios of a small one."""
     started = False
     reader.forget_written()
+    reader.stamp = _stamp(path)
     file = str(path)
     for number, line in _lines(path):
         complaints = Complaints()
@@ -61,8 +62,21 @@ def stream_jsonl(path: Path, again: SecondReading, *, resolved: bool) -> Iterato
     read = again.resolved if resolved else again.written
     for source, made in _keys_again(path, again):
         if made is None:
-            raise UsageError(f"{source}: the file was changed after it was checked; run again")
+            raise _changed(source)
         yield from read(made, source=source)
+    # Lines that are gone leave no trace, and those that were edited may be right: nobody would miss what was checked.
+    if _stamp(path) != again.stamp:
+        raise _changed(str(path))
+
+
+def _changed(place: str) -> UsageError:
+    return UsageError(f"{place}: the file was changed after it was checked; run again")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What differs once somebody has written to the file."""
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _name_lines(path: Path, again: SecondReading) -> Iterator[tuple[str, str]]:

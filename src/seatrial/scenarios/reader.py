@@ -45,6 +45,8 @@ class SuiteReader:
         self.definitions: Mapping[str, Any] = {}
         """Of metrics, from the suite's metrics_file."""
         self.count = 0
+        self.stamp: tuple[int, int] | None = None
+        """Of a file that may be read again."""
 
     def read_suite(self, raw: Any, where: Where, complaints: Complaints, *, default_name: str, source: str) -> None:
         """Take the suite's settings."""
@@ -107,7 +109,7 @@ class SuiteReader:
 
     def again(self) -> SecondReading:
         """Reads the same lines again, and holds nothing but what that takes."""
-        return SecondReading(suite=self.suite, resolver=self._resolver, definitions=self.definitions)
+        return SecondReading(suite=self.suite, resolver=self._resolver, definitions=self.definitions, stamp=self.stamp)
 
     def _check(self, made: dict[str, Any], where: Where, complaints: Complaints) -> None:
         if self.suite is None or self._resolver is None:

@@ -18,6 +18,8 @@ class SecondReading(Value):
     suite: Suite | None
     resolver: Resolver | None
     definitions: Mapping[str, Any]
+    stamp: tuple[int, int] | None = None
+    """The size and time of the file when it was checked."""
 
     def written(self, made: dict[str, Any], *, source: str) -> Iterator[Scenario]:
         """The scenarios of a line, from its keys, as they were written."""
