@@ -98,6 +98,8 @@ class _Builder:
         self.lines: list[int] = []
         self.doubtful = False
         self._known_keys: set[str] = set()
+        self._named: set[str] = set()
+        """Anchors, of which those in `_anchors` are complete."""
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._aliased = 0
 
@@ -143,9 +145,12 @@ class _Builder:
                 container[key] = value
                 key = _NO_KEY
             if opened is not None:
+                if event.anchor is not None:
+                    self._claim_anchor(event)
                 stack.append((container, event.anchor, size))
                 container = opened
             elif kind is events.ScalarEvent and event.anchor is not None:
+                self._claim_anchor(event)
                 self._anchors[event.anchor] = (value, 1)
 
     def _read_key(self, event: Any, container: dict[str, Any]) -> str:
@@ -158,8 +163,15 @@ class _Builder:
                 self.doubtful = True
             self._known_keys.add(name)
         if event.anchor is not None:
+            self._claim_anchor(event)
             self._anchors[event.anchor] = (name, 1)
         return name
+
+    def _claim_anchor(self, event: Any) -> None:
+        if event.anchor in self._named:
+            message = f"the anchor &{event.anchor} is given twice, so nobody can tell what *{event.anchor} stands for"
+            raise UnreadableFile(message, _place(event.start_mark), "Give one of them another name")
+        self._named.add(event.anchor)
 
     def _read_value(self, event: Any) -> Any:
         if event.tag is not None:
