@@ -113,6 +113,25 @@ def test_no_secret_is_in_any_file_report_or_output(folder: Any, parrot: str, mon
     assert find_secrets(folder.path) == []
 
 
+@pytest.mark.parametrize("held", [2_000, 0], ids=["held", "streamed"])
+def test_keys_of_models_that_suites_and_scenarios_name_are_in_no_file(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr("seatrial.session.planning.KEPT_IN_MEMORY", held)
+    folder.write("agent.py", f"def answer(input): return 'I heard {IN_FILE} and {IN_HEADER}'")
+    judges = [{"judge": {"model": "openai:x", "api_key": secret}} for secret in (IN_FILE, IN_HEADER)]
+    suite = {"agent": "agent:answer", "config": {"models": judges[0]}}
+    scenarios = [{"name": "a", "input": "a"}, {"name": "b", "input": "b", "models": judges[1]}]
+    folder.write("s.json", json.dumps({"suite": suite, "scenarios": scenarios}))
+
+    ended = folder.seatrial("run", "s.json", "--verbose")
+    folder.path.joinpath("s.json").unlink()
+    folder.path.joinpath("agent.py").unlink()
+
+    assert "I heard [redacted] and [redacted]" in ended.out
+    assert find_secrets(folder.path) == []
+
+
 def test_the_environment_of_a_command_is_in_no_file(folder: Any) -> None:
     folder.write(
         "program.py",

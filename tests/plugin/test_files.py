@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.store import open_store
+
 pytest_plugins = ["pytester"]
 
 SHOP = """
@@ -363,3 +365,20 @@ def test_hooks_of_another_folder_leave_scenarios_alone(project: Any) -> None:
     project.write("b/test_plain.py", "def test_plain(): pass\n")
     project.write("b/more.trial.yaml", SHOP.replace("name: shop", "name: more"))
     project.run().assert_outcomes(passed=1, failed=1, errors=3)
+
+
+def test_keys_of_models_that_suites_and_scenarios_name_are_not_kept(project: Any) -> None:
+    project.write("agent.py", "def answer(input): return 'I heard of-the-suite-1 and of-scenario-2'")
+    project.write(
+        "a.trial.yaml",
+        """
+        suite: {agent: "agent:answer", config: {models: {judge: {model: "openai:x", api_key: of-the-suite-1}}}}
+        scenarios:
+          - {name: a, input: hi, models: {judge: {model: "openai:x", api_key: of-scenario-2}}}
+        """,
+    )
+    project.run().assert_outcomes(passed=1)
+    with open_store(str(project.path / ".seatrial" / "runs.db")) as store:
+        [run] = store.runs()
+        [trial] = [trial for entry in store.entries(run.id) for trial in store.trials(run.id, entry.key)]
+    assert trial.transcript.reply == "I heard [redacted] and [redacted]"

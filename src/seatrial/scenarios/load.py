@@ -119,6 +119,7 @@ class _Loader:
                     overrides=self._flags,
                     evaluators=reader.evaluators,
                     definitions=reader.definitions,
+                    own_models=tuple(reader.own_models),
                     kept=resolved,
                 )
             )

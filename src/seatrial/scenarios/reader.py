@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
+from seatrial.vocabulary.scenario import Models, Scenario, Suite, SuiteConfig
 
 from .custom import collect_evaluators, installed_evaluators
 from .environment import fill_by_path
@@ -44,6 +44,8 @@ class SuiteReader:
         self.evaluators: dict[str, Any] = {}
         self.definitions: Mapping[str, Any] = {}
         """Of metrics, from the suite's metrics_file."""
+        self.own_models: list[Models] = []
+        """Those that scenarios name for themselves."""
         self.count = 0
         self.stamp: tuple[int, int] | None = None
         """Of a file that may be read again."""
@@ -93,6 +95,8 @@ class SuiteReader:
 
     def _take_one(self, made: dict[str, Any], where: Where, complaints: Complaints) -> None:
         self.count += 1
+        if made.get("models") is not None:
+            self.own_models.append(made["models"])
         if self.scenarios is not None:
             self.scenarios.append(Scenario(**made))
         self._check(made, where, complaints)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
-from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
+from seatrial.vocabulary.scenario import Models, Scenario, Suite, SuiteConfig
 from seatrial.vocabulary.value import Value
 
 
@@ -32,6 +32,8 @@ class LoadedSuite(Value):
     """Custom evaluators that `scorers:` may name: objects, or classes to be built."""
     definitions: Mapping[str, Any] = field(default_factory=dict)
     """Metrics of the suite's metrics_file."""
+    own_models: tuple[Models, ...] = ()
+    """Those that scenarios name for themselves. They may hold secrets, and a large file is not read again for them."""
     kept: Iterable[Scenario]
     """The scenarios with everything that holds for them filled in."""
 

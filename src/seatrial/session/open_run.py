@@ -30,7 +30,7 @@ from .listening import listeners_of
 from .loop_thread import LoopThread
 from .offline import NotLive, OfflineModels, asks_models
 from .request import RunRequest
-from .secrets_of import find_secrets
+from .secrets_of import find_secrets, model_settings
 from .shared_agents import SharedAgents
 
 
@@ -85,7 +85,9 @@ class OpenRun:
         self._kept: set[tuple[ScenarioKey, int]] = set()
         self._gathered_entries: list[ScenarioEntry] = []
         self._gathered: list[Trial] = []
-        self._redaction: tuple[int, Redaction] | None = None
+        self._redaction: tuple[tuple[int, int], Redaction] | None = None
+        self._model_settings: list[Mapping[str, Any]] = []
+        """Of the suites that were cast: they may hold secrets."""
         self._last: tuple[tuple[Any, ...], Casting, Preparer] | None = None
         self._asking: set[ScenarioKey] = set()
         """Scenarios that ask a model, where none may be asked."""
@@ -122,6 +124,7 @@ class OpenRun:
         isolated = self._config_of(loaded).isolation == "process"
         key, agent = self._agents.of(casting.agent, name=casting.agent_name or loaded.name, isolated=isolated)
         self._mind_recordings(casting.agent)
+        self._model_settings += model_settings(loaded)
         return Cast(
             suite=casting.suite or loaded.name,
             agent=agent,
@@ -287,10 +290,11 @@ class OpenRun:
         return config
 
     def _redact(self) -> Redaction:
-        """Made anew only when an agent has come that may have brought secrets."""
-        if self._redaction is None or self._redaction[0] != len(self._agents):
-            known = (*self._agents.settings(), self._request.models, self._request.store)
-            self._redaction = (len(self._agents), Redaction(find_secrets(self._request.environ, known)))
+        """Made anew only when agents or models have come that may have brought secrets."""
+        seen = len(self._agents), len(self._model_settings)
+        if self._redaction is None or self._redaction[0] != seen:
+            known = (*self._agents.settings(), self._request.models, self._request.store, *self._model_settings)
+            self._redaction = (seen, Redaction(find_secrets(self._request.environ, known)))
         return self._redaction[1]
 
     def _spend(self, loaded: LoadedSuite, trial: Trial) -> None:

@@ -10,12 +10,12 @@ from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite, ModelCast, Preparer, load, merge_config, select
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
-from seatrial.vocabulary.scenario import Group, Models, Scenario
+from seatrial.vocabulary.scenario import Group, Scenario
 from seatrial.vocabulary.value import Value
 
 from .casting import Agents, casts_of
 from .request import RunRequest
-from .secrets_of import find_secrets
+from .secrets_of import find_secrets, model_settings
 
 METRICS_PASS_THRESHOLD = 80.0
 KEPT_IN_MEMORY = 2_000
@@ -62,9 +62,7 @@ class RunPlan:
     def secrets(self) -> Iterator[str]:
         """What must be in no file, report or log."""
         request = self.request
-        scenarios = (each.scenario.models for each in self._prepared or ())
-        models = [*(suite.config.models for suite in self.suites), *scenarios]
-        asked = [_as_mapping(given) for given in models if given is not None]
+        asked = (settings for suite in self.suites for settings in model_settings(suite))
         settings = (*self.agents.settings(), request.models, request.overrides, request.store, *asked)
         return find_secrets(request.environ, settings)
 
@@ -193,7 +191,7 @@ def merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
     return RunConfig(**merged)
 
 
-def _as_mapping(given: Group | Models) -> Mapping[str, Any]:
+def _as_mapping(given: Group) -> Mapping[str, Any]:
     return {field.name: _plain(getattr(given, field.name)) for field in fields(given)}
 
 

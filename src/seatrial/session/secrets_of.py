@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from seatrial.scenarios import LoadedSuite
+from seatrial.vocabulary.value import field_names
+
 _TELLING = re.compile(
     r"(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|AUTH|AUTHORIZATION|COOKIE|CREDENTIALS?)$", re.IGNORECASE
 )
@@ -17,6 +20,13 @@ def find_secrets(environ: Mapping[str, str], settings: Iterable[Any]) -> Iterato
             yield value
     for each in settings:
         yield from _inside(each, "")
+
+
+def model_settings(suite: LoadedSuite) -> Iterator[Mapping[str, Any]]:
+    """What a suite and its scenarios say of models; for `find_secrets`."""
+    for given in (suite.config.models, *suite.own_models):
+        if given is not None:
+            yield {name: getattr(given, name) for name in field_names(type(given))}
 
 
 def is_telling(name: str) -> bool:
