@@ -27,7 +27,7 @@ def run(framework: str, *, folder: Path) -> bool:
     checks, skipped = int(counts.get("tests", 0)), int(counts.get("skipped", 0))
     held = done.returncode == 0 and checks > 0 and not skipped
     said = (
-        f"{framework:15} {installed(python):28} {'held' if held else 'BROKEN':7} {checks:3} checks, {skipped} skipped"
+        f"{framework:17} {installed(python):28} {'held' if held else 'BROKEN':7} {checks:3} checks, {skipped} skipped"
     )
     print("" if held else done.stdout + done.stderr, f"{said}, {time.monotonic() - started:.1f} s", sep="", flush=True)
     return held
