@@ -1,4 +1,7 @@
-"""A folder as a user has it, and `seatrial` run in it: in this process, or as one of its own."""
+"""A folder as a user has it, and `seatrial` run in it: in this process, or as one of its own.
+
+`play` runs scenarios whose agent and judge say what a test writes down for each trial.
+"""
 
 import importlib
 import json
@@ -10,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
 from seatrial.cli import main
+from seatrial.testing.model_server import ModelServer, ReceivedRequest
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,110 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     for name in set(sys.modules) - known:
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+SCRIPTED_AGENT = """
+    import json
+    from pathlib import Path
+
+    from seatrial import AgentResult, ToolCall
+
+    def answer(messages, ctx):
+        script = json.loads(Path("script.json").read_text(encoding="utf-8"))
+        said = script[messages[-1]["content"]]
+        said = said[(int(ctx.trial_id.rpartition("-")[2]) - 1) % len(said)]
+        if "raises" in said: raise RuntimeError(said["raises"])
+        if "asks" not in said:
+            return AgentResult(said["reply"], tool_calls=[ToolCall(*call) for call in said.get("calls", ())])
+        for name, arguments in said["asks"]: ctx.call_tool(name, arguments)
+        return said["reply"]
+"""
+
+
+def judgement(request: ReceivedRequest) -> str:
+    """The judge says what stands behind `graded:` in the agent's replies, and gives the best grade for the rest."""
+    instructions, transcript = request.messages[0][1], request.messages[1][1]
+    schema = json.loads(instructions.rpartition("JSON Schema:\n")[2])
+    lines = [json.loads(line) for line in transcript.splitlines() if line.startswith('{"turn"')]
+    turns = [parse_qs(line["agent"].partition("graded:")[2]) for line in lines if "agent" in line]
+    return json.dumps(_judged(schema, schema.get("$defs", {}), turns))
+
+
+def _judged(schema: Any, defs: Any, turns: list[dict[str, list[str]]]) -> dict[str, Any]:
+    last, asked = turns[-1], schema["properties"]
+    if "passed" in asked:
+        return {"passed": last.get("passed", ["1"]) == ["1"], "reasoning": "so it is"}
+    answer: dict[str, Any] = {"summary": "s"}
+    if "metrics" in asked:
+        answer["metrics"] = {}
+        for name, kind in defs["Metrics"]["properties"].items():
+            kind = defs[kind["$ref"].rpartition("/")[2]]["properties"]
+            per_turn = [_grade(turn.get(name, ["5"])[0], kind) for turn in turns]
+            by_turn = {f"turn_{index}": grade for index, grade in enumerate(per_turn, 1)}
+            answer["metrics"][name] = by_turn if "turn_1" in kind else per_turn[-1]
+    if "outcomes" in asked and last.get("outcomes") != ["none"]:
+        said = dict(zip(defs["Outcomes"]["properties"], last.get("outcomes", ["1" * 99])[0], strict=False))
+        answer["outcomes"] = {one: {"passed": passed == "1", "justification": "j"} for one, passed in said.items()}
+    if "failures" in asked:
+        found = [(number, *one.split("|")) for number, turn in enumerate(turns, 1) for one in turn.get("failure", ())]
+        answer["failures"] = [
+            {"turn": number, "category": category, "label": label, "explanation": f"It is about {label}."}
+            for number, category, label in found
+        ]
+    return answer
+
+
+def _grade(value: str, kind: Any) -> dict[str, Any]:
+    return {"reason": "r", **({"passed": value != "0"} if "passed" in kind else {"score": int(value)})}
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a run ended, and what is stored of it."""
+
+    code: int
+    out: str
+    results: Any
+
+    def scenario(self, name: str = "one") -> Any:
+        return next(each for each in self.results["scenarios"] if each["name"] == name)
+
+    def trial(self, name: str = "one", index: int = 0) -> Any:
+        return self.scenario(name)["trials"][index]
+
+
+@pytest.fixture
+def play(folder: Folder) -> Iterator[Any]:
+    """Run scenarios against a script: by what the user says, what the agent does in each trial.
+
+    An entry is a reply, or a mapping: `reply`, `calls` (that it made), `asks` (calls through ctx), `raises`, and
+    `graded`, which the judge takes over: metrics by name, `outcomes` as "10", `failure` as ["category|label"].
+    """
+    with ModelServer(judgement) as server:
+
+        def run(scenarios: Any, script: dict[str, Any], *flags: str, **config: Any) -> Played:
+            listed = [scenarios] if isinstance(scenarios, dict) else scenarios
+            said = {user: [_entry(one) for one in _by_trial(entries)] for user, entries in script.items()}
+            folder.write("agent.py", SCRIPTED_AGENT)
+            folder.write("script.json", json.dumps(said))
+            models = {"judge": f"openai:judge@{server.base_url}", **config.pop("models", {})}
+            suite = {"name": "played", "agent": config.pop("agent", "agent:answer")}
+            suite["config"] = {"models": models, **config}
+            written = [{"name": "one", **scenario} for scenario in listed]
+            folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": written}))
+            ended = folder.seatrial("run", "suite.yaml", *flags)
+            assert ended.code in (0, 1), ended.err
+            return Played(ended.code, ended.out, folder.results())
+
+        yield run
+
+
+def _by_trial(entries: Any) -> list[Any]:
+    return entries if isinstance(entries, list) else [entries]
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    made = {"reply": entry} if isinstance(entry, str) else {"reply": "Done.", **entry}
+    if "graded" in made:
+        made["reply"] += f" graded:{urlencode(made.pop('graded'), doseq=True)}"
+    return made
