@@ -98,7 +98,7 @@ SCRIPTED_AGENT = """
     import json
     from pathlib import Path
 
-    from seatrial import AgentResult, ToolCall
+    from seatrial import AgentResult, ToolCall, ToolError
 
     def answer(messages, ctx):
         script = json.loads(Path("script.json").read_text(encoding="utf-8"))
@@ -107,7 +107,9 @@ SCRIPTED_AGENT = """
         if "raises" in said: raise RuntimeError(said["raises"])
         if "asks" not in said:
             return AgentResult(said["reply"], tool_calls=[ToolCall(*call) for call in said.get("calls", ())])
-        for name, arguments in said["asks"]: ctx.call_tool(name, arguments)
+        for name, arguments in said["asks"]:
+            try: ctx.call_tool(name, arguments)
+            except ToolError: pass
         return said["reply"]
 """
 
