@@ -166,6 +166,7 @@ def ours(path: Path, cases: dict[str, Case]) -> dict[str, bool]:
         return seatrial.AgentResult(case.output, tool_calls=[seatrial.ToolCall(*call) for call in case.calls])
 
     report = seatrial.run(path, agent=agent, store=None)
+    assert isinstance(report.passed, bool), "a run that fails is asked about on purpose"
     return {trial.transcript.turns[0].user: bool(trial) for trial in report.trials()}
 
 
