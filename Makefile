@@ -76,7 +76,7 @@ contracts: $(FRAMEWORKS:%=.venvs/%/.installed)
 	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable ".[$*]" pytest
 	touch $@
 
-# What lives beside Seatrial in a pytest session has requirements of its own instead of an extra.
+# What lives beside Seatrial in a pytest session, or is compared with it, has requirements of its own, not an extra.
 BESIDE := $(sort $(patsubst contracts/%/requirements.txt,%,$(wildcard contracts/*/requirements.txt)))
 
 $(BESIDE:%=.venvs/%/.installed): .venvs/%/.installed: contracts/%/requirements.txt pyproject.toml | $(VENV)/.installed-test

@@ -1,7 +1,7 @@
 """Each folder is run by itself, in an environment of its own.
 
-A folder with requirements of its own is about something that lives beside Seatrial; the others are about frameworks,
-each with the extra it is named after.
+A folder with requirements of its own is about a package beside Seatrial, or one that is compared with it. The others
+are about frameworks, each with the extra it is named after.
 """
 
 from pathlib import Path

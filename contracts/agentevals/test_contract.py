@@ -22,7 +22,7 @@ from agentevals.trajectory.match import create_trajectory_match_evaluator
 
 from seatrial import ToolCall, Trajectory, TurnContext
 
-CASES = 500
+CASES = 300
 MODES = {"strict": "strict", "unordered": "unordered", "superset": "contains", "subset": "within"}
 ARGUMENTS = ("exact", "ignore", "partial")
 VALUES = (1, 1.0, 2, 0, True, False, "1", "", "a", "A", None, [1], [1, 2], [2, 1], [True], {}, {"x": 1}, {"x": True})
