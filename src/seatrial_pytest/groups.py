@@ -76,8 +76,8 @@ def _check_table(table: Any) -> Iterator[str]:
             close = get_close_matches(key, _KEYS, n=1)
             yield f"unknown key {key!r}. " + (f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(_KEYS)}.")
     threshold = table.get("threshold", 1.0)
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        yield f"threshold: expected a number from 0 to 1, got {threshold!r}"
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
+        yield f"threshold: expected a number above 0 and of at most 1, got {threshold!r}"
     for key in ("tags", "must_pass"):
         texts = table.get(key, [])
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

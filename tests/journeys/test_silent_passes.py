@@ -43,15 +43,71 @@ def test_an_empty_reply_that_exact_asks_for_passes(folder: Any) -> None:
     assert folder.seatrial("run", "suite.yaml").code == 0
 
 
-@pytest.mark.parametrize("config", [{"threshold": 0, "trials": 2}, {"cases_pass_threshold": 0}])
-def test_a_threshold_of_zero_passes_no_run_of_which_every_trial_errored(folder: Any, config: dict[str, Any]) -> None:
-    folder.write("agent.py", "def answer(input): raise ValueError('the database is down')")
-    write_suite(folder, {"input": "Hello?"}, config=config)
+@pytest.mark.parametrize(
+    ("key", "most"), [("threshold", "1"), ("cases_pass_threshold", "100")], ids=["threshold", "cases_pass_threshold"]
+)
+def test_a_threshold_of_zero_is_refused_in_files_and_flags(folder: Any, key: str, most: str) -> None:
+    folder.write("agent.py", "def answer(input): return 'hello'")
+    write_suite(folder, {"input": "Hello?", "expected_output": "nine"}, config={key: 0})
+    in_file = folder.seatrial("run", "suite.yaml")
+    write_suite(folder, {"input": "Hello?", "expected_output": "nine"})
+    by_set = folder.seatrial("run", "suite.yaml", "--set", f"{key}=0")
+
+    said = f"{key}: expected a number above 0 and of at most {most}, got 0 (a number). 0 asks for nothing"
+    for ended in (in_file, by_set):
+        assert ended.code == 2
+        assert said in ended.err
+    assert in_file.err.startswith("error: suite.yaml:1:")
+
+
+def test_a_flag_for_a_threshold_of_zero_is_refused(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input): return 'hello'")
+    write_suite(folder, {"input": "Hello?", "expected_output": "nine"})
+
+    ended = folder.seatrial("run", "suite.yaml", "--cases-pass-threshold", "0")
+
+    assert ended.code == 2
+    assert "cases_pass_threshold: expected a number above 0 and of at most 100, got 0" in ended.err
+
+
+def test_a_group_of_a_suite_with_a_threshold_of_zero_is_refused(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input): return 'hello'")
+    group = {"name": "fuzzy", "tags": ["x"], "threshold": 0}
+    write_suite(folder, {"input": "Hello?", "tags": ["x"]}, groups=[group])
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 2
+    assert "groups[0].threshold: expected a number above 0 and of at most 1, got 0" in ended.err
+
+
+def test_a_transcript_file_with_a_threshold_of_zero_is_refused(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input): return 'hello'")
+    folder.write("old.yaml", "id: old\nthreshold: 0.0\nturns:\n  - user: hi\n    expect: {reply_contains_any: [ok]}\n")
+
+    ended = folder.seatrial("run", "old.yaml", "--agent", "agent:answer")
+
+    assert ended.code == 2
+    assert "old.yaml:2:" in ended.err
+    assert "threshold: expected a number above 0 and of at most 1, got 0" in ended.err
+
+
+def test_python_refuses_a_threshold_of_zero() -> None:
+    scenario = Scenario(name="one", input="Hello?", threshold=0.0)
+
+    with pytest.raises(UsageError, match="threshold: expected a number above 0 and of at most 1, got 0"):
+        run(scenario, agent=lambda input: "hello")
+
+
+@pytest.mark.parametrize("reply", ["\u200b", " \u2060\n", "\ufeff\u200d", "\u00ad"])
+def test_a_reply_of_invisible_characters_is_empty(folder: Any, reply: str) -> None:
+    folder.write("agent.py", f"def answer(input): return {reply!r}")
+    write_suite(folder, {"input": "Hello?"})
 
     ended = folder.seatrial("run", "suite.yaml")
 
     assert ended.code == 1
-    assert folder.results()["status"] == "errored"
+    assert "Output produced: FAIL (empty output)." in ended.out
 
 
 @pytest.mark.parametrize("key", ["scorers", "expect"])

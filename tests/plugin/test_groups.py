@@ -173,8 +173,8 @@ def test_skipped_members_do_not_count(project: Any) -> None:
     ("settings", "told"),
     [
         ("tgas = []", "*unknown key 'tgas'. Did you mean 'tags'?*"),
-        ('tags = ["a"]\nthreshold = 1.5', "*expected a number from 0 to 1, got 1.5*"),
-        ('tags = ["a"]\nthreshold = "high"', "*expected a number from 0 to 1*"),
+        ('tags = ["a"]\nthreshold = 1.5', "*expected a number above 0 and of at most 1, got 1.5*"),
+        ('tags = ["a"]\nthreshold = "high"', "*expected a number above 0 and of at most 1*"),
         ('tags = "a"', "*tags: expected a list of texts*"),
         ("threshold = 0.5", "*needs 'tags' or 'must_pass'*"),
     ],

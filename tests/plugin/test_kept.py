@@ -85,7 +85,7 @@ def test_a_group_below_its_threshold_stays_red_with_workers_too(project: Any) ->
     result.stdout.fnmatch_lines(["group fuzzy: 2/3 passed*FAILED"])
 
 
-def test_a_threshold_of_zero_is_honoured(project: Any) -> None:
+def test_a_threshold_of_zero_is_refused(project: Any) -> None:
     project.supply_agent()
     project.write(
         "test_a.py",
@@ -96,9 +96,25 @@ def test_a_threshold_of_zero_is_honoured(project: Any) -> None:
         @pytest.mark.seatrial(trials=2, threshold=0.0)
         def test_a(seatrial):
             assert seatrial.run(Scenario(name="a", input="x", expected_output="nine")).passed
+
+        def test_b(seatrial):
+            assert seatrial.run(Scenario(name="b", input="x", expected_output="nine"), threshold=0).passed
         """,
     )
-    project.run().assert_outcomes(passed=1)
+    result = project.run()
+    assert result.ret == RED
+    said = "threshold: expected a number above 0 and of at most 1, got 0"
+    result.stdout.fnmatch_lines([f"*test_a.py::test_a: @pytest.mark.seatrial: *{said}*"])
+    result.stdout.fnmatch_lines(["* test_b *", f"{said}*"])
+    result.assert_outcomes(errors=1, failed=1)
+
+
+def test_a_group_with_a_threshold_of_zero_is_refused(project: Any) -> None:
+    parametrised(project, mark="@pytest.mark.fuzzy")
+    groups(project, 'tags = ["fuzzy"]\nthreshold = 0')
+    result = project.run()
+    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*[[]tool.seatrial.groups.fuzzy[]] threshold: expected a number above 0*got 0*"])
 
 
 def test_a_turn_that_fails_does_not_keep_the_next_from_being_played(project: Any) -> None:

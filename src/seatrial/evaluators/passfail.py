@@ -14,7 +14,7 @@ from .construction import arguments, text, texts
 from .evidence import arguments_not_recorded, calls_not_recorded
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
-from .text import NO_OUTPUT, OUTPUT_PRODUCED
+from .text import NO_OUTPUT, OUTPUT_PRODUCED, is_blank
 
 # Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
 _TOOLS_CALLED = Check(name="expected_tools", passed=True)
@@ -46,7 +46,7 @@ class PassFail(Written):
 
     async def evaluate(self, ctx: Context) -> EvalResult:
         reply = ctx.reply or ""
-        if not reply.strip():
+        if is_blank(reply):
             return EvalResult(passed=False, reasoning="Output produced: FAIL (empty output).", checks=(NO_OUTPUT,))
         said = "Output produced: PASS."
         checks: tuple[Check, ...] = (OUTPUT_PRODUCED,)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
+from unicodedata import category
 
 from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.findings import Check, EvalResult
@@ -21,13 +22,18 @@ _SAME = Check(name="exact_match", passed=True)
 _FOUND = Check(name="regex", passed=True)
 
 
+def is_blank(reply: str | None) -> bool:
+    """Whether there is nothing to see in it: white space, zero-width and other invisible characters alone."""
+    return all(char.isspace() or category(char) in ("Cc", "Cf") for char in reply or "")
+
+
 class ReplyProduced(Value):
     """Passes when there is a reply that is not blank. Every scripted turn gets this one."""
 
     name: ClassVar[str] = "reply"
 
     async def evaluate(self, ctx: Context) -> EvalResult:
-        if (ctx.reply or "").strip():
+        if not is_blank(ctx.reply):
             return EvalResult(passed=True, reasoning="Output produced: PASS.", checks=(OUTPUT_PRODUCED,))
         return EvalResult(passed=False, reasoning="Output produced: FAIL (empty output).", checks=(NO_OUTPUT,))
 

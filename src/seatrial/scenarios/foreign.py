@@ -6,9 +6,9 @@ from typing import Any
 from seatrial.vocabulary.scenario import Turn
 
 from .expectations import EXPECT, NAME, NAMES
-from .kinds import Key, ListOf, Number, Record, Text
+from .kinds import Key, ListOf, Record, Text
 from .problems import Complaints, Where
-from .settings import COUNT
+from .settings import COUNT, REQUIRED_SHARE
 
 THRESHOLD = 0.8
 """What pytest-agent-eval takes when a file names none."""
@@ -38,7 +38,7 @@ TRANSCRIPT = Record(
     "transcript",
     {
         "id": Key(kind=NAME, means="the scenario's name", required=True),
-        "threshold": Key(kind=Number(minimum=0, maximum=1), means="the share of runs that must pass (0.8)"),
+        "threshold": Key(kind=REQUIRED_SHARE, means="the share of runs that must pass (0.8)"),
         "runs": Key(kind=COUNT, means="how often it is played (1)"),
         "tags": Key(kind=NAMES, means="to select by"),
         "turns": Key(

@@ -79,11 +79,12 @@ class Number(Value):
     below: float | None = None
     whole: bool = False
     odd: bool = False
+    zero: str | None = None
+    """What to say of 0 where it is refused."""
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not self._fits(value):
-            fix = "Remove the quotes" if isinstance(value, str) and _looks_like_number(value) else None
-            complaints.add(where, f"expected {self.words()}, got {show(value)}", fix)
+            complaints.add(where, f"expected {self.words()}, got {show(value)}", self._fix(value))
             return None
         return int(value) if self.whole else float(value)
 
@@ -95,6 +96,11 @@ class Number(Value):
         if (self.maximum is not None and value > self.maximum) or (self.below is not None and value >= self.below):
             return False
         return not self.odd or int(value) % 2 == 1
+
+    def _fix(self, value: Any) -> str | None:
+        if isinstance(value, str):
+            return "Remove the quotes" if _looks_like_number(value) else None
+        return self.zero if value == 0 and not isinstance(value, bool) else None
 
     def words(self) -> str:
         noun = ("an odd whole number" if self.odd else "a whole number") if self.whole else "a number"

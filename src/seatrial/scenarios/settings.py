@@ -12,6 +12,9 @@ from .metrics import known_metrics, metrics_problem
 from .problems import Complaints, Where, did_you_mean, show
 
 SHARE = Number(minimum=0, maximum=1)
+_NOTHING_ASKED = "0 asks for nothing: all could fail and it would still pass"
+REQUIRED_SHARE = Number(above=0, maximum=1, zero=_NOTHING_ASKED)
+"""The share that must pass."""
 PERCENT = Percent(minimum=0, maximum=100)
 SECONDS = Number(above=0)
 COUNT = Number(whole=True, minimum=1)
@@ -207,7 +210,7 @@ SHARED: dict[str, Key] = {
         kind=Record("sequential", SEQUENTIAL_KEYS, make=SequentialSpec, check=_refuse_empty),
         means="the test of `trials: auto`: which rates to tell apart, how surely",
     ),
-    "threshold": Key(kind=SHARE, means="the share of trials that must pass (1.0)"),
+    "threshold": Key(kind=REQUIRED_SHARE, means="the share of trials that must pass (1.0)"),
     "gate": Key(
         kind=Record("gate", GATE_KEYS, make=GateSpec, check=_refuse_empty),
         means="the pass rate that must be shown, and how surely",
@@ -252,7 +255,10 @@ CONFIG_ONLY: dict[str, Key] = {
     "default_timeout": Key(kind=SECONDS, means="the same as timeout_seconds"),
     "default_scorers": Key(kind=SCORERS, means="the scorers of scenarios that name none"),
     "metrics_file": Key(kind=NAME, means="a TOML file that defines metrics, beside the suite's own file"),
-    "cases_pass_threshold": Key(kind=PERCENT, means="the share of trials, in percent, that passes the run"),
+    "cases_pass_threshold": Key(
+        kind=Percent(above=0, maximum=100, zero=_NOTHING_ASKED),
+        means="the share of trials, in percent, that passes the run",
+    ),
     "metrics_pass_threshold": Key(kind=PERCENT, means="the mean overall score that passes the run (80)"),
     "concurrency": Key(kind=COUNT, means="trials at a time (20)"),
     "rpm": Key(kind=Number(above=0), means="agent calls per minute"),

@@ -8,7 +8,7 @@ from seatrial.vocabulary.scenario import Group, Scenario, Suite, SuiteConfig, Us
 from .expectations import EXPECT, NAME, NAMES, TRAJECTORY, TURN, check_matchers
 from .kinds import Anything, Flag, Key, ListOf, MapOf, Record, Schema, Text, check_pattern
 from .problems import Complaints, Where, show
-from .settings import CONFIG_ONLY, METADATA, SCORERS, SHARE, SHARED, Reference
+from .settings import CONFIG_ONLY, METADATA, REQUIRED_SHARE, SCORERS, SHARE, SHARED, Reference
 
 SIDES = ("input", "turns", "user")
 
@@ -194,7 +194,7 @@ GROUP = Record(
     {
         "name": Key(kind=NAME, means="the group's name", required=True),
         "tags": Key(kind=NAMES, means="scenarios that carry one of these belong to it"),
-        "threshold": Key(kind=SHARE, means="the share of its scenarios that must pass (1.0)"),
+        "threshold": Key(kind=REQUIRED_SHARE, means="the share of its scenarios that must pass (1.0)"),
         "must_pass": Key(kind=NAMES, means="names of scenarios that must pass"),
     },
     make=Group,
