@@ -314,3 +314,18 @@ def test_no_message_is_lost_or_crossed_between_conversations(folder: Any) -> Non
     assert "30/30 trials passed" in out
     assert strange == []
     assert len(server.requests) == 30 * 4 * 2
+
+
+@pytest.mark.parametrize("turns", [8, 9])
+def test_a_script_of_eight_turns_or_more_ends_as_any_other_script(folder: Any, turns: int) -> None:
+    folder.write("agent.py", "def answer(messages): return 'hello'")
+    script = [{"user": f"message {turn}"} for turn in range(turns)]
+    suite = {"suite": {"agent": "agent:answer"}, "scenarios": [{"name": "long", "turns": script}]}
+    folder.write("suite.yaml", json.dumps(suite))
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 0
+    assert f"✓ long  ({turns} turns)" in ended.out
+    [scenario] = folder.results()["scenarios"]
+    assert scenario["trials"][0]["stop_reason"] == "script_ended"

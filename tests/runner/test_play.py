@@ -115,6 +115,13 @@ def test_a_conversation_without_end_stops_at_max_turns_which_is_no_error() -> No
     assert (len(transcript.turns), transcript.stop_reason, transcript.error) == (3, StopReason.MAX_TURNS, None)
 
 
+@pytest.mark.parametrize("max_turns", [2, 3])
+def test_a_script_is_played_to_its_end_whatever_max_turns_is(max_turns: int) -> None:
+    agent = ScriptedAgent("one", "two", "three")
+    transcript = play(a_scenario(agent, "a", "b", "c", max_turns=max_turns))
+    assert (len(transcript.turns), transcript.stop_reason) == (3, StopReason.SCRIPT_ENDED)
+
+
 @pytest.mark.parametrize(
     ("last", "reason"),
     [

@@ -210,7 +210,7 @@ def test_a_failing_turn_does_not_stop_the_conversation() -> None:
 
 
 def test_expectations_of_a_scripted_turn_that_was_never_played_are_errored() -> None:
-    trial = run(a_scenario(lines=("a", "b", "c"), turn_evaluators=((GOOD,), (GOOD,), (GOOD,)), max_turns=2))
+    trial = run(a_scenario(lines=("a", "b"), turn_evaluators=((GOOD,), (GOOD,), (GOOD,))))
     assert trial.status is Status.ERRORED
     assert trial.error is not None
     assert "turn 3 of the script was never played" in trial.error.message

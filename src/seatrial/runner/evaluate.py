@@ -124,7 +124,12 @@ def _broken(name: str, turn: int | None, message: str, foreign: str | None = Non
 def _never_played(turn: int) -> EvalResult:
     """For a scripted turn that the conversation did not come to: what was expected of it has no answer."""
     message = f"turn {turn + 1} of the script was never played, so its expectations have no answer"
-    error = ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint="raise max_turns", turn=turn)
+    error = ErrorInfo(
+        kind=ErrorKind.CONFIG,
+        message=message,
+        hint="run the scenario again: the conversation is shorter than its script",
+        turn=turn,
+    )
     return EvalResult(passed=False, reasoning=message, error=error, evaluator="script", turn=turn)
 
 

@@ -138,7 +138,8 @@ class _Conversation:
 
     async def _converse(self, user: UserPart, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
         while True:
-            if len(self._turns) >= self._prepared.max_turns:
+            # A script has an end of its own.
+            if not self._prepared.scripted and len(self._turns) >= self._prepared.max_turns:
                 return StopReason.MAX_TURNS, None
             try:
                 # A script goes on whatever was said; only others need hear it.

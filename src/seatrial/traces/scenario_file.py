@@ -16,7 +16,6 @@ _LONGEST = 80
 _FACT = re.compile(r"\b[A-Za-z]+[-_#]?\d[\w-]*\b")
 """Order numbers, references and the like: a letter, then a digit."""
 _FACTS = 3
-_DEFAULT_MAX_TURNS = 8
 _DEEPEST = 60
 """Files are not read much further down."""
 
@@ -44,8 +43,6 @@ def _scenario(recording: Recording, name: str) -> Document:
     found: Document = {"name": name}
     found |= _before(transcript)
     found["turns"] = [_turn(turn) for turn in transcript.turns]
-    if len(transcript.turns) > _DEFAULT_MAX_TURNS:
-        found["max_turns"] = len(transcript.turns)
     calls = transcript.tool_calls or ()
     if calls:
         found["mocks"] = _mocks(calls)

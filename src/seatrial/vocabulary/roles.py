@@ -218,6 +218,7 @@ class PreparedScenario(Value):
     scripted: bool = True
     """The user's side is a script; else a simulated or programmed user decides when to stop."""
     max_turns: int = 8
+    """Where a conversation that is no script stops."""
     timeout_seconds: float = 30.0
     trial_timeout_seconds: float = 600.0
     retries: int = 0
