@@ -127,7 +127,7 @@ def _never_played(turn: int) -> EvalResult:
     error = ErrorInfo(
         kind=ErrorKind.CONFIG,
         message=message,
-        hint="run the scenario again: the conversation is shorter than its script",
+        hint="run the scenario again",
         turn=turn,
     )
     return EvalResult(passed=False, reasoning=message, error=error, evaluator="script", turn=turn)

@@ -216,7 +216,7 @@ SHARED: dict[str, Key] = {
         means="the pass rate that must be shown, and how surely",
     ),
     "max_turns": Key(
-        kind=COUNT, means="where a conversation with a simulated user stops (8); a script is played whole"
+        kind=COUNT, means="where a conversation stops (8); a script is played whole"
     ),
     "timeout_seconds": Key(kind=SECONDS, means="for one agent call with its tool rounds (30)"),
     "trial_timeout_seconds": Key(kind=SECONDS, means="for a whole trial (600)"),
