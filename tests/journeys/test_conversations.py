@@ -329,3 +329,27 @@ def test_a_script_of_eight_turns_or_more_ends_as_any_other_script(folder: Any, t
     assert f"✓ long  ({turns} turns)" in ended.out
     [scenario] = folder.results()["scenarios"]
     assert scenario["trials"][0]["stop_reason"] == "script_ended"
+
+
+@pytest.mark.parametrize("said", ['buy {"what": "ring"}', "Hello?"], ids=["mock ran", "no call"])
+def test_a_state_that_no_mock_wrote_fails_what_is_expected_of_it(folder: Any, endpoint: ModelServer, said: str) -> None:
+    folder.write("mine.py", "def buy(args, ctx): return {'ok': True}")
+    scenario = {"input": said, "expected_state": {"orders": 1}}
+
+    trials, out = run(folder, endpoint, {"buys": scenario}, mocks={"buy": {"python": "mine:buy"}})
+
+    assert statuses(trials) == {"buys": "failed"}
+    assert "State differs: orders: missing (nothing was written to ctx.state)" in out
+    assert "no mock ran" not in out
+
+
+def test_a_state_of_an_agent_whose_calls_are_not_recorded_has_no_answer(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input): return 'done'\ndef buy(args, ctx): return {'ok': True}")
+    scenario = {"name": "buys", "input": "Buy it.", "expected_state": {"orders": 1}}
+    suite = {"agent": "agent:answer", "config": {"mocks": {"buy": {"python": "agent:buy"}}}}
+    folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": [scenario]}))
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 1
+    assert "ERROR config: expected_state: nothing was written to ctx.state, so there is no state to look at" in ended.out

@@ -31,15 +31,29 @@ class State:
 
     async def evaluate(self, ctx: Context) -> EvalResult:
         state = ctx.transcript.state if isinstance(ctx, TrialContext) else None
+        found = list(differences(self.expected, state or {}))
         if state is None:
+            if found and _could_be_written(ctx):
+                return _differs(f"{'; '.join(found)} (nothing was written to ctx.state)")
             hint = "Give the scenario mocks that keep their results in ctx.state, and expect it of the whole trial."
-            return no_answer("expected_state: no mock ran, so there is no state to look at", hint=hint)
-        found = list(differences(self.expected, state))
+            return no_answer(
+                "expected_state: nothing was written to ctx.state, so there is no state to look at", hint=hint
+            )
         if not found and matches_surely({"$subset": self.expected}, state) is None:
             message = "expected_state: a secret was taken out of the state, so nobody can say whether it fits"
             return no_answer(message, hint="Let the mocks keep something else in ctx.state than the secret.")
         if not found:
             return EvalResult(passed=True, reasoning="State includes what was expected")
-        detail = "; ".join(found)
-        check = Check(name="state", passed=False, detail=detail)
-        return EvalResult(passed=False, reasoning=f"State differs: {detail}", checks=(check,))
+        return _differs("; ".join(found))
+
+
+def _differs(detail: str) -> EvalResult:
+    check = Check(name="state", passed=False, detail=detail)
+    return EvalResult(passed=False, reasoning=f"State differs: {detail}", checks=(check,))
+
+
+def _could_be_written(ctx: Context) -> bool:
+    """Whether mocks stood ready in this trial and the agent's calls are known, so that a missing value tells of it."""
+    if not isinstance(ctx, TrialContext) or ctx.scenario is None:
+        return False
+    return bool(ctx.scenario.mocks) and ctx.tool_calls is not None

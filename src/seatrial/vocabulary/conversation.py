@@ -174,7 +174,7 @@ class Transcript(Value):
     history: tuple[Message, ...] = ()
     """Messages that stood before the first turn, a system message included."""
     state: dict[str, Any] | None = None
-    """The mocks' state at the end; None where no mock ran."""
+    """The mocks' state at the end; None where nothing was written to it."""
     error: ErrorInfo | None = None
     duration_ms: float = 0.0
     recorded: Any = None
