@@ -104,7 +104,7 @@ def _gates_of(report: Report, ledger: Ledger) -> tuple[bool, list[str]]:
         broken.append(reasons.metrics_below(totals.weighted_metrics_score_pct, gates.metrics_pass_threshold))
     cases = gates.cases_pass_threshold is not None
     if gates.cases_pass_threshold is not None and not totals.cases_passed:
-        broken.append(reasons.cases_below(totals.cases_pass_rate_pct or 0.0, gates.cases_pass_threshold))
+        broken.append(reasons.cases_below(totals, gates.cases_pass_threshold))
     return cases and outcome.verdict.passed, broken
 
 

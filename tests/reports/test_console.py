@@ -184,8 +184,14 @@ def test_unique_errors_notes_groups_and_gates_are_shown(build: SimpleNamespace) 
         build.scenario(unique_errors=(error,), notes=("1 errored trial tolerated (threshold: 0.8)",)),
         trials=(build.trial(),),
         groups=(("refunds", Verdict(status=Status.FAILED, failure_reasons=("1 of 2 scenarios passed",))),),
-        totals=Totals(cases_pass_rate_pct=85.0, cases_pass_threshold=90.0, cases_passed=False),
-        gates=RunGates(cases_pass_threshold=90.0),
+        totals=Totals(
+            total_executions=3,
+            passed_count=2,
+            cases_pass_rate_pct=200 / 3,
+            cases_pass_threshold=66.67,
+            cases_passed=False,
+        ),
+        gates=RunGates(cases_pass_threshold=66.67),
     )
     text = printed(record)
     assert (
@@ -195,7 +201,7 @@ def test_unique_errors_notes_groups_and_gates_are_shown(build: SimpleNamespace) 
         "      Examples: trial-1 turn 2, trial-3\n"
         "  note: 1 errored trial tolerated (threshold: 0.8)\n"
         "✗ group refunds: FAIL  1 of 2 scenarios passed\n"
-        "cases pass rate: 85 % (threshold: 90 ✗)\n"
+        "cases pass rate: 66.667 %, 2/3 trials (threshold: 66.67 ✗)\n"
     ) in text
 
 

@@ -119,12 +119,17 @@ def test_with_a_cases_threshold_a_share_of_all_trials_suffices() -> None:
 
 def test_a_missed_cases_threshold_fails_with_the_rate() -> None:
     outcome = decide({"a": "..F"}, cases_pass_threshold=80.0)
-    assert status_of(outcome) == (Status.FAILED, ("cases pass rate 66.67 % (threshold: 80)",))
+    assert status_of(outcome) == (Status.FAILED, ("cases pass rate 66.67 %: 2 of 3 trials passed (threshold: 80)",))
 
 
 def test_the_cases_rate_is_compared_exactly() -> None:
     assert decide({"a": "..F"}, cases_pass_threshold=66.67).totals.cases_passed is False
     assert decide({"a": "..F"}, cases_pass_threshold=66.66).totals.cases_passed is True
+
+
+def test_a_rate_that_rounds_to_its_threshold_shows_the_digits_that_tell_them_apart() -> None:
+    outcome = decide({"a": "..F"}, cases_pass_threshold=66.67)
+    assert status_of(outcome)[1] == ("cases pass rate 66.667 %: 2 of 3 trials passed (threshold: 66.67)",)
 
 
 def test_errored_and_missing_trials_are_in_the_denominator_of_the_cases() -> None:
@@ -168,6 +173,12 @@ def test_scores_below_the_metrics_threshold_fail_a_run_whose_scenarios_all_passe
     assert (outcome.totals.metrics_passed, outcome.totals.cases_passed) == (False, True)
 
 
+def test_a_mean_score_just_below_its_threshold_fails() -> None:
+    outcome = with_scores(79.99, 80.0)
+    assert status_of(outcome) == (Status.FAILED, ("weighted metrics score 79.995 % (threshold: 80)",))
+    assert with_scores(80.1, 79.9).totals.metrics_passed is True
+
+
 def test_without_a_score_the_metrics_threshold_has_nothing_to_say() -> None:
     outcome = with_scores(None, None)
     assert outcome.verdict.passed
@@ -178,8 +189,8 @@ def test_the_metrics_score_is_the_mean_over_trials_that_have_one() -> None:
     assert with_scores(90.0, None, 80.0).totals.weighted_metrics_score_pct == 85.0
 
 
-@pytest.mark.parametrize(("score", "passed"), [(79.996, True), (79.99, False), (float("nan"), False)])
-def test_the_metrics_score_is_compared_at_two_decimals(score: float, passed: bool) -> None:
+@pytest.mark.parametrize(("score", "passed"), [(80.0, True), (79.996, False), (79.99, False), (float("nan"), False)])
+def test_the_metrics_score_is_compared_exactly(score: float, passed: bool) -> None:
     assert with_scores(score).verdict.passed is passed
 
 

@@ -269,8 +269,8 @@ def test_a_metric_average_below_its_threshold_fails() -> None:
     assert outcome.metric_averages == {"helpfulness": pytest.approx(3.2)}
 
 
-@pytest.mark.parametrize(("value", "passed"), [(3.5, True), (3.496, True), (3.49, False), (float("nan"), False)])
-def test_averages_are_compared_at_the_two_decimals_they_are_shown_with(value: float, passed: bool) -> None:
+@pytest.mark.parametrize(("value", "passed"), [(3.5, True), (3.496, False), (3.49, False), (float("nan"), False)])
+def test_averages_are_compared_exactly(value: float, passed: bool) -> None:
     assert decide([scored(0, value)], metric_thresholds={"helpfulness": 3.5}).verdict.passed is passed
 
 
@@ -371,3 +371,23 @@ def test_a_pass_that_was_not_foretold_fails() -> None:
 def test_an_error_of_an_instrument_was_not_foretold(mark: str) -> None:
     outcome = decide(mark, xfail="known bug")
     assert (outcome.xfailed, outcome.verdict.status) == (False, Status.ERRORED)
+
+
+# Averages are compared exactly, and shown so that a reader sees why.
+
+
+def with_metric(*values: float, threshold: float) -> ScenarioOutcome:
+    scores = [MetricScore(metric="helpfulness", value=value) for value in values]
+    scored = [a_trial(index, ".", scores=(score,)) for index, score in enumerate(scores)]
+    return decide(scored, metric_thresholds={"helpfulness": threshold})
+
+
+def test_an_average_just_below_its_threshold_fails_and_shows_the_digits_that_say_so() -> None:
+    outcome = with_metric(3.49, 3.5, threshold=3.5)
+    assert outcome.verdict.status is Status.FAILED
+    assert outcome.verdict.failure_reasons == ("helpfulness: 3.495 (threshold: 3.5)",)
+
+
+@pytest.mark.parametrize(("values", "threshold"), [((3.4, 3.6), 3.5), ((0.1, 0.2, 0.3), 0.2), ((1, 1, 0), 2 / 3)])
+def test_noise_of_floats_costs_no_pass(values: tuple[float, ...], threshold: float) -> None:
+    assert with_metric(*values, threshold=threshold).verdict.passed

@@ -91,9 +91,9 @@ def test_with_outcomes_the_score_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "passed"), [(75.0, True), (74.99, False), (74.996, True), (100.0, True), (NAN, False)]
+    ("score", "passed"), [(75.0, True), (74.99, False), (74.996, False), (100.0, True), (NAN, False)]
 )
-def test_without_outcomes_the_score_must_reach_the_threshold_at_two_decimals(score: float, passed: bool) -> None:
+def test_without_outcomes_the_score_must_reach_the_threshold_exactly(score: float, passed: bool) -> None:
     assert decided(judgement=Judgement(overall_score=score)).passed is passed
 
 
@@ -149,3 +149,17 @@ def test_no_combination_passes_when_anything_errored_failed_or_nothing_was_check
         assert all(result.passed for result in results)
         assert judgement is None or all(outcome.passed for outcome in judgement.outcomes)
         assert results or judgement
+
+
+def test_an_overall_score_is_compared_before_it_is_rounded() -> None:
+    scores = (
+        MetricScore(metric="a", value=3.7498, weight=0.5),
+        MetricScore(metric="b", value=3.7499, weight=0.5),
+    )
+    verdict = decided(judgement=Judgement(scores=scores, overall_score=75.0), pass_threshold=75.0)
+    assert verdict == Verdict(status=Status.FAILED, failure_reasons=("overall score 74.997 (threshold: 75)",))
+
+
+def test_an_overall_score_without_weighted_scores_is_taken_as_it_is() -> None:
+    assert decided(judgement=Judgement(overall_score=75.0), pass_threshold=75.0).passed
+    assert not decided(judgement=Judgement(overall_score=74.996), pass_threshold=75.0).passed

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.findings import MetricScore
+from seatrial.vocabulary.findings import FULL_MARKS, MetricScore, weighted_score
 from seatrial.vocabulary.scenario import MetricChoice
 
 Scale: TypeAlias = Literal["0-5", "1-5", "binary"]
@@ -32,7 +32,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 LABELS = ("critical_fail", "fail", "poor", "acceptable", "good", "excellent")
 _OWN_FILE = Path(__file__).with_name("metrics.toml")
 _KEYS = ("asks", "scope", "scale", "weight", "tier", "scores", "pass")
-_FULL_MARKS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class Metric:
     tier: str | None = None
     scores: Mapping[str, str] = field(default_factory=dict)
     """What each score means, by the score; `pass` and `fail` for binary metrics."""
-    pass_value: float = _FULL_MARKS
+    pass_value: float = FULL_MARKS
     """The value of a pass, for binary metrics; a fail is 0."""
 
     @property
@@ -90,11 +89,10 @@ def resolve_metrics(
 
 def overall_score(scores: Iterable[MetricScore]) -> float:
     """0 to 100: the weighted mean of the scores that have a weight, at two decimals."""
-    weighted = [(score.value, score.weight) for score in scores if score.weight is not None]
-    total = fsum(weight for _, weight in weighted)
-    if total <= 0:
+    score = weighted_score(scores)
+    if score is None:
         raise UsageError("metrics: no score has a weight above 0, so there is no overall score. Give one a weight.")
-    return round(100.0 * fsum(value / _FULL_MARKS * weight / total for value, weight in weighted), 2)
+    return round(score, 2)
 
 
 def _expand(choice: MetricChoice, metrics: Mapping[str, Metric]) -> list[Metric]:
@@ -216,11 +214,11 @@ def read_metric(name: str, table: Any, *, where: str) -> Metric:
 
 def _read_pass_value(table: Mapping[str, Any], scale: Scale, *, where: str) -> float:
     if "pass" not in table:
-        return _FULL_MARKS
+        return FULL_MARKS
     if scale != "binary":
         raise UsageError(f"{where}: 'pass' is for binary metrics. Set a threshold for the score that passes.")
     value = table["pass"]
     # Above full marks it would make up for what other metrics lack; at 0 a pass would be worth no more than a fail.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _FULL_MARKS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= FULL_MARKS:
         raise UsageError(f"{where}: 'pass' must be what a pass is worth, above 0 and at most 5, got {value!r}.")
     return float(value)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
+from seatrial.verdicts.reasons import number
 from seatrial.vocabulary.changes import Alignment, Change, Comparison, ScenarioChange, ScenarioFigures
 from seatrial.vocabulary.run import Run, ScenarioKey, Status
 
 from .paper import Paper
-from .phrases import counted, duration, money, number, percent
+from .phrases import counted, duration, money, percent
 from .visible import cut, one_line
 
 SHOWN = 30

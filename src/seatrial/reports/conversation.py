@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from seatrial.verdicts.reasons import number
 from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall
 from seatrial.vocabulary.findings import EvalResult, MetricScore
 from seatrial.vocabulary.run import Trial
 
-from .phrases import duration, number
+from .phrases import duration
 from .plain import plain
 from .visible import cut
 

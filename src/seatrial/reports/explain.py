@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from seatrial.verdicts.reasons import exactly, number, number_beside
 from seatrial.vocabulary.conversation import ErrorInfo, StopReason
 from seatrial.vocabulary.findings import EvalResult, TrajectoryMatch, UniqueError
 from seatrial.vocabulary.run import ScenarioOutcome, Trial
 
-from .phrases import Measure, counted, number
+from .phrases import Measure, counted
 
 _STOPS = {
     StopReason.GOAL_MET: "goal met",
@@ -55,14 +56,15 @@ def measures_of(outcome: ScenarioOutcome) -> Iterator[Measure]:
     averages = dict(outcome.metric_averages or {})
     thresholds = dict(outcome.entry.gates.metric_thresholds or {})
     for metric in [*averages, *(name for name in thresholds if name not in averages)]:
-        average = number(averages[metric]) if metric in averages else "no score"
         if metric not in thresholds:
-            yield Measure(name=metric, value=average)
+            yield Measure(name=metric, value=number(averages[metric]))
             continue
+        threshold = thresholds[metric]
+        average = number_beside(averages[metric], threshold) if metric in averages else "no score"
         # The verdict's own reasons say which thresholds were missed, so that no report decides it again.
         missed = any(reason.startswith(f"{metric}: ") for reason in outcome.verdict.failure_reasons)
         held = metric in averages and not missed
-        yield Measure(name=metric, value=average, threshold=number(thresholds[metric]), held=held)
+        yield Measure(name=metric, value=average, threshold=exactly(threshold), held=held)
 
 
 def _around_error(error: ErrorInfo) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from heapq import nsmallest
 
+from seatrial.verdicts.reasons import exactly, number, number_beside
 from seatrial.vocabulary.run import Run, RunOutcome, ScenarioCounts, ScenarioOutcome, Status, Totals
 from seatrial.vocabulary.value import Value
 
@@ -36,11 +37,6 @@ class Measure(Value):
 def counted(count: int, noun: str) -> str:
     """`1 trial`, `2 trials`, `9,970 trials`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def number(value: float) -> str:
-    """At most two decimals, none that are zero: 3.2, 0.67, 4."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def percent(share: float) -> str:
@@ -176,12 +172,16 @@ def _model_facts(totals: Totals) -> str | None:
 def gates_of(run: Run, totals: Totals) -> Iterator[Measure]:
     """The run's own gates where they were set, and whether they held."""
     if run.gates.cases_pass_threshold is not None and totals.cases_passed is not None:
-        yield _gate("cases pass rate", totals.cases_pass_rate_pct, totals.cases_pass_threshold, totals.cases_passed)
+        counts = f", {totals.passed_count:,}/{counted(totals.total_executions, 'trial')}"
+        rate, threshold = totals.cases_pass_rate_pct, totals.cases_pass_threshold
+        yield _gate("cases pass rate", rate, threshold, totals.cases_passed, counts=counts)
     if totals.metrics_passed is not None:
         score, threshold = totals.weighted_metrics_score_pct, totals.metrics_pass_threshold
         yield _gate("weighted metrics score", score, threshold, totals.metrics_passed)
 
 
-def _gate(name: str, value: float | None, threshold: float | None, held: bool) -> Measure:
-    shown = "unknown" if value is None else f"{number(value)} %"
-    return Measure(name=name, value=shown, threshold=None if threshold is None else number(threshold), held=held)
+def _gate(name: str, value: float | None, threshold: float | None, held: bool, *, counts: str = "") -> Measure:
+    if value is None or threshold is None:
+        return Measure(name=name, value="unknown" if value is None else f"{number(value)} %")
+    shown = f"{number_beside(value, threshold)} %{counts}"
+    return Measure(name=name, value=shown, threshold=exactly(threshold), held=held)

@@ -215,9 +215,7 @@ SHARED: dict[str, Key] = {
         kind=Record("gate", GATE_KEYS, make=GateSpec, check=_refuse_empty),
         means="the pass rate that must be shown, and how surely",
     ),
-    "max_turns": Key(
-        kind=COUNT, means="where a conversation stops (8); a script is played whole"
-    ),
+    "max_turns": Key(kind=COUNT, means="where a conversation stops (8); a script is played whole"),
     "timeout_seconds": Key(kind=SECONDS, means="for one agent call with its tool rounds (30)"),
     "trial_timeout_seconds": Key(kind=SECONDS, means="for a whole trial (600)"),
     "retries": Key(kind=Number(whole=True, minimum=0), means="after errors of the agent (0)"),

@@ -9,6 +9,14 @@ def mean(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
+_ROUNDING = 1e-9
+
+
+def meets(value: float, threshold: float) -> bool:
+    """Whether the value reaches the threshold, apart from the noise of floats. A NaN reaches none."""
+    return value >= threshold - _ROUNDING
+
+
 def quantile(values: Sequence[float], share: float) -> float | None:
     """The value below which that share lies, interpolated; None of nothing."""
     if not values:

@@ -240,5 +240,4 @@ def _problem_cases(totals: Totals, threshold: float) -> list[_Problem]:
     )
     if status is Status.PASSED:
         return []
-    assert totals.cases_pass_rate_pct is not None
-    return [(status, reasons.cases_below(totals.cases_pass_rate_pct, threshold))]
+    return [(status, reasons.cases_below(totals, threshold))]

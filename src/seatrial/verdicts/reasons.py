@@ -1,6 +1,8 @@
 """Every sentence in which a verdict gives its reason: one template each, so that all reports say the same."""
 
-from seatrial.vocabulary.run import Gates, Status
+from seatrial.vocabulary.run import Gates, Status, Totals
+
+from .averages import meets
 
 
 def counted(number: int, noun: str) -> str:
@@ -11,6 +13,21 @@ def counted(number: int, noun: str) -> str:
 def number(value: float) -> str:
     """At most two decimals, none that are zero: 3.2, 0.67, 4."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def exactly(value: float) -> str:
+    """A threshold as it was written: 66.67, 0.8, 80."""
+    return f"{value:.10g}"
+
+
+def number_beside(value: float, threshold: float) -> str:
+    """The value with as many digits as show on which side of the threshold it is: 3.495 beside 3.5."""
+    met = meets(value, threshold)
+    for digits in range(2, 9):
+        shown = f"{value:.{digits}f}"
+        if meets(float(shown), threshold) is met:
+            return shown.rstrip("0").rstrip(".")
+    return repr(value)
 
 
 def nothing_checked() -> str:
@@ -50,7 +67,7 @@ def trajectory_failed(count: int) -> str:
 
 
 def metric_below(metric: str, average: float, threshold: float) -> str:
-    return f"{metric}: {number(average)} (threshold: {number(threshold)})"
+    return f"{metric}: {number_beside(average, threshold)} (threshold: {exactly(threshold)})"
 
 
 def metric_missing(metric: str) -> str:
@@ -70,7 +87,7 @@ def outcome_false(statement: str, justification: str) -> str:
 
 
 def overall_below(score: float, threshold: float) -> str:
-    return f"overall score {number(score)} (threshold: {number(threshold)})"
+    return f"overall score {number_beside(score, threshold)} (threshold: {exactly(threshold)})"
 
 
 def unexpected_pass(reason: str) -> str:
@@ -124,12 +141,14 @@ def nothing_run() -> str:
     return "nothing was run"
 
 
-def cases_below(rate_pct: float, threshold: float) -> str:
-    return f"cases pass rate {number(rate_pct)} % (threshold: {number(threshold)})"
+def cases_below(totals: Totals, threshold: float) -> str:
+    rate = number_beside(totals.cases_pass_rate_pct or 0.0, threshold)
+    counts = f"{totals.passed_count} of {counted(totals.total_executions, 'trial')} passed"
+    return f"cases pass rate {rate} %: {counts} (threshold: {exactly(threshold)})"
 
 
 def metrics_below(score_pct: float, threshold: float) -> str:
-    return f"weighted metrics score {number(score_pct)} % (threshold: {number(threshold)})"
+    return f"weighted metrics score {number_beside(score_pct, threshold)} % (threshold: {exactly(threshold)})"
 
 
 def budget_spent(budget: float, spent: float | None, left: int) -> str:

@@ -21,7 +21,7 @@ from seatrial.vocabulary.run import (
 )
 
 from . import reasons
-from .averages import mean
+from .averages import mean, meets
 from .merged import fits
 from .rates import answer_of, decide_rate
 
@@ -150,7 +150,7 @@ def _low_metrics(gates: Gates, averages: Mapping[str, float]) -> tuple[str, ...]
     return tuple(
         reasons.metric_below(metric, averages[metric], threshold)
         for metric, threshold in (gates.metric_thresholds or {}).items()
-        if metric in averages and not round(averages[metric], 2) >= threshold
+        if metric in averages and not meets(averages[metric], threshold)
     )
 
 

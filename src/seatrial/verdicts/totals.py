@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from seatrial.vocabulary.findings import ModelUse, sum_model_use
 from seatrial.vocabulary.run import Figures, RunGates, Status, Totals, TrialSummary
 
-from .averages import mean, quantile
+from .averages import mean, meets, quantile
 from .rates import decide_share
 from .spending import Spending
 
@@ -94,7 +94,7 @@ class TrialSums:
             cases_passed=share is Status.PASSED if planned else None,
             weighted_metrics_score_pct=metrics_pct,
             metrics_pass_threshold=gates.metrics_pass_threshold,
-            metrics_passed=None if metrics_pct is None else round(metrics_pct, 2) >= gates.metrics_pass_threshold,
+            metrics_passed=None if metrics_pct is None else meets(metrics_pct, gates.metrics_pass_threshold),
             latency_avg_ms=mean(self._middles),
             latency_p50_ms=quantile(self._middles, 0.5),
             latency_p95_ms=quantile(self._middles, 0.95) if len(self._middles) >= 20 else None,

@@ -7,6 +7,7 @@ from seatrial.vocabulary.findings import EvalResult, Judgement
 from seatrial.vocabulary.run import Status, Verdict
 
 from . import reasons
+from .averages import meets
 
 
 def find_error(transcript: Transcript, results: Sequence[EvalResult], judgement: Judgement | None) -> ErrorInfo | None:
@@ -62,8 +63,7 @@ def _judged_failures(judgement: Judgement, pass_threshold: float) -> list[str]:
             for outcome in judgement.outcomes
             if outcome.passed is not True
         ]
-    score = judgement.overall_score
-    # Asked this way round, since NaN is not below anything either.
-    if score is not None and not round(score, 2) >= pass_threshold:
+    score = judgement.exact_score
+    if score is not None and not meets(score, pass_threshold):
         return [reasons.overall_below(score, pass_threshold)]
     return []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from math import fsum
 from typing import Any
 
 from .conversation import ErrorInfo, Usage, sum_usage
@@ -105,6 +106,17 @@ class MetricScore(Value):
     """The share in the overall score, normalised over the trial's metrics; None for metrics outside it."""
 
 
+FULL_MARKS = 5.0
+"""The highest value of a metric."""
+
+
+def weighted_score(scores: Iterable[MetricScore]) -> float | None:
+    """0 to 100: the weighted mean of the scores that have a weight; None where none has one above 0."""
+    weighted = [(score.value, score.weight) for score in scores if score.weight is not None]
+    total = fsum(weight for _, weight in weighted)
+    return 100.0 * fsum(value / FULL_MARKS * weight / total for value, weight in weighted) if total > 0 else None
+
+
 class OutcomeResult(Value):
     """Whether one statement of `expected_outcomes` is true of the trial."""
 
@@ -173,10 +185,18 @@ class Judgement(Value):
     outcomes: tuple[OutcomeResult, ...] = ()
     failures: tuple[BehaviourFailure, ...] = ()
     overall_score: float | None = None
-    """0 to 100, from the weighted metrics; None without them."""
+    """0 to 100, from the weighted metrics, at two decimals; None without them."""
     outcomes_unavailable: bool = False
     """The judge answered but gave no outcome at all, so the overall score decides."""
     error: ErrorInfo | None = None
     summary: str = ""
     details: dict[str, Any] | None = None
     """Model, votes, what was cut from the prompt: for people who doubt."""
+
+    @property
+    def exact_score(self) -> float | None:
+        """The overall score before it was rounded, where the scores that it comes from are there."""
+        exact = weighted_score(self.scores)
+        if exact is None or self.overall_score is None or abs(exact - self.overall_score) > 0.006:
+            return self.overall_score
+        return exact

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from seatrial.reports.phrases import duration, number
+from seatrial.reports.phrases import duration
+from seatrial.verdicts.reasons import number
 from seatrial.vocabulary.conversation import PlayedTurn
 from seatrial.vocabulary.run import Trial
 

@@ -15,7 +15,6 @@ from seatrial.reports.phrases import (
     gates_of,
     interval,
     money,
-    number,
     percent,
     run_facts,
     tally_line,
@@ -24,6 +23,7 @@ from seatrial.reports.phrases import (
 )
 from seatrial.reports.plain import plain
 from seatrial.reports.visible import cut, visible
+from seatrial.verdicts.reasons import number
 
 from .charts import waterfall
 from .focus import find_focus
