@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.comparison import BaselinePool, Gate, RunSide, compare_runs, find_objections
+from seatrial.comparison import BaselinePool, Gate, RunSide, compare_runs, decide_gate, find_objections
 from seatrial.errors import UsageError
 from seatrial.verdicts import decide_run
 from seatrial.vocabulary.changes import Change, Comparison, RegressionLimits, RegressionReason
@@ -77,11 +77,63 @@ def test_a_scenario_with_many_trials_weighs_no_more_than_one_with_few():
     assert not found.regression_detected
 
 
-def test_errored_trials_count_as_not_passed_in_rates_and_are_left_out_of_tests():
+def test_trials_that_an_instrument_spoiled_are_left_out_of_rates_and_tests():
     found = compared({"a": "pppp"}, {"a": "ppjj"})
-    assert found.candidate_figures.pass_rate == 0.5
+    assert found.candidate_figures.pass_rate == 1.0
+    assert (found.candidate_figures.rated_passed, found.candidate_figures.rated) == (2, 2)
     assert found.evidence.left_out == 2
     assert found.evidence.p_worse == 1.0
+
+
+def test_an_error_of_the_agent_counts_against_it_in_rates():
+    assert compared({"a": "pppp"}, {"a": "ppaa"}).candidate_figures.pass_rate == 0.5
+
+
+def test_a_scenario_counts_in_rates_only_where_both_sides_have_an_answer():
+    found = compared({"a": "pp", "b": "pp"}, {"a": "pf", "b": "jj"})
+    assert (found.base_figures.pass_rate, found.candidate_figures.pass_rate) == (1.0, 0.5)
+    assert (found.base_figures.rated, found.candidate_figures.rated) == (2, 2)
+    nothing = compared({"a": "pp"}, {"a": "jj"})
+    assert (nothing.base_figures.pass_rate, nothing.candidate_figures.pass_rate) == (None, None)
+
+
+@pytest.mark.parametrize("gate", [Gate.THRESHOLDS, Gate.BOTH])
+def test_a_judge_that_is_down_in_the_candidate_is_no_regression_and_no_pass(gate):
+    found = compared({"a": "pppp", "b": "pppp"}, {"a": "pppp", "b": "ppjj"})
+    decided = decide_gate(found, gate=gate)
+    assert not found.regression_detected
+    assert (decided.verdict, decided.regressions) == ("UNDECIDED", ())
+    assert decided.doubts[-1] == (
+        "cannot tell: 2 trials of the candidate could not be judged (b). If they had failed, the pass rate would have "
+        "fallen by 25 points (limit: 0). Repeat them: seatrial run --resume cand --retry-errors"
+    )
+    assert find_objections(found, gate=gate) == decided.doubts
+
+
+def test_trials_that_could_not_be_judged_are_tolerated_where_they_could_not_change_the_answer():
+    names = [f"s{number}" for number in range(20)]
+    base = dict.fromkeys(names, "p" * 5)
+    found = compared(base, {**base, "s3": "ppppj"}, limits=RegressionLimits(max_pass_rate_drop=0.1))
+    assert decide_gate(found, gate=Gate.BOTH).verdict == "NO REGRESSION"
+
+
+def test_a_regression_is_told_whatever_else_could_not_be_judged():
+    decided = decide_gate(compared({"a": "pppp", "b": "pppp"}, {"a": "ffff", "b": "ppjj"}))
+    assert (decided.verdict, decided.regressions) == ("REGRESSION", ("pass rate fell by 50 points (limit: 0)",))
+
+
+def test_the_tests_cannot_tell_where_trials_that_were_not_judged_could_make_the_suite_worse():
+    found = compared({"a": "p" * 8}, {"a": "p" * 2 + "j" * 6})
+    decided = decide_gate(found, gate=Gate.STATISTICAL)
+    assert decided.verdict == "UNDECIDED"
+    assert "6 trials of the candidate could not be judged (a). If they had failed" in decided.doubts[0]
+    assert decide_gate(compared({"a": "p" * 8}, {"a": "p" * 7 + "j"}), gate=Gate.STATISTICAL).verdict == "NO REGRESSION"
+
+
+def test_a_regraded_candidate_is_repaired_by_another_regrade():
+    base, candidate = a_run("base", {"a": "pp"}), a_run("cand", {"a": "pj"}, parent="orig")
+    [doubt] = decide_gate(compare_runs(base, candidate)).doubts
+    assert doubt.endswith("Repeat them: seatrial regrade orig")
 
 
 def test_an_error_of_the_agent_counts_against_it_in_tests():
@@ -219,6 +271,7 @@ def test_the_statistical_gate_does_not_pass_what_no_trial_answers():
 def test_nothing_answered_at_all_is_no_pass():
     found = compared({"a": "pppp"}, {"a": "jjjj"})
     assert "Nothing can be said" in find_objections(found, gate=Gate.STATISTICAL)[0]
+    assert decide_gate(found, gate=Gate.STATISTICAL).verdict == decide_gate(found).verdict == "UNDECIDED"
 
 
 def test_a_candidate_without_any_answer_is_no_pass_by_limits_either():

@@ -117,7 +117,7 @@ def test_one_trial_is_counted_in_the_singular() -> None:
 
 def test_errors_of_instruments_are_counted_aloud():
     details = compared({"a": "pppp"}, {"a": "ppjj"}).evidence.details
-    assert "2 trials without an answer, because an instrument failed, left out" in details
+    assert "2 trials could not be judged, because an instrument failed: left out" in details
 
 
 def test_an_improvement_beyond_noise_is_no_regression():

@@ -77,6 +77,49 @@ def test_a_run_that_got_worse_exits_1_and_says_where_the_conversations_part(seat
     assert out.endswith("✗ pass rate fell by 33.3 points (limit: 0)\nREGRESSION\n")
 
 
+JUDGED = """
+suite:
+  name: shop
+  agent: "{module}:answer"
+  config: {{trials: 2}}
+  evaluators: [{module}]
+scenarios:
+  - {{name: refund, input: refund, scorers: [fair]}}
+  - {{name: book, input: book, expected_output: ok}}
+"""
+JUDGE = """
+from pathlib import Path
+from seatrial import evaluator
+
+def answer(input):
+    return "ok"
+
+@evaluator
+def fair(ctx):
+    if (Path(__file__).parent / "down").exists():
+        raise ConnectionError("the judge is down")
+    return True
+"""
+
+
+def test_a_judge_that_is_down_exits_3_and_says_how_to_repeat_its_trials(seatrial_command, tmp_path):
+    (tmp_path / "judged_shop.py").write_text(JUDGE, "utf-8")
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "shop.yaml").write_text(JUDGED.format(module="judged_shop"), "utf-8")
+    seatrial_command("run", "--name", "one")
+    (tmp_path / "down").touch()
+    seatrial_command("run", "--name", "two", "--id", "second")
+    code, out, _ = seatrial_command("compare", "one", "two")
+    assert code == 3
+    assert "pass rate    100.0 % → 100.0 %   (2/2 trials → 2/2 trials)" in out
+    assert "refund  2/2 → 0/0 (2 could not be judged)" in out
+    assert "? cannot tell: 2 trials of the candidate could not be judged (refund)." in out
+    assert "Repeat them: seatrial run --resume second --retry-errors" in out
+    assert out.splitlines()[-1] == "UNDECIDED"
+    form = json.loads(seatrial_command("compare", "one", "two", "--json")[1])
+    assert (form["passed"], form["undecided"], form["regression_detected"]) == (False, True, False)
+
+
 def test_equal_runs_exit_0(seatrial_command, tmp_path, request):
     a_shop(tmp_path, request)
     seatrial_command("run", "--name", "one")

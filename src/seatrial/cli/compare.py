@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from seatrial.comparison import Gate, confirm, find_objections
+from seatrial.comparison import Gate, confirm, decide_gate
 from seatrial.errors import UsageError
 from seatrial.reports.comparison import print_comparison
 from seatrial.reports.comparison_form import comparison_form
@@ -64,7 +64,8 @@ def command(
     """Compare two stored runs: what changed, and whether it is beyond noise.
 
     BASE and CAND are ids, beginnings of ids, names, `baseline` or `latest`; without them, the latest run is compared
-    with its baseline. Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared.
+    with its baseline. Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared; 3: undecided,
+    because trials could not be judged or tested.
     """
     if confirm_trials is not None and not second_look:
         raise UsageError("--confirm-trials: says how often --confirm runs the suspects; give --confirm as well")
@@ -82,13 +83,16 @@ def command(
         if second_look:
             comparison = _confirm(runs, comparison, trials=confirm_trials, store=store)
         alignments = runs.explain_changes(comparison)
-    objections = find_objections(comparison, gate=chosen, allow_missing=allow_missing)
+    decision = decide_gate(comparison, gate=chosen, allow_missing=allow_missing)
     if as_json:
-        form = comparison_form(comparison, gate=chosen.value, objections=objections, alignments=alignments)
+        form = comparison_form(comparison, gate=chosen.value, decision=decision, alignments=alignments)
         click.echo(json.dumps(form, ensure_ascii=True))
     else:
-        print_comparison(comparison, sys.stdout, objections=objections, alignments=alignments, verbose=verbose)
-    return 1 if objections else 0
+        print_comparison(comparison, sys.stdout, decision=decision, alignments=alignments, verbose=verbose)
+    return _EXIT_CODES[decision.verdict]
+
+
+_EXIT_CODES = {"NO REGRESSION": 0, "REGRESSION": 1, "UNDECIDED": 3}
 
 
 def _confirm(runs: StoredRuns, comparison: Comparison, *, trials: int | None, store: str | None) -> Comparison:

@@ -8,7 +8,7 @@ from .alignment import align, align_closest
 from .changes import classify, trial_identity
 from .compare import BaselinePool, compare_runs
 from .confirm import Rerun, confirm, find_suspects, fresh_trials_needed
-from .gate import Gate, find_objections
+from .gate import Gate, decide_gate, find_objections
 from .match import RunSide, find_gap
 from .regressions import check_limits, find_regressions
 from .visibility import estimate_rates, scenarios_to_see, trials_to_see, visible_drop
@@ -24,6 +24,7 @@ __all__ = [
     "classify",
     "compare_runs",
     "confirm",
+    "decide_gate",
     "estimate_rates",
     "find_gap",
     "find_objections",

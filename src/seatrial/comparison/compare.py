@@ -1,7 +1,6 @@
 """Two runs in, one comparison out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from seatrial.vocabulary.changes import (
     Change,
@@ -16,7 +15,7 @@ from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome
 from seatrial.vocabulary.value import Value
 
 from .changes import classify, find_edits, score_delta
-from .evidence import counts_of, find_dependence, flag, p_values, weigh
+from .evidence import find_dependence, weigh, with_tests
 from .figures import measure_scenario, measure_suites
 from .match import RunSide, refuse_incomparable
 from .regressions import check_limits, find_regressions
@@ -54,7 +53,7 @@ def compare_runs(
     dependence = find_dependence(base, candidate)
     changes = _changes(base, candidate, before, now, pool)
     if dependence is None:
-        changes = _with_tests(changes)
+        changes = with_tests(changes)
         evidence = weigh(changes, pooled_runs=pool.runs)
     else:
         evidence = Evidence(sentence=dependence, testable=False)
@@ -114,16 +113,6 @@ def _change(
         pooled_passed=pooled[0],
         pooled=pooled[1],
     )
-
-
-def _with_tests(changes: Sequence[ScenarioChange]) -> list[ScenarioChange]:
-    tested = [(place, counts) for place, change in enumerate(changes) if (counts := counts_of(change)) is not None]
-    flags = flag([counts for _, counts in tested])
-    made = list(changes)
-    for (place, counts), beyond in zip(tested, flags, strict=True):
-        worse, better = p_values(counts)
-        made[place] = replace(made[place], p_worse=worse, p_better=better, beyond_noise=beyond)
-    return made
 
 
 def _notes(base: RunSide, candidate: RunSide) -> list[str]:

@@ -1,6 +1,7 @@
 """The statistical verdict: exact tests over the trials of scenarios that both runs have."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -62,6 +63,17 @@ def flag(tested: Sequence[ScenarioCounts]) -> list[Literal["worse", "better"] | 
     ]
 
 
+def with_tests(changes: Sequence[ScenarioChange]) -> list[ScenarioChange]:
+    """The changes with their p-values and flags."""
+    tested = [(place, counts) for place, change in enumerate(changes) if (counts := counts_of(change)) is not None]
+    flags = flag([counts for _, counts in tested])
+    made = list(changes)
+    for (place, counts), beyond in zip(tested, flags, strict=True):
+        worse, better = p_values(counts)
+        made[place] = replace(made[place], p_worse=worse, p_better=better, beyond_noise=beyond)
+    return made
+
+
 def weigh(changes: Sequence[ScenarioChange], *, pooled_runs: tuple[str, ...]) -> Evidence:
     """What the trials of both runs say, once the changes carry their own p-values and flags."""
     shared = [change for change in changes if change.base is not None and change.candidate is not None]
@@ -108,4 +120,4 @@ def _keys(changes: Sequence[ScenarioChange], which: str) -> tuple[ScenarioKey, .
 
 def _left_out(change: ScenarioChange) -> int:
     sides = (change.base, change.candidate)
-    return sum(side.trials - side.answered for side in sides if side is not None)
+    return sum(side.not_judged for side in sides if side is not None)

@@ -37,10 +37,11 @@ def measure_suites(
 ) -> tuple[SuiteFigures, SuiteFigures]:
     """The figures of both runs over the scenarios that both have.
 
-    A score, latency or cost counts only where both sides know it: else a scenario that lost its value would move the
-    mean of the others.
+    A rate, score, latency or cost counts only where both sides know it: else a scenario that lost its value would move
+    the mean of the others.
     """
     shared = [key for key in candidate if key in base]
+    rated = [key for key in shared if base[key].answered and candidate[key].answered]
     both = {
         name: [key for key in shared if None not in (getattr(base[key], name), getattr(candidate[key], name))]
         for name in ("avg_score", "avg_latency_ms", "avg_cost_usd")
@@ -48,10 +49,10 @@ def measure_suites(
 
     def figures(side: Mapping[ScenarioKey, ScenarioFigures]) -> SuiteFigures:
         mine = [side[key] for key in shared]
-        rate = _mean(one.passed / one.trials for one in mine)
-        assert rate is not None, "there is a scenario that both runs have"
         return SuiteFigures(
-            pass_rate=rate,
+            pass_rate=_mean(side[key].passed / side[key].answered for key in rated),
+            rated=sum(side[key].answered for key in rated),
+            rated_passed=sum(side[key].passed for key in rated),
             trials=sum(one.trials for one in mine),
             passed=sum(one.passed for one in mine),
             failed=sum(one.failed for one in mine),

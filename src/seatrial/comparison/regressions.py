@@ -36,6 +36,8 @@ def find_regressions(
 
 
 def _pass_rate(base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits) -> Regression | None:
+    if base.pass_rate is None or candidate.pass_rate is None:
+        return None
     drop, limit = base.pass_rate - candidate.pass_rate, limits.max_pass_rate_drop
     if drop <= limit + ROUNDING:
         return None

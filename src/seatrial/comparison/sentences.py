@@ -6,7 +6,7 @@ from math import comb
 
 from seatrial.statistics import ScenarioCounts, StratifiedTest
 from seatrial.vocabulary.changes import FreshTrials, ScenarioChange
-from seatrial.vocabulary.run import ScenarioKey
+from seatrial.vocabulary.run import Run, ScenarioKey
 
 Pair = tuple[ScenarioChange, ScenarioCounts]
 
@@ -93,7 +93,9 @@ def details(
             "run more of them, pool more runs of the baseline, or use --confirm"
         )
     if left_out:
-        lines.append(f"{counted(left_out, 'trial')} without an answer, because an instrument failed, left out")
+        lines.append(
+            f"{counted(left_out, 'trial')} could not be judged, because an instrument failed: left out"
+        )
     if untested:
         lines.append(f"not tested, because one side has no answer: {named(untested)}")
     return tuple(lines)
@@ -102,6 +104,15 @@ def details(
 def _is_blind(counts: ScenarioCounts) -> bool:
     """Whether even a fall from always to never would stay within noise."""
     return comb(counts.base_total + counts.candidate_total, counts.candidate_total) < 20
+
+
+def not_judged(keys: Sequence[ScenarioKey], trials: int, *, consequence: str, run: Run) -> str:
+    """Why nobody can tell: so many trials of the candidate have no answer, and they could change the verdict."""
+    again = f"seatrial regrade {run.parent}" if run.parent else f"seatrial run --resume {run.id} --retry-errors"
+    return (
+        f"cannot tell: {counted(trials, 'trial')} of the candidate could not be judged ({named(keys)}). "
+        f"If they had failed, {consequence}. Repeat them: {again}"
+    )
 
 
 def replayed(run_id: str) -> str:

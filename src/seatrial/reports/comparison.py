@@ -4,7 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from seatrial.verdicts.reasons import number
-from seatrial.vocabulary.changes import Alignment, Change, Comparison, ScenarioChange, ScenarioFigures
+from seatrial.vocabulary.changes import (
+    Alignment,
+    Change,
+    Comparison,
+    GateDecision,
+    ScenarioChange,
+    ScenarioFigures,
+    SuiteFigures,
+)
 from seatrial.vocabulary.run import Run, ScenarioKey, Status
 
 from .paper import Paper
@@ -33,11 +41,11 @@ def print_comparison(
     comparison: Comparison,
     stream: TextIO,
     *,
-    objections: tuple[str, ...],
+    decision: GateDecision,
     alignments: tuple[Alignment, ...] = (),
     verbose: bool = False,
 ) -> None:
-    """Write the whole of it. `objections` decide the last line; `verbose` names the unchanged scenarios as well."""
+    """Write the whole of it. `decision` is the last line; `verbose` names the unchanged scenarios as well."""
     paper = Paper(stream)
     paper.line(f"baseline   {_run(comparison.base)}", style="dim")
     paper.line(f"candidate  {_run(comparison.candidate)}", style="dim")
@@ -52,13 +60,17 @@ def print_comparison(
     _print_differences(paper, comparison)
     for note in comparison.notes:
         paper.line(f"note: {note}")
-    for objection in objections:
-        paper.line(objection, mark=Status.FAILED)
-    if comparison.evidence.worse and not objections:
+    for regression in decision.regressions:
+        paper.line(regression, mark=Status.FAILED)
+    for doubt in decision.doubts:
+        paper.line(doubt, mark=Status.INCONCLUSIVE)
+    if comparison.evidence.worse and not decision.objections:
         names = ", ".join(one_line(key.label) for key in comparison.evidence.worse)
         paper.line(f"note: worse beyond noise, which the limits allow: {names}. To fail on that: --gate both")
-    verdict = "REGRESSION" if objections else "NO REGRESSION"
-    paper.line(verdict, style="red" if objections else "green")
+    paper.line(decision.verdict, style=_STYLES[decision.verdict])
+
+
+_STYLES = {"REGRESSION": "red", "UNDECIDED": "yellow", "NO REGRESSION": "green"}
 
 
 def _run(run: Run) -> str:
@@ -68,16 +80,24 @@ def _run(run: Run) -> str:
 
 def _figures(comparison: Comparison) -> Iterator[str]:
     base, now = comparison.base_figures, comparison.candidate_figures
-    yield (
-        f"pass rate    {percent(base.pass_rate)} → {percent(now.pass_rate)}"
-        f"   ({base.passed:,}/{counted(base.trials, 'trial')} → {now.passed:,}/{counted(now.trials, 'trial')})"
-    )
+    yield f"pass rate    {_pass_rates(base, now)}"
     if base.avg_score is not None and now.avg_score is not None:
         yield f"avg score    {number(base.avg_score)} → {number(now.avg_score)}"
     if base.avg_latency_ms is not None and now.avg_latency_ms is not None:
         yield f"avg latency  {duration(base.avg_latency_ms)} → {duration(now.avg_latency_ms)}"
     if base.avg_cost_usd is not None and now.avg_cost_usd is not None:
         yield f"avg cost     {money(base.avg_cost_usd)} → {money(now.avg_cost_usd)} a trial"
+
+
+def _pass_rates(base: SuiteFigures, now: SuiteFigures) -> str:
+    """`100.0 % → 50.0 %   (12/12 trials → 6/12 trials)`, and that it is a mean where the counts give another rate."""
+    if base.pass_rate is None or now.pass_rate is None:
+        return "unknown: no scenario has an answer in both runs"
+    counts = " → ".join(f"{side.rated_passed:,}/{counted(side.rated, 'trial')}" for side in (base, now))
+    sides = ((base, base.pass_rate), (now, now.pass_rate))
+    is_mean = any(abs(side.rated_passed / side.rated - rate) > 1e-9 for side, rate in sides)
+    mean = "; mean over scenarios" if is_mean else ""
+    return f"{percent(base.pass_rate)} → {percent(now.pass_rate)}   ({counts}{mean})"
 
 
 def _print_changes(
@@ -115,7 +135,7 @@ def mark_of(scenario: ScenarioChange) -> Status:
 
 def moved(scenario: ScenarioChange) -> bool:
     base, now = scenario.base, scenario.candidate
-    return base is not None and now is not None and base.passed * now.trials != now.passed * base.trials
+    return base is not None and now is not None and base.passed * now.answered != now.passed * base.answered
 
 
 def _describe(scenario: ScenarioChange) -> str:
@@ -145,8 +165,10 @@ def telling_p(scenario: ScenarioChange) -> float | None:
 def _share(figures: ScenarioFigures | None) -> str:
     if figures is None:
         return "-"
-    errored = f" ({figures.errored} errored)" if figures.errored else ""
-    return f"{figures.passed}/{figures.trials}{errored}"
+    asides = [f"{figures.errored - figures.not_judged} errored"] if figures.errored > figures.not_judged else []
+    if figures.not_judged:
+        asides.append(f"{figures.not_judged} could not be judged")
+    return f"{figures.passed}/{figures.answered}" + (f" ({', '.join(asides)})" if asides else "")
 
 
 def _print_differences(paper: Paper, comparison: Comparison) -> None:

@@ -4,7 +4,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from seatrial.vocabulary.changes import Alignment, Change, Comparison
+from seatrial.vocabulary.changes import Alignment, Change, Comparison, GateDecision
 from seatrial.vocabulary.run import Run, ScenarioKey
 
 from .plain import plain
@@ -14,19 +14,20 @@ SCHEMA_VERSION = 1
 
 
 def comparison_form(
-    comparison: Comparison, *, gate: str, objections: tuple[str, ...], alignments: tuple[Alignment, ...] = ()
+    comparison: Comparison, *, gate: str, decision: GateDecision, alignments: tuple[Alignment, ...] = ()
 ) -> dict[str, Any]:
     """Everything that the console shows, and the numbers behind it."""
     base, candidate = comparison.base_figures, comparison.candidate_figures
     return {
         "schema_version": SCHEMA_VERSION,
-        "passed": not objections,
+        "passed": not decision.objections,
         "gate": gate,
-        "objections": list(objections),
+        "objections": list(decision.objections),
+        "undecided": decision.verdict == "UNDECIDED",
         "regression_detected": comparison.regression_detected,
         "reasons": [regression.reason.value for regression in comparison.regressions],
         "counts": {change.value: comparison.count(change) for change in Change},
-        "pass_rate_delta": candidate.pass_rate - base.pass_rate,
+        "pass_rate_delta": _delta(base.pass_rate, candidate.pass_rate),
         "avg_score_delta": _delta(base.avg_score, candidate.avg_score),
         "latency_avg_delta_ms": _delta(base.avg_latency_ms, candidate.avg_latency_ms),
         "cost_avg_delta_usd": _delta(base.avg_cost_usd, candidate.avg_cost_usd),

@@ -39,8 +39,8 @@ class RegressionLimits(Value):
 class SuiteFigures(Value):
     """A run in four numbers, each a mean over scenarios: one with many trials weighs no more than one with few."""
 
-    pass_rate: float
-    """Errored trials count as not passed."""
+    pass_rate: float | None
+    """Of the trials with an answer, in scenarios that have one in both runs; None where there is none."""
     avg_score: float | None = None
     avg_latency_ms: float | None = None
     """Of the median turn of each trial."""
@@ -50,6 +50,9 @@ class SuiteFigures(Value):
     passed: int = 0
     failed: int = 0
     errored: int = 0
+    rated: int = 0
+    """The trials that the pass rate counts."""
+    rated_passed: int = 0
 
 
 class ScenarioFigures(Value):
@@ -70,6 +73,11 @@ class ScenarioFigures(Value):
     @property
     def trials(self) -> int:
         return self.passed + self.failed + self.errored
+
+    @property
+    def not_judged(self) -> int:
+        """Trials that an instrument spoiled."""
+        return self.trials - self.answered
 
 
 class ScenarioChange(Value):
@@ -201,6 +209,23 @@ class Comparison(Value):
 
     def count(self, change: Change) -> int:
         return len(self.keys(change))
+
+
+class GateDecision(Value):
+    """What a gate says of the candidate. Only one without objections passes."""
+
+    regressions: tuple[str, ...] = ()
+    """What got worse, or is missing."""
+    doubts: tuple[str, ...] = ()
+    """Why it cannot be told whether something got worse."""
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        return (*self.regressions, *self.doubts)
+
+    @property
+    def verdict(self) -> Literal["REGRESSION", "UNDECIDED", "NO REGRESSION"]:
+        return "REGRESSION" if self.regressions else "UNDECIDED" if self.doubts else "NO REGRESSION"
 
 
 class Parting(StrEnum):

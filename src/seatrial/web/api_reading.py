@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from seatrial.comparison import Gate, find_objections
+from seatrial.comparison import Gate, decide_gate
 from seatrial.reports.comparison_form import comparison_form
 from seatrial.reports.run_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form
 from seatrial.reports.trial_form import trial_form
@@ -61,7 +61,7 @@ def compare_runs(desk: AtDesk, asked: Annotated[ComparisonQuery, Query()]) -> Re
     form = comparison_form(
         comparison,
         gate=asked.gate,
-        objections=find_objections(comparison, gate=Gate(asked.gate)),
+        decision=decide_gate(comparison, gate=Gate(asked.gate)),
         alignments=runs.explain_changes(comparison),
     )
     return AsciiJSONResponse(form)

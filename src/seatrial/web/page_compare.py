@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from seatrial.comparison import find_gap, find_objections
+from seatrial.comparison import decide_gate, find_gap
 from seatrial.reports.comparison import HEADS, mark_of, telling_p
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
@@ -49,7 +49,7 @@ def show_comparison(
     values: dict[str, Any] = {
         "title": "Compare",
         "comparison": comparison,
-        "objections": find_objections(comparison),
+        "decision": decide_gate(comparison),
         "gaps": [gap for side in runs.sides if (gap := find_gap(side)) is not None],
         "heads": HEADS,
         "mark_of": mark_of,
