@@ -1,4 +1,4 @@
-"""`run --resume`, `--retry-errors` and `--failed`."""
+"""`run --resume`, `--retry-errors`, `--retry-agent-errors` and `--failed`."""
 
 import json
 from typing import Any
@@ -66,19 +66,80 @@ def test_resuming_plays_what_is_missing_without_being_told_what_it_was(greetings
     assert {one["name"]: len(one["trials"]) for one in results["scenarios"]} == {"b": 2, "breaks": 2, "c": 2}
 
 
-def test_retrying_errors_plays_errored_trials_again_and_no_others(greetings: Any) -> None:
+CHECKS = """
+    from pathlib import Path
+    from seatrial import evaluator
+
+    @evaluator
+    def fair(ctx):
+        if ctx.user == "breaks" and not Path("mended").exists(): raise ConnectionError("the judge is down")
+        return True
+"""
+
+
+def write_judged_suite(folder: Any) -> None:
+    """An instrument breaks in one scenario, until it is mended; the agent never does."""
+    folder.write("checks.py", CHECKS)
+    scenarios = [{"name": name, "input": name, "scorers": ["fair"]} for name in ("a", "breaks")]
+    suite = {"name": "greetings", "agent": "agent:other", "evaluators": ["checks"]}
+    folder.write("scenarios/greetings.yaml", json.dumps({"suite": suite, "scenarios": scenarios}))
+
+
+def test_retrying_errors_plays_trials_that_an_instrument_spoiled_again_and_no_others(greetings: Any) -> None:
+    write_judged_suite(greetings)
     assert greetings.seatrial("run").code == 1
-    run_id = greetings.results()["run"]["id"]
-    called(greetings)
+    before = greetings.results()
     greetings.write("mended", "")
 
     ended = greetings.seatrial("run", "--resume", "latest", "--retry-errors")
 
     assert ended.code == 0, ended.out
-    assert called(greetings) == ["breaks"]
     results = greetings.results()
-    assert (results["run"]["id"], results["run"]["state"]) == (run_id, "finished")
-    assert results["totals"]["passed_count"] == results["totals"]["total_executions"] == 4
+    assert (results["run"]["id"], results["run"]["state"]) == (before["run"]["id"], "finished")
+    assert results["totals"]["passed_count"] == results["totals"]["total_executions"] == 2
+    assert results["scenarios"][0] == before["scenarios"][0], "it was not played again"
+    assert results["scenarios"][1]["trials"][0]["earlier_errors"] == []
+
+
+def test_retrying_errors_does_not_turn_an_agent_that_crashes_green(greetings: Any) -> None:
+    assert greetings.seatrial("run").code == 1
+    called(greetings)
+    greetings.write("mended", "")
+
+    ended = greetings.seatrial("run", "--resume", "latest", "--retry-errors")
+
+    assert ended.code == 1
+    assert called(greetings) == []
+    assert "1 trial in which the agent errored was not repeated. To repeat it: --retry-agent-errors" in ended.err
+
+
+def test_an_agent_error_that_is_repeated_still_counts_as_failed(greetings: Any) -> None:
+    assert greetings.seatrial("run").code == 1
+    called(greetings)
+    greetings.write("mended", "")
+
+    ended = greetings.seatrial("run", "--resume", "latest", "--retry-agent-errors")
+
+    assert ended.code == 1
+    assert called(greetings) == ["breaks"]
+    why = "errored before it was repeated: agent: RuntimeError: broken"
+    assert why in ended.out
+    [trial] = greetings.results()["scenarios"][2]["trials"]
+    assert (trial["status"], trial["failure_reasons"], trial["error"]) == ("failed", [why], None)
+    assert [error["message"] for error in trial["earlier_errors"]] == ["RuntimeError: broken"]
+    assert trial["turns"][0]["reply"] == "hello", "the second try is stored as well"
+    assert greetings.seatrial("regrade", "latest").code == 1
+    assert greetings.results()["scenarios"][2]["status"] == "failed"
+
+
+def test_an_agent_that_errors_again_when_it_is_repeated_stays_errored(greetings: Any) -> None:
+    greetings.seatrial("run")
+    for _ in range(2):
+        assert greetings.seatrial("run", "--resume", "latest", "--retry-agent-errors").code == 1
+
+    [trial] = greetings.results()["scenarios"][2]["trials"]
+    assert trial["status"] == "errored"
+    assert [error["message"] for error in trial["earlier_errors"]] == ["RuntimeError: broken"], "equal ones once"
 
 
 def test_resuming_a_run_that_lacks_nothing_says_so_and_ends_as_the_run_did(greetings: Any) -> None:
@@ -167,11 +228,12 @@ def test_resuming_takes_no_other_selection(greetings: Any, flags: tuple[str, ...
     assert f"leave out {flags[0]}" in ended.err
 
 
-def test_retrying_errors_needs_to_know_of_which_run(greetings: Any) -> None:
-    ended = greetings.seatrial("run", "--retry-errors")
+@pytest.mark.parametrize("flag", ["--retry-errors", "--retry-agent-errors"])
+def test_retrying_errors_needs_to_know_of_which_run(greetings: Any, flag: str) -> None:
+    ended = greetings.seatrial("run", flag)
 
     assert ended.code == 2
-    assert "--resume RUN --retry-errors" in ended.err
+    assert f"--resume RUN {flag}" in ended.err
 
 
 def test_a_budget_that_is_spent_is_not_spent_again(greetings: Any) -> None:
@@ -215,7 +277,7 @@ def test_a_run_of_failures_is_resumed_as_such(greetings: Any) -> None:
     greetings.seatrial("run", "--failed")
     called(greetings)
 
-    ended = greetings.seatrial("run", "--resume", "latest", "--retry-errors")
+    ended = greetings.seatrial("run", "--resume", "latest", "--retry-agent-errors")
 
     assert ended.code == 1
     assert called(greetings) == ["breaks"]

@@ -235,9 +235,10 @@ def test_retried_errors_take_the_place_of_the_errored_trials(letters: Any) -> No
     letters.write("up", "")
     letters.write("called", "")
 
-    ended = letters.process("run", "--resume", "latest", "--retry-errors")
+    ended = letters.process("run", "--resume", "latest", "--retry-agent-errors")
 
-    assert ended.code == 0, ended.out
+    assert ended.code == 1, ended.out
+    assert "errored before it was repeated: agent: OSError: down" in ended.out
     assert (letters.path / "called").read_text() == "b"
 
 

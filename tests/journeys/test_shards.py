@@ -107,9 +107,10 @@ def test_the_parts_of_a_suite_that_is_too_large_to_hold_make_one_run(
 
     assert folder.seatrial("run", "--resume", "latest", "--store", "merged.db").code == 1
     folder.write("agent.py", "def answer(input): return f'you said {input}'")
-    ended = folder.process("run", "--resume", "latest", "--retry-errors", "--store", "merged.db")
+    ended = folder.process("run", "--resume", "latest", "--retry-agent-errors", "--store", "merged.db")
 
-    assert ended.code == 0, ended.out + ended.err
+    assert ended.code == 1, ended.out + ended.err
+    assert "errored before it was repeated" in ended.out
 
 
 def test_the_parts_may_all_have_the_id_of_one_job(folder: Any) -> None:

@@ -281,7 +281,8 @@ def wait_for(file: Path, process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [["--failed"], ["--resume", "latest"], ["--id", "x"], ["--dry-run"], ["--retry-errors"]]
+    "flags",
+    [["--failed"], ["--resume", "latest"], ["--id", "x"], ["--dry-run"], ["--retry-errors"], ["--retry-agent-errors"]],
 )
 def test_flags_that_make_no_sense_in_round_after_round_are_refused(project: Any, flags: list[str]) -> None:
     ended = project.seatrial("run", "--watch", *flags)

@@ -1,5 +1,6 @@
 """When a trial passes, and that nothing else can make it pass."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -163,3 +164,25 @@ def test_an_overall_score_is_compared_before_it_is_rounded() -> None:
 def test_an_overall_score_without_weighted_scores_is_taken_as_it_is() -> None:
     assert decided(judgement=Judgement(overall_score=75.0), pass_threshold=75.0).passed
     assert not decided(judgement=Judgement(overall_score=74.996), pass_threshold=75.0).passed
+
+
+# Trials that were repeated after an error of the agent.
+
+
+def test_a_trial_that_was_repeated_after_an_error_of_the_agent_fails_although_it_passed_then() -> None:
+    transcript = replace(a_transcript(), earlier=(an_error(),))
+    verdict = decide_trial(transcript, [a_result()])
+    assert verdict == Verdict(status=Status.FAILED, failure_reasons=("errored before it was repeated: agent: boom",))
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.JUDGE, ErrorKind.INFRA, ErrorKind.EVALUATOR])
+def test_an_instrument_that_breaks_in_the_second_try_does_not_hide_the_agents_error(kind: ErrorKind) -> None:
+    transcript = replace(a_transcript(error=ErrorInfo(kind=kind, message="down")), earlier=(an_error(),))
+    assert find_error(transcript, [], None) == an_error()
+    assert decide_trial(transcript, []).status is Status.ERRORED
+
+
+def test_an_agent_that_errors_again_shows_its_last_error() -> None:
+    again = ErrorInfo(kind=ErrorKind.LIMIT, message="too slow")
+    transcript = replace(a_transcript(error=again), earlier=(an_error(),))
+    assert find_error(transcript, [], None) == again

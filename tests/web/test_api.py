@@ -211,7 +211,7 @@ def test_a_verdict_is_made_anew_when_the_rows_change(serve: Any, own_project: An
     assert served.json("/api/runs/bad")["totals"]["error_count"] == 1
     (own_project.path / "agent.py").write_text("def answer(messages, ctx): return 'x'\n", encoding="utf-8")
 
-    own_project.seatrial("run", "--resume=bad", "--retry-errors")
+    own_project.seatrial("run", "--resume=bad", "--retry-agent-errors")
 
     assert served.json("/api/runs/bad")["totals"]["error_count"] == 0
 

@@ -44,7 +44,12 @@ from .table import lay_out
     shell_complete=completing.runs,
     help="Go on with a run that was interrupted, as it was begun.",
 )
-@click.option("--retry-errors", is_flag=True, help="With --resume: play errored trials again.")
+@click.option("--retry-errors", is_flag=True, help="With --resume: play trials again that an instrument spoiled.")
+@click.option(
+    "--retry-agent-errors",
+    is_flag=True,
+    help="With --resume: also those in which the agent errored; they still count as failed.",
+)
 @click.option("--name", help="A name for the run.")
 @click.option("--id", "run_id", help="The id of the new run, such as that of a CI job; made up when not given.")
 @click.option("--budget", type=float, metavar="USD", help="Start no more trials once so much is spent.")
@@ -92,7 +97,19 @@ def command(**options: Any) -> int:
         return 1
     if plan.request.resume and not report.played:
         click.echo(f"run {report.run.id}: nothing was missing, so nothing was played", err=True)
+    if plan.request.retry_errors and not plan.request.retry_agent_errors:
+        _tell_of_agent_errors(report)
     return report.exit_code
+
+
+def _tell_of_agent_errors(report: Report) -> None:
+    from seatrial.reports.phrases import counted
+
+    left = sum(outcome.broken_down for outcome in report.outcome.scenarios)
+    if left:
+        was, them = ("was", "it") if left == 1 else ("were", "them")
+        what = f"{counted(left, 'trial')} in which the agent errored {was} not repeated"
+        click.echo(f"run {report.run.id}: {what}. To repeat {them}: --retry-agent-errors", err=True)
 
 
 def play_plan(plan: RunPlan, asked: list[AskedReport], *, verbose: bool, progress: Progress) -> Report:
@@ -111,8 +128,9 @@ def play_plan(plan: RunPlan, asked: list[AskedReport], *, verbose: bool, progres
 def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
     request = read_request(options, listeners=listeners)
     if options["resume"] is None:
-        if options["retry_errors"]:
-            raise UsageError("--retry-errors: which run? Name it: --resume RUN --retry-errors")
+        for flag in ("--retry-errors", "--retry-agent-errors"):
+            if options[flag.removeprefix("--").replace("-", "_")]:
+                raise UsageError(f"{flag}: which run? Name it: --resume RUN {flag}")
         return request
     return _again(request, options)
 
@@ -164,6 +182,7 @@ def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunR
         store=options["store"],
         resume=options["resume"],
         retry_errors=options["retry_errors"],
+        retry_agent_errors=options["retry_agent_errors"],
         shard=parse_shard(options["shard"]),
         executor=options["executor"],
         ray_address=options["ray_address"],

@@ -27,6 +27,7 @@ _ROUND = (
 _ALONE = {
     "resume": "--resume",
     "retry_errors": "--retry-errors",
+    "retry_agent_errors": "--retry-agent-errors",
     "failed": "--failed",
     "run_id": "--id",
     "dry_run": "--dry-run",

@@ -93,9 +93,7 @@ def details(
             "run more of them, pool more runs of the baseline, or use --confirm"
         )
     if left_out:
-        lines.append(
-            f"{counted(left_out, 'trial')} could not be judged, because an instrument failed: left out"
-        )
+        lines.append(f"{counted(left_out, 'trial')} could not be judged, because an instrument failed: left out")
     if untested:
         lines.append(f"not tested, because one side has no answer: {named(untested)}")
     return tuple(lines)

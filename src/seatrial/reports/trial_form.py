@@ -21,6 +21,7 @@ def trial_form(trial: Trial) -> dict[str, Any]:
         "passed": trial.status.value == "passed",
         "failure_reasons": list(trial.failure_reasons),
         "error": _error(trial.error),
+        "earlier_errors": [_error(error) for error in transcript.earlier],
         "stop_reason": transcript.stop_reason.value,
         "goal_met": transcript.goal_met,
         "history": plain(transcript.history),

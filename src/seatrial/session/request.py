@@ -39,6 +39,9 @@ class RunRequest(Value):
     """From settings: for suites that name none."""
     resume: str | None = None
     retry_errors: bool = False
+    """Play trials again that an instrument spoiled."""
+    retry_agent_errors: bool = False
+    """Also those in which the agent errored; they still count as failed."""
     shard: tuple[int, int] | None = None
     confirms: str | None = None
     """The run whose suspects are run again; such a run is never taken for the latest one to compare."""

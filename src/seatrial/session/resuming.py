@@ -10,7 +10,7 @@ from seatrial.runner.plan import Plan
 from seatrial.store import Store
 from seatrial.store.shards import missing_shards
 from seatrial.verdicts import answer_of
-from seatrial.vocabulary.conversation import REDACTED
+from seatrial.vocabulary.conversation import REDACTED, ErrorInfo
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status, TrialSummary
 
 from .planning import RunPlan
@@ -25,8 +25,8 @@ class Resumed:
     run: Run
     answers: Mapping[ScenarioKey, Mapping[int, bool | None]]
     """By scenario and index, what the stored trials said; those of trials that are played again are left out."""
-    replaced: frozenset[tuple[ScenarioKey, int]]
-    """Errored trials that are played again."""
+    replaced: Mapping[tuple[ScenarioKey, int], tuple[ErrorInfo, ...]]
+    """Errored trials that are played again, and the errors of the agent that still count against them."""
     stored: dict[ScenarioKey, int]
     """The scenarios that have rows, and how many of their trials stay."""
     spent_usd: float = 0.0
@@ -84,7 +84,7 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
         raise UsageError(f"run {run.id}: shard {lacking} is missing. Import it first: seatrial import FILE")
     _require_same(store, run, plan)
     answers: dict[ScenarioKey, Mapping[int, bool | None]] = {}
-    replaced = set()
+    replaced: dict[tuple[ScenarioKey, int], tuple[ErrorInfo, ...]] = {}
     stored: dict[ScenarioKey, int] = {}
     spent = 0.0
     alike: dict[tuple[tuple[int, bool | None], ...], Mapping[int, bool | None]] = {}
@@ -92,8 +92,8 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
         said: dict[int, bool | None] = {}
         for summary in summaries:
             spent += _cost(summary)
-            if request.retry_errors and summary.status is Status.ERRORED:
-                replaced.add((key, summary.index))
+            if _is_repeated(summary, request):
+                replaced[key, summary.index] = _agents_errors(store, run, summary)
             else:
                 said[summary.index] = answer_of(summary.status, summary.error_kind)
         stored[key] = len(said)
@@ -101,7 +101,23 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
         answers[key] = alike.setdefault(tuple(said.items()), said)
     for entry in store.entries(run.id):
         stored.setdefault(entry.key, 0)
-    return Resumed(run=run, answers=answers, replaced=frozenset(replaced), stored=stored, spent_usd=spent)
+    return Resumed(run=run, answers=answers, replaced=replaced, stored=stored, spent_usd=spent)
+
+
+def _is_repeated(summary: TrialSummary, request: RunRequest) -> bool:
+    if summary.status is not Status.ERRORED:
+        return False
+    is_agents = answer_of(summary.status, summary.error_kind) is False
+    return request.retry_agent_errors or (request.retry_errors and not is_agents)
+
+
+def _agents_errors(store: Store, run: Run, summary: TrialSummary) -> tuple[ErrorInfo, ...]:
+    """What the agent did wrong in all tries of the trial so far."""
+    if answer_of(summary.status, summary.error_kind) is None:
+        return ()
+    trial = store.trial(run.id, summary.key, summary.index)
+    earlier = trial.transcript.earlier
+    return earlier if trial.error is None or trial.error in earlier else (*earlier, trial.error)
 
 
 def _cost(summary: TrialSummary) -> float:

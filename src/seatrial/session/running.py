@@ -13,6 +13,7 @@ from seatrial.errors import UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
 from seatrial.runner.pace import Pace
 from seatrial.store import Store, open_store
+from seatrial.verdicts import count_earlier
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Run, RunState, Trial
 
@@ -105,14 +106,15 @@ class _Running:
 
     async def _play_trials(self, recorder: Recorder, resumed: "Resumed | None") -> None:
         planned = self._planned(recorder, resumed)
-        replaced = resumed.replaced if resumed else frozenset()
+        replaced = resumed.replaced if resumed else {}
         try:
             trials = self._executed(planned, self._options(recorder, resumed))
             try:
                 async for trial in trials:
                     if recorder.full:
                         await recorder.wait_for_room()
-                    recorder.save(trial, replace=bool(replaced) and (trial.key, trial.index) in replaced)
+                    earlier = replaced.get((trial.key, trial.index)) if replaced else None
+                    recorder.save(count_earlier(trial, earlier) if earlier else trial, replace=earlier is not None)
             finally:
                 await trials.aclose()
         finally:

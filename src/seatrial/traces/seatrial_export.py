@@ -54,6 +54,7 @@ def _read_transcript(body: Mapping[str, Any]) -> Transcript:
         error=error,
         duration_ms=_number(body.get("duration_ms")) or 0.0,
         recorded=copied(body.get("recorded")),
+        earlier=tuple(filter(None, map(_read_error, listed(body.get("earlier"))))),
     )
 
 

@@ -9,13 +9,14 @@ from .rates import answer_of, can_still_pass, reaches, read_sequential_test
 from .run import decide_run
 from .scenario import decide_scenario
 from .spending import Spending
-from .trial import decide_trial, find_error
+from .trial import count_earlier, decide_trial, find_error
 
 __all__ = [
     "RunDecision",
     "Spending",
     "answer_of",
     "can_still_pass",
+    "count_earlier",
     "decide_run",
     "decide_scenario",
     "decide_trial",

@@ -1,5 +1,6 @@
 """Every sentence in which a verdict gives its reason: one template each, so that all reports say the same."""
 
+from seatrial.vocabulary.conversation import ErrorInfo
 from seatrial.vocabulary.run import Gates, Status, Totals
 
 from .averages import meets
@@ -32,6 +33,14 @@ def number_beside(value: float, threshold: float) -> str:
 
 def nothing_checked() -> str:
     return "nothing was checked; add an expectation"
+
+
+def errored(error: ErrorInfo) -> str:
+    return f"{error.kind}: {error.message}"
+
+
+def errored_before(error: ErrorInfo) -> str:
+    return f"errored before it was repeated: {errored(error)}"
 
 
 def nothing_played() -> str:

@@ -1,17 +1,31 @@
 """The one place that can pass a trial."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Transcript
 from seatrial.vocabulary.findings import EvalResult, Judgement
-from seatrial.vocabulary.run import Status, Verdict
+from seatrial.vocabulary.run import Status, Trial, Verdict
 
 from . import reasons
 from .averages import meets
+from .rates import answer_of
 
 
 def find_error(transcript: Transcript, results: Sequence[EvalResult], judgement: Judgement | None) -> ErrorInfo | None:
-    """The first thing that went wrong, in the conversation, an evaluator or the judge; None when all is answered."""
+    """The first thing that went wrong, in the conversation, an evaluator or the judge; None when all is answered.
+
+    An instrument that fails when a trial is repeated does not hide the agent's error of the earlier try.
+    """
+    error = _first_error(transcript, results, judgement)
+    if error is None or not transcript.earlier or answer_of(Status.ERRORED, error.kind) is False:
+        return error
+    return transcript.earlier[-1]
+
+
+def _first_error(
+    transcript: Transcript, results: Sequence[EvalResult], judgement: Judgement | None
+) -> ErrorInfo | None:
     if transcript.error is not None:
         return transcript.error
     for result in results:
@@ -44,11 +58,23 @@ def decide_trial(
     """Passed when nothing errored, every result passed and the judge's outcomes, or else its score, suffice."""
     error = find_error(transcript, results, judgement)
     if error is not None:
-        return Verdict(status=Status.ERRORED, failure_reasons=(f"{error.kind}: {error.message}",))
+        return Verdict(status=Status.ERRORED, failure_reasons=(reasons.errored(error),))
     failures = [_failure(result) for result in results if result.passed is not True]
     if judgement is not None:
         failures += _judged_failures(judgement, pass_threshold)
+    failures += map(reasons.errored_before, transcript.earlier)
     return Verdict(status=Status.FAILED if failures else Status.PASSED, failure_reasons=tuple(failures))
+
+
+def count_earlier(trial: Trial, earlier: tuple[ErrorInfo, ...]) -> Trial:
+    """The trial as it counts if the agent had these errors in earlier tries of it: never as passed."""
+    transcript = replace(trial.transcript, earlier=earlier)
+    error = find_error(transcript, trial.results, trial.judgement)
+    if error is None:
+        why = (*trial.failure_reasons, *map(reasons.errored_before, earlier))
+        return replace(trial, transcript=transcript, status=Status.FAILED, failure_reasons=why)
+    why = (reasons.errored(error),)
+    return replace(trial, transcript=transcript, status=Status.ERRORED, failure_reasons=why, error=error)
 
 
 def _failure(result: EvalResult) -> str:

@@ -179,6 +179,8 @@ class Transcript(Value):
     duration_ms: float = 0.0
     recorded: Any = None
     """What it was read from, as it stood in the file, whatever else is in there; None for one that was played."""
+    earlier: tuple[ErrorInfo, ...] = ()
+    """Errors of the agent in earlier tries of the same trial, which was then repeated. It still counts as failed."""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...] | None:
