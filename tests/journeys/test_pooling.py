@@ -174,7 +174,7 @@ def test_a_regrade_of_a_regrade_is_not_tested_against_the_same_conversations(
 
     ended = compare(shop, base, candidate)
 
-    assert ended.code == 1
+    assert ended.code == 3
     assert "both runs judge the same conversations, so their trials are not independent" in ended.out
 
 
