@@ -132,3 +132,53 @@ def test_a_huge_value_is_shortened_in_words() -> None:
 
     assert text is not None
     assert len(text) < 1000
+
+
+NUMERIC = [{"$gt": 1}, {"$gte": 1}, {"$lt": 9}, {"$lte": 9}, {"$between": [1, 9]}]
+NOT_NUMBERS = ["abc", "5", None, True, [5], {"a": 5}, float("nan")]
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
+@pytest.mark.parametrize("matcher", NUMERIC, ids=repr)
+def test_a_numeric_matcher_never_holds_for_what_is_no_number(matcher: Any, value: Any) -> None:
+    assert not matches(matcher, value)
+    assert not matches({"$not": matcher}, value)
+    assert not matches({"$not": {"$not": matcher}}, value)
+    assert not matches({"$not": {"$one_of": [matcher, "x"]}}, value)
+    assert not matches({"$not": {"$contains": matcher}}, [value])
+    assert not matches({"$not": {"$subset": {"a": matcher}}}, {"a": value, "b": 1})
+    assert not matches({"$not": {"a": [matcher]}}, {"a": [value]})
+
+
+@pytest.mark.parametrize("value", ["abc", None, float("nan")], ids=repr)
+def test_a_range_by_negation_accepts_no_value_that_is_no_number(value: Any) -> None:
+    range_ = {"$not": {"$one_of": [{"$lte": 1}, {"$gte": 9}]}}
+    assert not matches(range_, value)
+    assert matches(range_, 5)
+    assert not matches(range_, 9)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "holds"),
+    [
+        ([1, 9], 1, True),
+        ([1, 9], 9.0, True),
+        ([1, 9], 9.1, False),
+        ([1, 9], 0, False),
+        ([1, 1], 1, True),
+        ([1, 9], float("inf"), False),
+        (["2026-01-01", "2026-12-31"], "2026-05-01", True),
+        (["2026-01-01", "2026-12-31"], "2027-05-01", False),
+    ],
+)
+def test_between_includes_its_bounds(bounds: Any, value: Any, holds: bool) -> None:
+    assert matches({"$between": bounds}, value) is holds
+    assert matches({"$not": {"$between": bounds}}, value) is not holds
+
+
+@pytest.mark.parametrize(
+    "bounds", [5, [1], [1, 2, 3], [1, "9"], [True, 2], [None, 2], [9, 1], [float("nan"), 1], {"a": 1}, "19"], ids=repr
+)
+def test_bounds_that_nothing_is_between_are_refused(bounds: Any) -> None:
+    (problem,) = check_expected({"$between": bounds}, path="seats")
+    assert problem.startswith("seats.$between: expected ")

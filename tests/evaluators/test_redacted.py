@@ -17,18 +17,21 @@ from seatrial.evaluators import (
     matches,
 )
 from seatrial.evaluators.redacted import matches_surely
-from seatrial.runner.redact import Redaction
+from seatrial.runner import Redaction, Secret
 from seatrial.vocabulary.conversation import ErrorKind, StopReason, ToolCall, Transcript
 from seatrial.vocabulary.findings import EvalResult
 from seatrial.vocabulary.roles import Evaluator, TrialContext, TurnContext
 
 LEAK = {"to": "ann", "body": "the key is sk-[redacted]"}
-HINT = "To test that no secret is told, forbid '[redacted]' itself."
+HINT = (
+    "To test that no secret is told, forbid '[redacted]' itself. If it is no secret, exempt it in the settings: "
+    "redact: {except: [SHOP_API_KEY]}."
+)
 
 
 def judged(evaluator: Evaluator, *, reply: str = "ok", args: Any = None) -> EvalResult:
     calls = (ToolCall("send", LEAK if args is None else args),)
-    return asyncio.run(evaluator.evaluate(TurnContext(reply=reply, tool_calls=calls)))
+    return asyncio.run(evaluator.evaluate(TurnContext(reply=reply, tool_calls=calls, redacted=["SHOP_API_KEY"])))
 
 
 def forbids(body: Any, **args: Any) -> Trajectory:
@@ -55,7 +58,7 @@ def test_arguments_that_fit_only_without_their_secret_have_no_answer(evaluator: 
     result = judged(evaluator)
     assert result.error is not None
     assert result.error.kind is ErrorKind.CONFIG
-    assert "a secret was taken out of the arguments of 'send'" in result.error.message
+    assert "the value of SHOP_API_KEY was redacted from the arguments of 'send'" in result.error.message
     assert result.error.hint == HINT
 
 
@@ -110,7 +113,7 @@ def test_a_call_beside_that_fits_surely_is_enough() -> None:
 def test_a_reply_that_fits_only_without_its_secret_has_no_answer(evaluator: Evaluator) -> None:
     result = judged(evaluator, reply="The key is [redacted].")
     assert result.error is not None
-    assert "a secret was taken out of the reply, so it cannot be searched for" in result.error.message
+    assert "the value of SHOP_API_KEY was redacted from the reply, so it cannot be searched for" in result.error.message
     assert result.error.hint == HINT
 
 
@@ -129,18 +132,18 @@ def test_a_pattern_that_is_found_beside_the_secret_passes(evaluator: Evaluator) 
 
 def test_a_state_that_fits_only_without_its_secret_has_no_answer() -> None:
     state = {"sent": [{"body": "sk-[redacted]", "to": "ann"}]}
-    transcript = Transcript(turns=(), stop_reason=StopReason.SCRIPT_ENDED, state=state)
+    transcript = Transcript(turns=(), stop_reason=StopReason.SCRIPT_ENDED, state=state, redacted=("SHOP_API_KEY",))
     ctx = TrialContext(transcript=transcript)
 
     doubtful = asyncio.run(State({"sent": [{"body": {"$not": {"$contains": "very"}}}]}).evaluate(ctx))
     certain = asyncio.run(State({"sent": [{"to": "ann"}]}).evaluate(ctx))
 
     assert doubtful.error is not None
-    assert "a secret was taken out of the state" in doubtful.error.message
+    assert "the value of SHOP_API_KEY was redacted from the state" in doubtful.error.message
     assert certain.passed
 
 
-SECRET = "abcabcab"
+SECRET = "abcabcab" * 2
 TEXTS = st.lists(st.sampled_from(["a", "ab", "c", " ", SECRET]), max_size=4).map("".join)
 MATCHERS = st.recursive(
     st.one_of(
@@ -150,6 +153,8 @@ MATCHERS = st.recursive(
             lambda it: {"$regex": it}
         ),
         TEXTS.map(lambda text: {"$gt": text}),
+        TEXTS.map(lambda text: {"$between": [text, text + "b"]}),
+        st.sampled_from([{"$gt": 5}, {"$between": [1, 9]}]),
         st.sampled_from([{"$any": True}, {"$type": "string"}, {"$type": "array"}]),
     ),
     lambda inner: st.one_of(
@@ -173,7 +178,7 @@ VALUES = st.recursive(
 
 @given(MATCHERS, VALUES)
 def test_an_answer_about_a_redacted_value_is_that_about_the_value_itself(expected: Any, value: Any) -> None:
-    answer = matches_surely(expected, Redaction([SECRET]).value(value))
+    answer = matches_surely(expected, Redaction([Secret("SHOP_API_KEY", SECRET)]).value(value))
     assert answer is None or answer is matches(expected, value)
 
 

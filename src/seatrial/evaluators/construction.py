@@ -106,7 +106,7 @@ def check_expected(value: Any, *, path: str = "") -> list[str]:
 
 _SEVERAL = (
     "several matchers in one mapping, which would be compared as it stands and fit nothing; give one. "
-    "A range is {$not: {$one_of: [{$lt: 1}, {$gt: 9}]}}."
+    "A range is {$between: [1, 9]}."
 )
 
 
@@ -140,7 +140,22 @@ def _operand_problem(operator: str, operand: Any) -> str | None:
         isinstance(operand, bool) or not isinstance(operand, (int, float, str))
     ):
         problem = f"expected a number or a string, got {shown(operand)}."
+    elif operator == "$between":
+        problem = _bounds_problem(operand)
     return problem
+
+
+def _bounds_problem(bounds: Any) -> str | None:
+    is_pair = isinstance(bounds, (list, tuple)) and len(bounds) == 2
+    if not is_pair or not all(_is_bound(bound, bounds[0]) for bound in bounds):
+        return f"expected two numbers, [low, high], got {shown(bounds)}."
+    return None if bounds[0] <= bounds[1] else f"expected [low, high], got {shown(bounds)}, which nothing is between."
+
+
+def _is_bound(bound: Any, other: Any) -> bool:
+    """Whether it is a number, or a text beside another text."""
+    number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
+    return (number and not isinstance(other, str)) or (isinstance(bound, str) and isinstance(other, str))
 
 
 def _pattern_problem(value: str) -> str | None:

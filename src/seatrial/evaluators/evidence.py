@@ -1,8 +1,10 @@
 """The answer of an evaluator that was not shown what it must judge: an error in the set-up, never a verdict."""
 
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import RECORD_CALLS
+
+from .matchers import shown
 
 RECORD_ARGUMENTS = (
     "Record them: return AgentResult(output, tool_calls=[ToolCall(name, arguments), ...]) with the arguments as a "
@@ -14,6 +16,14 @@ def no_answer(message: str, *, hint: str, checks: tuple[Check, ...] = ()) -> Eva
     """A result that says why there is no answer, and what to change."""
     error = ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint=hint)
     return EvalResult(passed=False, reasoning=f"{message}. {hint}", checks=checks, error=error)
+
+
+def malformed_call(call: ToolCall) -> EvalResult:
+    """The result where a rule about arguments meets a call whose arguments are no mapping: the agent's failure."""
+    detail = f"Tool {call.name!r} was called with malformed arguments: expected a mapping, got {shown(call.arguments)}"
+    return EvalResult(
+        passed=False, reasoning=detail, checks=(Check(name="malformed_call", passed=False, detail=detail),)
+    )
 
 
 def calls_not_recorded(what: str, *, checks: tuple[Check, ...] = ()) -> EvalResult:

@@ -1,7 +1,8 @@
 """When an expected value and a recorded one are the same: JSON equality, and `{$op: value}` matchers inside it."""
 
+import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
@@ -16,27 +17,53 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
 
 
+Answer = bool | None
+"""None where the question does not apply: then neither a matcher nor its negation holds."""
+
+
 def matches(expected: Any, actual: Any) -> bool:
     """Whether they are equal as JSON values, with matchers taken as what they ask for.
 
     Numbers compare numerically, a bool never equals a number, null is not absent, list order counts.
     """
+    return answer(expected, actual) is True
+
+
+def answer(expected: Any, actual: Any) -> Answer:
+    """The same, and None where an order is asked of values that have none, such as `{$gt: 1}` of a text."""
     if isinstance(expected, str):
         return isinstance(actual, str) and expected == actual
     if isinstance(expected, Mapping):
-        operator = operator_of(expected)
-        if operator is not None:
-            return _apply(operator, expected[operator], actual)
-        return isinstance(actual, Mapping) and len(actual) == len(expected) and subset(expected, actual)
+        name = operator_of(expected)
+        if name is not None:
+            return _apply(name, expected[name], actual)
+        if not isinstance(actual, Mapping) or len(actual) != len(expected):
+            return False
+        return every(answer(value, actual[key]) if key in actual else False for key, value in expected.items())
     if isinstance(expected, (list, tuple)):
-        return (
-            isinstance(actual, (list, tuple))
-            and len(actual) == len(expected)
-            and all(matches(ours, theirs) for ours, theirs in zip(expected, actual, strict=True))
-        )
+        if not isinstance(actual, (list, tuple)) or len(actual) != len(expected):
+            return False
+        return every(answer(ours, theirs) for ours, theirs in zip(expected, actual, strict=True))
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is actual
     return bool(expected == actual)
+
+
+def every(answers: Iterable[Answer]) -> Answer:
+    """True if all are; False if one is; else None."""
+    known = list(answers)
+    return False if False in known else None if None in known else True
+
+
+def some(answers: Iterable[Answer]) -> Answer:
+    """True if one is; None if one does not apply; else False."""
+    known = list(answers)
+    return True if True in known else None if None in known else False
+
+
+def negated(given: Answer) -> Answer:
+    """The opposite; None stays None."""
+    return None if given is None else not given
 
 
 def subset(expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact: bool = False) -> bool:
@@ -48,17 +75,19 @@ def subset(expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact: boo
 
 def includes(expected: Any, actual: Any) -> bool:
     """Like `matches`, but mappings at any depth may have more keys than were expected."""
+    return _included(expected, actual) is True
+
+
+def _included(expected: Any, actual: Any) -> Answer:
     if isinstance(expected, Mapping) and operator_of(expected) is None:
-        return isinstance(actual, Mapping) and all(
-            key in actual and includes(value, actual[key]) for key, value in expected.items()
+        return isinstance(actual, Mapping) and every(
+            _included(value, actual[key]) if key in actual else False for key, value in expected.items()
         )
     if isinstance(expected, (list, tuple)):
-        return (
-            isinstance(actual, (list, tuple))
-            and len(actual) == len(expected)
-            and all(includes(ours, theirs) for ours, theirs in zip(expected, actual, strict=True))
-        )
-    return matches(expected, actual)
+        if not isinstance(actual, (list, tuple)) or len(actual) != len(expected):
+            return False
+        return every(_included(ours, theirs) for ours, theirs in zip(expected, actual, strict=True))
+    return answer(expected, actual)
 
 
 def mismatch(expected: Any, actual: Any) -> str | None:
@@ -124,15 +153,24 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 """The names that `$type` knows: those of JSON Schema."""
 
 
-def _comparable(bound: object, actual: object) -> bool:
-    both_numbers = _is_number(bound) and _is_number(actual)
-    return both_numbers or (isinstance(bound, str) and isinstance(actual, str))
+def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Answer]:
+    """The comparison, for two numbers or two texts. Anything else has no order, and NaN is not a number."""
+
+    def compare(bound: Any, actual: Any) -> Answer:
+        numbers = _is_number(bound) and _is_number(actual) and actual == actual
+        texts = isinstance(bound, str) and isinstance(actual, str)
+        return holds(actual, bound) if numbers or texts else None
+
+    return compare
 
 
-def _contains(part: Any, actual: Any) -> bool:
+_at_least, _at_most = _ordered(operator.ge), _ordered(operator.le)
+
+
+def _contains(part: Any, actual: Any) -> Answer:
     if isinstance(actual, str):
         return isinstance(part, str) and part in actual
-    return isinstance(actual, (list, tuple)) and any(matches(part, item) for item in actual)
+    return isinstance(actual, (list, tuple)) and some(answer(part, item) for item in actual)
 
 
 def _is_of_type(name: str, actual: Any) -> bool:
@@ -141,28 +179,25 @@ def _is_of_type(name: str, actual: Any) -> bool:
     return TYPES[name](actual)
 
 
-def _one_of(options: Sequence[Any], actual: Any) -> bool:
-    return any(matches(option, actual) for option in options)
-
-
-OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+OPERATORS: Mapping[str, Callable[[Any, Any], Answer]] = {
     "$regex": lambda pattern, actual: isinstance(actual, str) and re.search(pattern, actual) is not None,
     "$contains": _contains,
-    "$one_of": _one_of,
-    "$gt": lambda bound, actual: _comparable(bound, actual) and actual > bound,
-    "$gte": lambda bound, actual: _comparable(bound, actual) and actual >= bound,
-    "$lt": lambda bound, actual: _comparable(bound, actual) and actual < bound,
-    "$lte": lambda bound, actual: _comparable(bound, actual) and actual <= bound,
+    "$one_of": lambda options, actual: some(answer(option, actual) for option in options),
+    "$gt": _ordered(operator.gt),
+    "$gte": _at_least,
+    "$lt": _ordered(operator.lt),
+    "$lte": _at_most,
+    "$between": lambda bounds, actual: every((_at_least(bounds[0], actual), _at_most(bounds[1], actual))),
     "$type": _is_of_type,
     "$any": lambda _, actual: True,
-    "$subset": lambda part, actual: isinstance(actual, Mapping) and includes(part, actual),
-    "$not": lambda other, actual: not matches(other, actual),
+    "$subset": lambda part, actual: isinstance(actual, Mapping) and _included(part, actual),
+    "$not": lambda other, actual: negated(answer(other, actual)),
 }
 """Each takes its operand and the recorded value."""
 
 
-def _apply(operator: str, operand: Any, actual: Any) -> bool:
-    test = OPERATORS.get(operator)
+def _apply(name: str, operand: Any, actual: Any) -> Answer:
+    test = OPERATORS.get(name)
     if test is None:
-        raise UsageError(f"unknown matcher {operator!r} in an expected value. Known: {', '.join(OPERATORS)}.")
+        raise UsageError(f"unknown matcher {name!r} in an expected value. Known: {', '.join(OPERATORS)}.")
     return test(operand, actual)

@@ -73,7 +73,7 @@ class PassFail(Written):
                     return _failed(said, checks, name="tool_args", title="Tool arguments match", detail=detail)
                 doubtful = _tool_in_doubt(tool_args, calls)
                 if doubtful is not None:
-                    return secret_in_arguments("expected_tool_args", tool=doubtful)
+                    return secret_in_arguments("expected_tool_args", ctx, tool=doubtful)
                 said += " Tool arguments match: PASS."
                 checks += (_ARGUMENTS_MATCH,)
         if output is not None:
@@ -127,7 +127,7 @@ def _argument_problem(
                 problems.extend(f"{tool}.{text}" for text in argument_differences(wanted, made))
         elif wanted and call.arguments is None:
             unrecorded = tool
-        elif wanted:
+        elif call.arguments is not None:
             problems.append(f"{tool}: arguments are not a mapping, got {shown(call.arguments)}")
     if problems:
         return "; ".join(problems), None

@@ -5,31 +5,55 @@ value as it stands.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from seatrial.vocabulary.conversation import REDACTED
+from seatrial.vocabulary.conversation import REDACTED, ErrorInfo, ErrorKind
 from seatrial.vocabulary.findings import EvalResult
+from seatrial.vocabulary.roles import Context
 
 from .evidence import no_answer
-from .matchers import matches, operator_of
+from .matchers import Answer, answer, every, negated, operator_of, some
 
 _NAME = REDACTED.strip("[]")
-_HINT = f"To test that no secret is told, forbid {REDACTED!r} itself."
 _NEGATIVE = ("(?!", "(?<!")
 """Parts of patterns that ask that something is not there."""
 
 
-def secret_in_reply(what: str, *, searched_for: str) -> EvalResult:
-    """The result where a check of the reply would pass because of a secret that was taken out."""
-    message = f"{what}: a secret was taken out of the reply, so it cannot be searched for {searched_for}"
-    return no_answer(message, hint=_HINT)
+def secret_in_reply(what: str, ctx: Context, *, searched_for: str) -> EvalResult:
+    """The result where a check of the reply would pass because of a redaction."""
+    message = f"{what}: {_secret(ctx)} was redacted from the reply, so it cannot be searched for {searched_for}"
+    return no_answer(message, hint=f"{_FORBID} {_exempt(ctx.redacted)}")
 
 
-def secret_in_arguments(what: str, *, tool: str) -> EvalResult:
-    """The result where a check of arguments would pass because of a secret that was taken out."""
-    message = f"{what}: a secret was taken out of the arguments of {tool!r}, so nobody can say whether they fit"
-    return no_answer(message, hint=_HINT)
+def secret_in_arguments(what: str, ctx: Context, *, tool: str) -> EvalResult:
+    """The result where a check of arguments would pass because of a redaction."""
+    message = f"{what}: {_secret(ctx)} was redacted from the arguments of {tool!r}, so they cannot be checked"
+    return no_answer(message, hint=f"{_FORBID} {_exempt(ctx.redacted)}")
+
+
+def secret_in_state(ctx: Context) -> EvalResult:
+    """The result where a check of the state would pass because of a redaction."""
+    message = f"expected_state: {_secret(ctx)} was redacted from the state, so it cannot be checked"
+    return no_answer(message, hint=f"Let the mocks keep another value in ctx.state. {_exempt(ctx.redacted)}")
+
+
+def secret_in_expectation(what: str, names: Sequence[str]) -> ErrorInfo:
+    """Why an expectation that contains a redacted value has no answer."""
+    message = f"{what}: the expectation contains the value of {' and '.join(names)}, which is redacted in transcripts"
+    return ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint=f"Expect another value. {_exempt(names)}")
+
+
+_FORBID = f"To test that no secret is told, forbid {REDACTED!r} itself."
+
+
+def _secret(ctx: Context) -> str:
+    return f"the value of {' or '.join(ctx.redacted)}" if ctx.redacted else "a secret"
+
+
+def _exempt(names: Sequence[str]) -> str:
+    shown = ", ".join(names) or "NAME"
+    return f"If it is no secret, exempt it in the settings: redact: {{except: [{shown}]}}."
 
 
 def holds_redaction(value: Any) -> bool:
@@ -55,50 +79,71 @@ def is_found_surely(pattern: str, text: str, flags: int = 0) -> bool:
 
 def includes_surely(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool | None:
     """Whether the expected keys are there with matching values."""
-    absent = None if any(isinstance(key, str) and REDACTED in key for key in actual) else False
-    return _all(matches_surely(value, actual[key]) if key in actual else absent for key, value in expected.items())
+    return _certain(_included(expected, actual))
 
 
 def matches_surely(expected: Any, actual: Any) -> bool | None:
     """Whether a value matches what was expected."""
+    return _certain(_possible(expected, actual))
+
+
+Possible = frozenset[Answer]
+"""Every answer that a matcher may have, depending on the secrets."""
+_EITHER: Possible = frozenset((True, False))
+
+
+def _certain(possible: Possible) -> bool | None:
+    if True not in possible:
+        return False
+    return True if len(possible) == 1 else None
+
+
+def _possible(expected: Any, actual: Any) -> Possible:
     if isinstance(expected, Mapping):
         operator = operator_of(expected)
         if operator is not None:
             return _apply(operator, expected[operator], actual)
         fits = isinstance(actual, Mapping) and len(actual) == len(expected)
-        return includes_surely(expected, actual) if fits else False
+        return _included(expected, actual) if fits else frozenset((False,))
     if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)) and len(expected) == len(actual):
-        return _all(matches_surely(ours, theirs) for ours, theirs in zip(expected, actual, strict=True))
+        return _combined(every, [_possible(ours, theirs) for ours, theirs in zip(expected, actual, strict=True)])
     if isinstance(expected, str) and isinstance(actual, str) and REDACTED in actual and _NAME not in expected:
         around = ".+".join(map(re.escape, actual.split(REDACTED)))
-        return None if re.fullmatch(around, expected, re.DOTALL) else False
-    return matches(expected, actual)
+        return _EITHER if re.fullmatch(around, expected, re.DOTALL) else frozenset((False,))
+    return frozenset((answer(expected, actual),))
 
 
-def _apply(operator: str, operand: Any, actual: Any) -> bool | None:
+def _included(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Possible:
+    absent = _EITHER if any(REDACTED in key for key in actual if isinstance(key, str)) else frozenset((False,))
+    return _combined(
+        every, [_possible(value, actual[key]) if key in actual else absent for key, value in expected.items()]
+    )
+
+
+def _apply(operator: str, operand: Any, actual: Any) -> Possible:
     if operator == "$not":
-        answer = matches_surely(operand, actual)
-        return None if answer is None else not answer
+        return frozenset(map(negated, _possible(operand, actual)))
     if operator == "$one_of":
-        return _any(matches_surely(option, actual) for option in operand)
+        return _combined(some, [_possible(option, actual) for option in operand])
     if operator == "$subset":
-        return isinstance(actual, Mapping) and _is_part_surely(operand, actual)
+        return _part(operand, actual) if isinstance(actual, Mapping) else frozenset((False,))
     if operator == "$contains" and isinstance(actual, (list, tuple)):
-        return _any(matches_surely(operand, item) for item in actual)
-    texts = isinstance(actual, str) and isinstance(operand, str)
-    if operator == "$type" or not texts or REDACTED not in actual or _NAME in operand:
-        return matches({operator: operand}, actual)
+        return _combined(some, [_possible(operand, item) for item in actual])
+    asked = operand if operator == "$between" else [operand]
+    texts = isinstance(actual, str) and all(isinstance(each, str) for each in asked)
+    if operator == "$type" or not texts or REDACTED not in actual or any(_NAME in each for each in asked):
+        return frozenset((answer({operator: operand}, actual),))
     if operator == "$contains":
-        return True if any(operand in beside for beside in actual.split(REDACTED)) else None
-    return True if operator == "$regex" and is_found_surely(operand, actual) else None
+        return frozenset((True,)) if any(operand in beside for beside in actual.split(REDACTED)) else _EITHER
+    return frozenset((True,)) if operator == "$regex" and is_found_surely(operand, actual) else _EITHER
 
 
-def _is_part_surely(expected: Any, actual: Any) -> bool | None:
-    """Like `matches_surely`, but mappings at any depth may have more keys than were expected."""
+def _part(expected: Any, actual: Any) -> Possible:
+    """Like `_possible`, but mappings at any depth may have more keys than were expected."""
     if isinstance(expected, Mapping) and operator_of(expected) is None:
         nested = {key: _subset(value) for key, value in expected.items()}
-        return isinstance(actual, Mapping) and includes_surely(nested, actual)
-    return matches_surely(_subset(expected), actual)
+        return _included(nested, actual) if isinstance(actual, Mapping) else frozenset((False,))
+    return _possible(_subset(expected), actual)
 
 
 def _subset(expected: Any) -> Any:
@@ -107,11 +152,9 @@ def _subset(expected: Any) -> Any:
     return [_subset(item) for item in expected] if isinstance(expected, (list, tuple)) else expected
 
 
-def _all(answers: Iterable[bool | None]) -> bool | None:
-    known = list(answers)
-    return False if False in known else None if None in known else True
-
-
-def _any(answers: Iterable[bool | None]) -> bool | None:
-    known = list(answers)
-    return True if True in known else None if None in known else False
+def _combined(fold: Callable[[Iterable[Answer]], Answer], parts: Iterable[Possible]) -> Possible:
+    """Every answer that the parts may have together."""
+    possible: Possible = frozenset((fold(()),))
+    for part in parts:
+        possible = frozenset(fold((one, other)) for one in possible for other in part)
+    return possible

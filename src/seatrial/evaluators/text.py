@@ -84,7 +84,7 @@ class Regex(Written, kw_only=False):
         found = re.search(self.pattern, reply)
         if found is not None:
             if REDACTED in reply and not is_found_surely(self.pattern, reply):
-                return secret_in_reply("regex", searched_for=repr(self.pattern))
+                return secret_in_reply("regex", ctx, searched_for=repr(self.pattern))
             reasoning = f"Pattern found: PASS ({shown(found.group())} matches {self.pattern!r})."
             return EvalResult(passed=True, reasoning=reasoning, checks=(_FOUND,))
         detail = f"{self.pattern!r} not found in output"
@@ -121,9 +121,9 @@ class ContainsEvaluator(Written):
         if failed is None and REDACTED in reply:
             # What was taken out may have held a forbidden text: nobody can say that it did not.
             if self.none_of:
-                return secret_in_reply("contains", searched_for="forbidden strings")
+                return secret_in_reply("contains", ctx, searched_for="forbidden strings")
             if not self._matched_surely(reply):
-                return secret_in_reply("contains", searched_for="patterns")
+                return secret_in_reply("contains", ctx, searched_for="patterns")
         if failed is None:
             return EvalResult(passed=True, reasoning="All substring checks passed")
         return EvalResult(passed=False, reasoning=failed.detail, checks=(failed,))

@@ -99,7 +99,7 @@ class ToolCallArgsEvaluator:
         if all(right) if self.calls != "any" else any(right):
             sure = [includes_surely(self.args, args) is True for args in recorded]
             if not (all(sure) if self.calls != "any" else any(sure)):
-                return secret_in_arguments("tool_calls_args", tool=self.tool)
+                return secret_in_arguments("tool_calls_args", ctx, tool=self.tool)
             return EvalResult(passed=True, reasoning=f"Tool {self.tool!r} was called with the expected arguments")
         return _failed(
             "args_mismatch", self._mismatch([args for args, ok in zip(recorded, right, strict=True) if not ok])

@@ -11,7 +11,7 @@ from seatrial.vocabulary.roles import Context
 from seatrial.vocabulary.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
 
 from .construction import choice
-from .evidence import arguments_not_recorded, calls_not_recorded
+from .evidence import arguments_not_recorded, calls_not_recorded, malformed_call
 from .expected_calls import entry_of, expected_call
 from .matchers import shown
 from .redacted import holds_redaction, secret_in_arguments
@@ -47,16 +47,18 @@ class Trajectory:
         calls = ctx.tool_calls
         if calls is None:
             return calls_not_recorded("trajectory")
-        unknown = self._call_without_arguments(calls)
-        if unknown is not None:
-            return arguments_not_recorded("trajectory", tool=unknown)
+        unreadable = self._unreadable_call(calls)
+        if unreadable is not None and unreadable.arguments is None:
+            return arguments_not_recorded("trajectory", tool=unreadable.name)
+        if unreadable is not None:
+            return malformed_call(unreadable)
         spec = TrajectorySpec(mode=self.mode, expected=self.expected, forbidden=self.forbidden)
         comparison = compare_calls(spec, calls)
         match = comparison.match
         if match.matched:
             doubtful = self._call_in_doubt(calls)
             if doubtful is not None:
-                return secret_in_arguments("trajectory", tool=doubtful)
+                return secret_in_arguments("trajectory", ctx, tool=doubtful)
             return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode})", trajectory=match)
         checks = tuple(
             Check(name=field, passed=False, detail=", ".join(getattr(match, field)))
@@ -65,11 +67,10 @@ class Trajectory:
         )
         return EvalResult(passed=False, reasoning=_reasons(comparison), checks=checks, trajectory=match)
 
-    def _call_without_arguments(self, calls: Sequence[ToolCall]) -> str | None:
-        """The name of a call that cannot be judged, because an entry asks for arguments that were not recorded.
+    def _unreadable_call(self, calls: Sequence[ToolCall]) -> ToolCall | None:
+        """A call whose arguments an entry asks for, but which were not recorded or are malformed.
 
-        A malformed call is one that an entry does not accept; but where accepting would count against the agent,
-        not accepting would be the benefit of a doubt.
+        No entry accepts a malformed call, so it matters only where accepting it would count against the agent.
         """
         asked: set[str] = set()
         limited: set[str] = set()
@@ -81,7 +82,7 @@ class Trajectory:
                     limited |= names
         for call in calls if asked or limited else ():
             if call.args is None and (call.name in limited or (call.arguments is None and call.name in asked)):
-                return call.name
+                return call
         return None
 
     def _call_in_doubt(self, calls: Sequence[ToolCall]) -> str | None:
