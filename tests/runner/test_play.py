@@ -277,11 +277,12 @@ def test_the_fifty_first_round_of_tools_is_a_limit_error() -> None:
     assert "50 times in one turn" in transcript.error.message
 
 
-def test_a_mock_result_that_json_cannot_tell_is_a_tool_error() -> None:
-    transcript = play(a_scenario(ScriptedAgent(asks_for("odd"), "x"), mocks={"odd": lambda a, c: {(1, 2): 3}}))
-    assert transcript.error is not None
-    assert transcript.error.kind is ErrorKind.TOOL
-    assert "cannot be told to the agent as JSON" in transcript.error.message
+def test_a_mock_result_that_json_cannot_tell_is_told_and_kept_as_plain_data() -> None:
+    agent = ScriptedAgent(asks_for("odd"), "x")
+    transcript = play(a_scenario(agent, mocks={"odd": lambda a, c: {(1, 2): object()}}))
+    (call,) = transcript.tool_calls or ()
+    assert call.result == {"[1, 2]": "[object object]"}
+    assert '{"[1, 2]": "[object object]"}' in str(agent.heard)
 
 
 def test_tokens_and_cost_of_all_rounds_are_added_up() -> None:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from seatrial.by_hand import hall, move_to_loop
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
-from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import AgentReply, TrialStart
 from seatrial.vocabulary.value import altered
 
@@ -154,7 +154,7 @@ class CallableSession:
         ctx = self._ctx
         ctx.input = _latest_user_text(messages)
         if door.sees_conversation:
-            ctx.messages = [copied(message) for message in messages]
+            ctx.messages = [plain_value(message) for message in messages]
         asked_at = perf_counter()
         being_asked.add(ctx)
         try:

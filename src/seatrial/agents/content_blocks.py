@@ -6,6 +6,7 @@ from typing import Any
 from seatrial.traces.anthropic import is_call, is_result, result_in
 from seatrial.traces.pieces import parts_of
 from seatrial.vocabulary.conversation import ToolCall
+from seatrial.vocabulary.plain import plain_value
 
 from .replies import parse_arguments, read_calls
 
@@ -21,4 +22,4 @@ def results_of(content: Sequence[Any]) -> Iterator[tuple[Any, tuple[Any, str | N
     """What tools gave back among the blocks: the call's id, and its result or error."""
     for block in filter(is_result, parts_of(content)):
         found = result_in(block)
-        yield found.call_id, (found.result, found.error)
+        yield found.call_id, (plain_value(found.result), found.error)

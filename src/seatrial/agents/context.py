@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar
 
 from seatrial.errors import ToolError
 from seatrial.vocabulary.conversation import ErrorKind, Message, ToolCall
-from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_arguments, plain_value
 from seatrial.vocabulary.roles import ToolAnswer, TrialStart
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -107,6 +107,7 @@ class AgentContext:
         assert task is not None
         self._in_flight.add(task)
         started = self._start.elapsed_ms()
+        name, arguments = plain_value(name), plain_arguments(arguments)
         try:
             answer = await self._start.tools.call(name, arguments, turn=self._start.turn())
         except TrialError as error:
@@ -140,7 +141,7 @@ class AgentContext:
         self.require_open(name)
         call = object()
         # As it is at this moment: the tool may change what it is given.
-        self._begun[call] = (name, copied(arguments), self.elapsed_ms())
+        self._begun[call] = (name, plain_arguments(arguments), self.elapsed_ms())
         return call
 
     def end_call(self, call: object, answer: ToolAnswer | None) -> None:
@@ -164,10 +165,10 @@ class AgentContext:
         """Keep a call, as it was at this moment: the agent may go on to change what it gave and got."""
         self._start.record(
             ToolCall(
-                name,
-                copied(arguments),
-                copied(answer.result),
-                answer.error,
+                plain_value(name),
+                plain_arguments(arguments),
+                plain_value(answer.result),
+                plain_value(answer.error),
                 None,
                 started,
                 self._start.elapsed_ms() - started,

@@ -9,8 +9,8 @@ from operator import index
 from typing import Any
 
 from seatrial.vocabulary.conversation import AgentResult, Message, ToolCall, Usage
-from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure
+from seatrial.vocabulary.plain import plain_arguments, plain_value
 from seatrial.vocabulary.roles import AgentReply
 
 _FORMS = (
@@ -29,7 +29,7 @@ def read_reply(value: Any) -> AgentReply:
     if value is None:
         return AgentReply()
     if isinstance(value, str):
-        return AgentReply(reply=value)
+        return AgentReply(reply=plain_value(value))
     if isinstance(value, AgentResult):
         return _from_result(value)
     if isinstance(value, tuple):
@@ -120,7 +120,7 @@ def _from_message(message: Mapping[str, Any], *, usage: Usage | None = None) -> 
         reply=read_content(message.get("content")),
         tool_calls=answered,
         requested=requested,
-        messages=(_with_ids(message, calls) if message.get("tool_calls") else dict(message),),
+        messages=(plain_value(_with_ids(message, calls) if message.get("tool_calls") else message),),
         usage=usage,
     )
 
@@ -143,7 +143,7 @@ def _from_messages(messages: Sequence[Any]) -> AgentReply:
         reply=reply,
         tool_calls=answered,
         requested=requested,
-        messages=tuple(dict(message) for message in messages),
+        messages=tuple(map(plain_value, messages)),
     )
 
 
@@ -199,7 +199,7 @@ def _results_in(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, tu
         content = message.get("content")
         if message.get("role") == "tool":
             result = parse_json(content) if isinstance(content, str) else content
-            yield message.get("tool_call_id"), (result, None)
+            yield _optional_text(message.get("tool_call_id")), (plain_value(result), None)
         elif isinstance(content, list):
             from .content_blocks import results_of
 
@@ -216,43 +216,47 @@ def read_calls(calls: Any) -> tuple[ToolCall, ...]:
 def _read_call(call: Any, place: int) -> ToolCall:
     if isinstance(call, ToolCall) and isinstance(call.name, str):
         return ToolCall(
-            call.name,
-            copied(call.arguments),
-            copied(call.result),
-            call.error,
-            call.id,
-            call.started_ms,
-            call.duration_ms,
+            plain_value(call.name),
+            plain_arguments(call.arguments),
+            plain_value(call.result),
+            _optional_text(call.error),
+            _optional_text(call.id),
+            _milliseconds(call.started_ms),
+            _milliseconds(call.duration_ms),
         )
     if isinstance(call, str):
-        return ToolCall(call)
+        return ToolCall(plain_value(call))
     if isinstance(call, Mapping):
         function = call.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+            arguments = parse_arguments(function.get("arguments"))
             return ToolCall(
-                function["name"], parse_arguments(function.get("arguments")), id=call.get("id") or f"call_{place}"
+                plain_value(function["name"]), arguments, id=_optional_text(call.get("id") or f"call_{place}")
             )
         if isinstance(call.get("name"), str):
-            arguments = call.get("arguments", call.get("args"))
-            error = call.get("error")
             return ToolCall(
-                call["name"],
-                copied(arguments),
-                copied(call.get("result")),
-                None if error is None else str(error),
-                call.get("id"),
+                plain_value(call["name"]),
+                plain_arguments(call.get("arguments", call.get("args"))),
+                plain_value(call.get("result")),
+                _optional_text(call.get("error")),
+                _optional_text(call.get("id")),
             )
     raise AgentFailure(f"a tool call must be a name, a ToolCall or a dict with a name, got {_brief(call)}", final=True)
 
 
 def parse_arguments(arguments: Any) -> Any:
-    """A mapping where the text is a JSON object; else the text as it came, which marks the call as malformed."""
-    if arguments is None or arguments == "":
-        return {}
-    if not isinstance(arguments, str):
-        return arguments
-    parsed = parse_json(arguments)
-    return parsed if isinstance(parsed, dict) else arguments
+    """Arguments as chat completions send them: nothing at all means that there are none."""
+    return {} if arguments is None or arguments == "" else plain_arguments(arguments)
+
+
+def _optional_text(value: Any) -> str | None:
+    plain = plain_value(value)
+    return plain if plain is None or isinstance(plain, str) else str(plain)
+
+
+def _milliseconds(value: Any) -> float | None:
+    plain = plain_value(value)
+    return plain if isinstance(plain, int | float) and not isinstance(plain, bool) else None
 
 
 def parse_json(text: str) -> Any:
@@ -266,7 +270,7 @@ def read_content(content: Any) -> str | None:
     """The text of a message's content, which may be a list of parts."""
     if isinstance(content, list):
         parts = [part.get("text", "") if isinstance(part, Mapping) else part for part in content]
-        return "".join(part for part in parts if isinstance(part, str))
+        return str(plain_value("".join(part for part in parts if isinstance(part, str))))
     return _text(content, "content")
 
 
@@ -281,7 +285,7 @@ def _with_ids(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> Message:
 
 def _text(value: Any, where: str) -> str | None:
     if value is None or isinstance(value, str):
-        return value
+        return None if value is None else str(plain_value(value))
     raise AgentFailure(f"{where} must be a str, got {_brief(value)}", final=True)
 
 
@@ -303,7 +307,7 @@ def _read_tokens(tokens: Any) -> int | None:
         return None
     if isinstance(tokens, bool) or not hasattr(tokens, "__index__") or tokens < 0:
         raise AgentFailure(f"tokens in usage must be a whole number, got {_brief(tokens)}", final=True)
-    return index(tokens)
+    return int(index(tokens))
 
 
 def _read_cost(cost_usd: Any) -> float | None:

@@ -10,14 +10,15 @@ from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorKind, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import AgentReply, ToolAnswer, TrialStart
 
 _CALL = ("name", "arguments", "result", "error", "id", "started_ms", "duration_ms")
 
 
 def write_line(message: Mapping[str, Any]) -> bytes:
-    """The message on a line of its own; what JSON cannot hold becomes its text."""
-    return json.dumps(message, default=str).encode() + b"\n"
+    """The message, of plain values, on a line of its own."""
+    return json.dumps(message).encode() + b"\n"
 
 
 def write_trial(start: TrialStart) -> dict[str, Any]:
@@ -44,13 +45,8 @@ def read_call(written: Mapping[str, Any]) -> ToolCall:
 
 
 def write_answer(answer: ToolAnswer) -> dict[str, Any]:
-    """What a tool gave back. Raises TrialError(tool) when it cannot be told in JSON."""
-    try:
-        result = json.loads(json.dumps(answer.result, default=str))
-    except (TypeError, ValueError, RecursionError) as problem:
-        message = f"a mock returned what cannot be told to a worker process as JSON: {problem}"
-        raise TrialError(ErrorKind.TOOL, message) from None
-    return {"result": result, "error": answer.error}
+    """What a tool gave back."""
+    return {"result": plain_value(answer.result), "error": answer.error}
 
 
 def read_answer(written: Mapping[str, Any]) -> ToolAnswer:

@@ -20,6 +20,7 @@ from mcp_types import (
 
 from seatrial.version import __version__
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .desk import Desk
@@ -70,8 +71,8 @@ async def _answer(desk: Desk, params: CallToolRequestParams) -> CallToolResult:
 def _result(answer: ToolAnswer) -> CallToolResult:
     if answer.error is not None:
         return CallToolResult(content=[TextContent(text=answer.error)], is_error=True)
-    value = answer.result
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    value = plain_value(answer.result)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     # Versions of the protocol before 2026-07-28 allow structured content to be an object only.
     structured = json.loads(text) if isinstance(value, Mapping) else None
     return CallToolResult(content=[TextContent(text=text)], structured_content=structured)

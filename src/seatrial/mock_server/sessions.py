@@ -9,8 +9,8 @@ from typing import IO, Any
 from seatrial.clock import milliseconds, now
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer, ToolBox
 
 OpenTools = Callable[[str], ToolBox]
@@ -44,7 +44,7 @@ class CallLog:
             "duration_ms": call.duration_ms,
         }
         with self._writing:
-            self._stream.write(json.dumps(line, default=str) + "\n")
+            self._stream.write(json.dumps(line) + "\n")
             self._stream.flush()
 
     def close(self) -> None:
@@ -81,8 +81,8 @@ class SessionDesk:
     def _keep(self, name: str, arguments: Any, answer: ToolAnswer, started: float) -> None:
         call = ToolCall(
             name,
-            copied(arguments),
-            copied(answer.result),
+            plain_value(arguments),
+            plain_value(answer.result),
             answer.error,
             started_ms=started - self._began,
             duration_ms=milliseconds() - started,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .answers import Answer, Calls, Faulty, Mock, Raises, Returns
@@ -100,7 +101,7 @@ class MockedTools:
         schema = self._schemas.get(name)
         if schema is None or schema.output_schema is None or is_fault or answer.error is not None:
             return answer
-        violation = violation_finder(schema.output_schema)(answer.result)
+        violation = violation_finder(schema.output_schema)(plain_value(answer.result))
         if violation is not None:
             message = f"the mock of {name!r} returned what the tool's output_schema does not allow: {violation}"
             raise TrialError(ErrorKind.TOOL, message, hint="correct the mock, or the output_schema under `tools:`")

@@ -4,7 +4,7 @@ the rest, must change neither what the next one sees nor what is stored."""
 from dataclasses import replace
 
 from seatrial.vocabulary.conversation import PlayedTurn, ToolCall
-from seatrial.vocabulary.copies import copied
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import Context, TrialContext
 
 
@@ -14,12 +14,13 @@ def own_copy(ctx: Context) -> Context:
         if not ctx.tool_calls and not ctx.history:
             return ctx
         calls = None if ctx.tool_calls is None else tuple(map(_call, ctx.tool_calls))
-        return replace(ctx, tool_calls=calls, history=copied(tuple(ctx.history)))
+        return replace(ctx, tool_calls=calls, history=tuple(map(plain_value, ctx.history)))
     transcript = ctx.transcript
     if not transcript.history and transcript.state is None and not any(turn.tool_calls for turn in transcript.turns):
         return ctx
     turns = tuple(map(_turn, transcript.turns))
-    transcript = replace(transcript, turns=turns, history=copied(transcript.history), state=copied(transcript.state))
+    history = tuple(map(plain_value, transcript.history))
+    transcript = replace(transcript, turns=turns, history=history, state=plain_value(transcript.state))
     return replace(ctx, transcript=transcript)
 
 
@@ -28,4 +29,4 @@ def _turn(turn: PlayedTurn) -> PlayedTurn:
 
 
 def _call(call: ToolCall) -> ToolCall:
-    return replace(call, arguments=copied(call.arguments), result=copied(call.result))
+    return replace(call, arguments=plain_value(call.arguments), result=plain_value(call.result))

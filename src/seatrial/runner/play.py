@@ -20,9 +20,9 @@ from seatrial.vocabulary.conversation import (
     ToolCall,
     Transcript,
 )
-from seatrial.vocabulary.copies import copied
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.findings import ModelUse, sum_model_use
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import (
     AgentSession,
     PreparedScenario,
@@ -104,7 +104,7 @@ class _Conversation:
             turns=self._with_evidence(),
             stop_reason=stop_reason,
             history=self._prepared.history,
-            state=copied(self._tools.state) if self._tools.state else None,
+            state=plain_value(self._tools.state) if self._tools.state else None,
             error=error,
             duration_ms=self.elapsed_ms(),
         )
@@ -262,9 +262,11 @@ class _Conversation:
         except TrialError as failure:
             self._keep(call, started, error=str(failure))
             raise
-        self._keep(call, started, result=answer.result, error=answer.error)
-        content = {"error": answer.error} if answer.error is not None else answer.result
-        self._messages.append({"role": "tool", "tool_call_id": call.id, "content": _as_text(call.name, content)})
+        result = plain_value(answer.result)
+        self._keep(call, started, result=result, error=answer.error)
+        content = {"error": answer.error} if answer.error is not None else result
+        text = content if isinstance(content, str) else json.dumps(content)
+        self._messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
 
     def _keep(self, call: ToolCall, started: float, *, result: Any = None, error: str | None = None) -> None:
         self.record(ToolCall(call.name, call.arguments, result, error, call.id, started, self.elapsed_ms() - started))
@@ -320,14 +322,3 @@ async def _close(session: AgentSession) -> ErrorInfo | None:
     except TrialError as failure:
         return replace(failure.info, message=f"closing the agent failed: {failure.info.message}")
     return None
-
-
-def _as_text(tool: str, content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    try:
-        return json.dumps(content, default=str)
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise TrialError(
-            ErrorKind.TOOL, f"the mock of {tool!r} returned what cannot be told to the agent as JSON: {problem}"
-        ) from None

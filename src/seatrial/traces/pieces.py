@@ -3,48 +3,41 @@
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any
 
 from seatrial.vocabulary.conversation import Usage
-from seatrial.vocabulary.copies import copied
+from seatrial.vocabulary.plain import plain_arguments, plain_value, refuse_constant
 
 SILENT = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
 """Kinds of parts that a model says to itself. A tuple, here and elsewhere: a kind may be anything, even a list."""
 
 
 def read_arguments(arguments: Any) -> Any:
-    """A mapping where the text is a JSON object; else the text as it came, which marks the call as malformed."""
-    if arguments is None or arguments == "":
-        return {}
-    parsed = read_json(arguments)
-    return parsed if isinstance(parsed, dict) else copied(arguments)
+    """The arguments of a call: nothing at all means that there are none."""
+    return {} if arguments is None or arguments == "" else plain_arguments(arguments)
 
 
 def read_result(content: Any) -> Any:
     """What a tool gave back: JSON objects and lists that were written as text become what they say."""
     parsed = read_json(content)
-    return parsed if isinstance(parsed, dict | list) else copied(content)
+    return parsed if isinstance(parsed, dict | list) else plain_value(content)
 
 
 def read_json(value: Any) -> Any:
     """What a text says as JSON; any other value, and a text that says nothing, as it is."""
     if not isinstance(value, str):
-        return copied(value)
+        return plain_value(value)
     try:
-        return copied(json.loads(value, parse_constant=_refuse))
+        return plain_value(json.loads(value, parse_constant=refuse_constant))
     except (ValueError, RecursionError):
         return value
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)  # NaN and the infinities are no JSON, and equal nothing
 
 
 def as_text(value: Any) -> str:
     """A value in words; a text is itself."""
     if isinstance(value, str):
         return value
-    return json.dumps(copied(value), ensure_ascii=False, default=str)
+    return json.dumps(plain_value(value), ensure_ascii=False)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

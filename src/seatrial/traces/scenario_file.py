@@ -6,7 +6,6 @@ from math import isfinite
 from typing import Any
 
 from seatrial.vocabulary.conversation import PlayedTurn, ToolCall, Transcript
-from seatrial.vocabulary.copies import copied
 
 from .pieces import as_text
 from .recording import Recording, TraceError
@@ -89,7 +88,7 @@ def _mocks(calls: Sequence[ToolCall]) -> Document:
 def _answer(call: ToolCall) -> Document:
     if call.error is not None:
         return {"raises": plain(call.error).strip() or "the tool failed"}
-    return {"returns": plain(copied(call.result, depth=_DEEPEST))}
+    return {"returns": plain(call.result)}
 
 
 def _expected(call: ToolCall) -> Document:
@@ -119,17 +118,19 @@ def _is_exact(value: Any) -> bool:
     return bool(value == plain(value))
 
 
-def plain(value: Any) -> Any:
-    """The value without what no file can hold: halves of characters, and numbers that are none."""
+def plain(value: Any, depth: int = _DEEPEST) -> Any:
+    """The value without what no file can hold: halves of characters, numbers that are none, great depth."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, float):
         return value if isfinite(value) else str(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth == 0:
+        return "[nested too deeply]"
     if isinstance(value, Mapping):
-        return {plain(str(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
+        return {plain(str(key)): plain(item, depth - 1) for key, item in value.items()}
+    return [plain(item, depth - 1) for item in value]
 
 
 def notes_on(recordings: Sequence[Recording]) -> Iterator[str]:

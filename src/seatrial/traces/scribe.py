@@ -14,7 +14,7 @@ from seatrial.vocabulary.conversation import (
     Usage,
     total_usage,
 )
-from seatrial.vocabulary.copies import copied
+from seatrial.vocabulary.plain import plain_value
 
 from .pieces import as_text, moment_of
 from .recording import Recording
@@ -216,7 +216,7 @@ class Scribe:
             history=tuple(self._history),
             error=error,
             duration_ms=max(max(ended) - began, 0.0) if ended and began is not None else 0.0,
-            recorded=copied(recorded),
+            recorded=plain_value(recorded),
         )
         return Recording(
             name=name,

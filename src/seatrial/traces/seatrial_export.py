@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.vocabulary.copies import copied
+from seatrial.vocabulary.plain import plain_arguments, plain_value
 
 from .pieces import listed, mapping, moment_of, name_in, read_count, read_time
 from .recording import Recording
@@ -53,7 +53,7 @@ def _read_transcript(body: Mapping[str, Any]) -> Transcript:
         state=state if isinstance(state, dict) else None,
         error=error,
         duration_ms=_number(body.get("duration_ms")) or 0.0,
-        recorded=copied(body.get("recorded")),
+        recorded=plain_value(body.get("recorded")),
         earlier=tuple(filter(None, map(_read_error, listed(body.get("earlier"))))),
     )
 
@@ -86,8 +86,8 @@ def _read_call(body: Mapping[str, Any]) -> ToolCall:
     call_id = body.get("id")
     return ToolCall(
         str(body.get("name") or "unknown"),
-        body.get("arguments"),
-        body.get("result"),
+        plain_arguments(body.get("arguments")),
+        plain_value(body.get("result")),
         None if error is None else str(error),
         None if call_id is None else str(call_id),
         _number(body.get("started_ms")),

@@ -3,11 +3,13 @@
 import inspect
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import UserMove
 
 from .threads import ThreadRaised, in_thread
@@ -77,7 +79,7 @@ def _move(returned: Any, *, name: str) -> UserMove:
         raise _refused(name, f"returned {returned!r:.200}")
     if not (returned.goal_met or returned.stop) and not (returned.message or "").strip():
         raise _refused(name, "said nothing and did not stop")
-    return returned
+    return replace(returned, message=plain_value(returned.message))
 
 
 def _move_from(fields: Mapping[str, Any], *, name: str) -> UserMove:

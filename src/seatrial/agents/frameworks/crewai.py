@@ -25,9 +25,9 @@ from seatrial.agents.replies import parse_arguments, read_content
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
-from .plain import plain
 from .watch import watch_blocking
 
 _INPUT = "input"
@@ -154,7 +154,7 @@ def _awaited(value: Any) -> Any:
 
 
 def _read_result(value: Any) -> ToolAnswer:
-    return ToolAnswer(error=value.message) if isinstance(value, ToolFailure) else ToolAnswer(result=plain(value))
+    return ToolAnswer(error=value.message) if isinstance(value, ToolFailure) else ToolAnswer(result=plain_value(value))
 
 
 def _is_watched(tool: Any) -> bool:

@@ -26,9 +26,8 @@ from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage
 from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
-
-from .plain import plain
 
 _USER = "seatrial"
 
@@ -201,7 +200,7 @@ def _native_calls(response: Any) -> Iterator[tuple[str, dict[str, Any], Any]]:
 def _read_answer(result: Any) -> ToolAnswer:
     """A tool of the kit tells the model of its failure by a mapping with an `error`."""
     error = result.get("error") if isinstance(result, dict) else None
-    return ToolAnswer(result=plain(result), error=str(error) if error else None)
+    return ToolAnswer(result=plain_value(result), error=str(error) if error else None)
 
 
 def _events(messages: Sequence[Message], *, author: str) -> Iterator[Event]:

@@ -19,10 +19,11 @@ from seatrial.agents.context import AgentContext, on_trial
 from seatrial.errors import ToolError
 from seatrial.vocabulary.conversation import ErrorKind, Usage, total_usage
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 from seatrial.vocabulary.value import Value
 
-from .plain import as_text, plain
+from .plain import as_text
 from .watch import stand_before, watch, watch_blocking
 
 _turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
@@ -173,7 +174,7 @@ def read_output(output: Any) -> ToolAnswer:
         return ToolAnswer(error=text) if output.status == "error" else ToolAnswer(result=text)
     if type(output).__name__ == "Command":  # it changes the graph's state, and may hand over to another agent
         return ToolAnswer(result=_read_command(output))
-    return ToolAnswer(result=plain(output))
+    return ToolAnswer(result=plain_value(output))
 
 
 def _read_command(command: Any) -> str:

@@ -18,9 +18,10 @@ from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import read_content
 from seatrial.errors import ToolError, UsageError
 from seatrial.vocabulary.conversation import AgentResult, Message, Usage
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
-from .plain import as_text, plain
+from .plain import as_text
 from .watch import stand_before, watch
 
 
@@ -92,7 +93,7 @@ def _read_output(output: ToolOutput) -> ToolAnswer:
     if output.is_error:
         raised = output.exception
         return ToolAnswer(error=output.content if raised is None else f"{type(raised).__name__}: {raised}")
-    return ToolAnswer(result=plain(output.raw_output))
+    return ToolAnswer(result=plain_value(output.raw_output))
 
 
 def _keep_unknown(event: ToolCallResult, ctx: AgentContext) -> None:

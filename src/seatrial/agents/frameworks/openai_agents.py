@@ -21,9 +21,10 @@ from seatrial.agents.replies import parse_arguments, read_calls, read_content
 from seatrial.errors import ToolError, UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
-from .plain import as_text, plain
+from .plain import as_text
 from .watch import stand_before, watch
 
 _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", default=None)
@@ -92,7 +93,7 @@ def _watched(tool: Any, ctx: AgentContext) -> Any:
 
         def read(value: Any) -> ToolAnswer:
             failed = "; ".join(f"{type(failure).__name__}: {failure}" for failure in failures)
-            return ToolAnswer(error=failed) if failed else ToolAnswer(result=plain(value))
+            return ToolAnswer(error=failed) if failed else ToolAnswer(result=plain_value(value))
 
         try:
             return await watch(ctx, tool.name, parse_arguments(arguments), lambda: real(context, arguments), read=read)
@@ -123,7 +124,7 @@ def _read_calls(items: Sequence[Any]) -> list[ToolCall]:
 
 def _read_call(raw: Any, outputs: dict[Any, Any]) -> ToolCall:
     name, call_id = _field(raw, "name") or str(_field(raw, "type")).removesuffix("_call"), _field(raw, "call_id")
-    return ToolCall(name, parse_arguments(_field(raw, "arguments")), plain(outputs.get(call_id)), id=call_id)
+    return ToolCall(name, parse_arguments(_field(raw, "arguments")), plain_value(outputs.get(call_id)), id=call_id)
 
 
 def _field(raw: Any, name: str) -> Any:

@@ -31,9 +31,10 @@ from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
 from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
-from .plain import as_text, plain
+from .plain import as_text
 from .watch import stand_before, watch
 
 _spent: ContextVar[list[Usage | None] | None] = ContextVar("spent", default=None)
@@ -135,7 +136,7 @@ class _Watcher(AbstractCapability[Any]):
         results = {part.tool_call_id: part.content for part in parts if isinstance(part, NativeToolReturnPart)}
         for call in parts:
             if isinstance(call, NativeToolCallPart):
-                self._keep(call, ToolAnswer(result=plain(results.get(call.tool_call_id))))
+                self._keep(call, ToolAnswer(result=plain_value(results.get(call.tool_call_id))))
 
     def _keep(self, call: Any, answer: ToolAnswer) -> None:
         self._ctx.record(call.tool_name, _arguments(call), answer, self._ctx.elapsed_ms())

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from seatrial.agents.context import AgentContext, under_way
 from seatrial.errors import UsageError
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
-
-from .plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +39,7 @@ def stand_before(owner: Any, method: str, make: Callable[[Any], Any]) -> None:
 
 
 def as_result(value: Any) -> ToolAnswer:
-    return ToolAnswer(result=plain(value))
+    return ToolAnswer(result=plain_value(value))
 
 
 async def watch(
