@@ -49,6 +49,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     ),
     "testpaths": Setting(kind=list, default=(), help="folders whose scenario files pytest collects"),
     "live": Setting(kind=bool, default=False, help="pytest may ask models", variable="SEATRIAL_LIVE"),
+    "redact": Setting(
+        kind=dict, default=None, help="`{except: [NAME]}`: variables whose values are no secrets, whatever their names"
+    ),
     "groups": Setting(kind=dict, default=None, help="gates over the tests of a pytest session, by name"),
 }
 _SWITCHES: Final = {
@@ -117,7 +120,22 @@ def _check(key: str, value: Any) -> str | None:
         )
     if not isinstance(value, setting.kind):
         return f"{key}: got {value!r} ({type(value).__name__})"
+    return _check_redact(value) if key == "redact" else None
+
+
+def _check_redact(table: Any) -> str | None:
+    unknown = next((key for key in table if key != "except"), None)
+    if unknown is not None:
+        return f"redact: unknown key {unknown!r}. Known: except."
+    names = table.get("except", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return f"redact.except: expected a list of variables, such as ['SORT_KEY'], got {names!r}"
     return None
+
+
+def not_redacted(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The variables whose values are no secrets."""
+    return tuple((settings["redact"] or {}).get("except", ()))
 
 
 def models_from(settings: dict[str, Any]) -> dict[str, Any]:

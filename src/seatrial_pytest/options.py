@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.settings import models_from, read_settings, read_switch
+from seatrial.settings import models_from, not_redacted, read_settings, read_switch
 from seatrial.vocabulary.value import Value
 
 _KEY = pytest.StashKey["Options"]()
@@ -33,6 +33,7 @@ class Options(Value):
     cache: str
     models: Mapping[str, Any]
     environ: Mapping[str, str]
+    not_redacted: tuple[str, ...]
 
 
 def options_of(config: pytest.Config) -> Options:
@@ -69,6 +70,7 @@ def _read(config: pytest.Config) -> Options:
         cache=_place(config.rootpath, settings["cache"]),
         models=models_from(settings),
         environ=environ,
+        not_redacted=not_redacted(settings),
     )
 
 

@@ -93,6 +93,7 @@ class PytestRun:
                 environ=options.environ,
                 models=options.models,
                 default_agent=options.default_agent,
+                not_redacted=options.not_redacted,
                 command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
             )
             castings = [item.stash[CASTING] for item in self.selected if CASTING in item.stash]

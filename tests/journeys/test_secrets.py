@@ -26,7 +26,7 @@ class Parrot(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         heard = [self.headers["authorization"], self.headers["x-api-key"], self.path, IN_ENVIRONMENT]
         text = f"I was told {heard} and {ON_THE_COMMAND_LINE}"
-        body = {"output": text, "calls": [{"name": "look", "arguments": {IN_HEADER: heard}, "result": [text]}]}
+        body = {"output": text, "calls": [{"name": "look", "arguments": {"heard": heard}, "result": [text]}]}
         self.send_response(500 if asked["input"] == "break" else 200)
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())
@@ -205,7 +205,7 @@ def test_a_forbidden_text_that_was_redacted_is_no_pass_also_when_judged_again(
 
     assert (played.code, again.code) == (1, 1)
     for ended in (played, again):
-        assert "ERROR config: contains: a secret was taken out of the reply" in ended.out
+        assert "ERROR config: contains: the value of SHOP_API_KEY was redacted from the reply" in ended.out
 
 
 def test_a_secret_that_was_told_fails_where_the_redaction_is_forbidden(
@@ -255,5 +255,121 @@ def test_a_rule_that_passes_because_of_the_redaction_is_no_pass_also_when_judged
 
     assert (played.code, again.code) == (1, 1)
     for ended in (played, again):
-        assert ": a secret was taken out of the " in ended.out
+        assert ": the value of SHOP_API_KEY was redacted from the " in ended.out
         assert "forbid '[redacted]' itself" in ended.out
+
+
+def write_shop(folder: Any, **keys: Any) -> None:
+    folder.write(
+        "agent.py",
+        """
+        def answer(ctx):
+            ctx.call_tool("delete_customer_record", order_id="order_id 7")
+            return "The customer is gone: base64 and all."
+        """,
+    )
+    mocks = {"delete_customer_record": {"returns": {"customer": "gone"}}}
+    scenario = {"name": "a", "input": "x", "mocks": mocks, **keys}
+    folder.write("s.json", json.dumps({"suite": {"name": "s", "agent": "agent:answer"}, "scenarios": [scenario]}))
+
+
+@pytest.mark.parametrize("variable", ["SORT_KEY", "SORT_TOKEN"])
+def test_a_forbidden_call_is_found_whatever_a_variable_holds(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "customer")
+    write_shop(folder, trajectory={"forbidden": ["delete_customer_record"]})
+
+    assert folder.seatrial("run", "s.json").code == 1
+    assert folder.results()["scenarios"][0]["status"] == "failed"
+
+
+def test_keys_of_arguments_are_found_whatever_a_variable_holds(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNAMO_PARTITION_KEY", "order_id")
+    monkeypatch.setenv("DYNAMO_TOKEN", "order_id")
+    write_shop(folder, expected_tool_args={"delete_customer_record": {"order_id": {"$contains": "7"}}})
+
+    assert folder.seatrial("run", "s.json").code == 0
+
+
+def test_an_expectation_that_contains_a_redacted_value_is_errored_and_names_the_variable(
+    folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "customer")
+    write_shop(folder, expect={"reply_contains_all": ["the customer"]})
+
+    ended = folder.seatrial("run", "s.json")
+
+    assert ended.code == 1
+    assert "ERROR config: contains: the expectation contains the value of SHOP_TOKEN" in ended.out
+    assert "redact: {except: [SHOP_TOKEN]}" in ended.out
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"expected_output": "the customer"},
+        {"expect": {"tool_calls_args": [{"tool": "delete_customer_record", "args": {"order_id": "order_id 7"}}]}},
+        {"trajectory": {"expected": [{"name": "delete_customer_record", "args": {"order_id": "order_id 7"}}]}},
+    ],
+    ids=["output", "arguments", "trajectory"],
+)
+def test_a_variable_can_be_exempt_from_redaction(
+    folder: Any, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "customer")
+    monkeypatch.setenv("DYNAMO_TOKEN", "order_id")
+    write_shop(folder, **keys)
+
+    assert folder.seatrial("run", "s.json").code == 1
+    assert folder.results()["scenarios"][0]["status"] == "errored"
+    folder.write("pyproject.toml", "[tool.seatrial]\nredact = {except = ['SHOP_TOKEN', 'DYNAMO_TOKEN']}\n")
+    assert folder.seatrial("run", "s.json").code == 0
+    assert folder.seatrial("regrade", "latest").code == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("redact = {except = 'SHOP_TOKEN'}", "redact.except: expected a list of variables"),
+        ("redact = {exept = ['SHOP_TOKEN']}", "redact: unknown key 'exept'"),
+        ("redact = true", "redact: got True"),
+    ],
+)
+def test_a_mistake_in_the_exemptions_is_refused(folder: Any, table: str, problem: str) -> None:
+    write_shop(folder)
+    folder.write("pyproject.toml", f"[tool.seatrial]\n{table}\n")
+
+    ended = folder.seatrial("run", "s.json")
+
+    assert ended.code == 2
+    assert problem in ended.err
+
+
+def test_secrets_of_many_names_and_forms_are_in_no_file(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("PGPASSWORD", "NPMTOKEN", "DB_PASS", "MYSQL_PWD", "API_KEY_2")
+    for place, name in enumerate(names):
+        monkeypatch.setenv(name, ALL[place])
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:pw-in-database-1@host/db")
+    monkeypatch.setenv("REDIS_URL", "redis://:pw-in-redis-url@host:6379/0")
+    told = [*ALL, "pw-in-database-1", "pw-in-redis-url"]
+    folder.write(
+        "agent.py",
+        f"""
+        import base64
+
+        def answer(input):
+            told = {told!r}
+            hidden = [base64.b64encode(f"user:{{each}}".encode()).decode() for each in told]
+            return " ".join([*told, *hidden])
+        """,
+    )
+    scenario = {"name": "a", "input": "x"}
+    folder.write("s.yaml", json.dumps({"suite": {"name": "s", "agent": "agent:answer"}, "scenarios": [scenario]}))
+
+    assert folder.seatrial("run", "s.yaml").code == 0
+
+    reply = folder.results()["scenarios"][0]["trials"][0]["turns"][0]["reply"]
+    assert reply.count("[redacted]") == 2 * len(told)
+    assert all(each not in reply for each in told)
+    assert find_secrets(folder.path) == []

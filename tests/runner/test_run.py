@@ -17,7 +17,7 @@ import pytest
 from seatrial.agents import AgentContext, resolve_agent
 from seatrial.evaluators import PassFail, matches
 from seatrial.mocks import MockSet
-from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trials
+from seatrial.runner import Redaction, RunOptions, Secret, TrialSettings, run_trials
 from seatrial.users import ScriptedUser
 from seatrial.verdicts import Spending
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, ToolCall
@@ -304,7 +304,7 @@ def test_a_trial_is_gone_when_it_is_over_without_help_of_the_garbage_collector()
 
 
 def test_redaction_is_applied_to_what_is_yielded() -> None:
-    redact = Redaction(["sk-1234567890"]).transcript
+    redact = Redaction([Secret("KEY", "sk-1234567890")]).transcript
     (trial,) = run([a_scenario(lambda input: "sk-1234567890")], settings=TrialSettings(redact=redact))
     assert trial.transcript.reply == "[redacted]"
 

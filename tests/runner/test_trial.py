@@ -12,7 +12,7 @@ import pytest
 from seatrial.agents import resolve_agent
 from seatrial.evaluators import PassFail, Trajectory, matches
 from seatrial.mocks import MockSet
-from seatrial.runner import Redaction, TrialSettings, judge_transcript, run_trial
+from seatrial.runner import Redaction, Secret, TrialSettings, judge_transcript, run_trial
 from seatrial.runner.trial import trial_seed
 from seatrial.users import FunctionUser, ScriptedUser
 from seatrial.vocabulary.conversation import (
@@ -420,7 +420,7 @@ def test_a_trial_has_a_seed_of_its_own_that_is_the_same_in_the_next_run() -> Non
 
 
 def redacting() -> TrialSettings:
-    return TrialSettings(redact=Redaction([SECRET]).transcript)
+    return TrialSettings(redact=Redaction([Secret("KEY", SECRET)]).transcript)
 
 
 def everything(trial: Trial) -> str:
@@ -431,14 +431,14 @@ def test_secrets_are_gone_before_an_evaluator_sees_the_trial() -> None:
     seen = Says(EvalResult(passed=True))
 
     def agent(ctx: Any) -> str:
-        ctx.call_tool("pay", {"card": {SECRET: [SECRET]}})
+        ctx.call_tool("pay", {"card": {"number": [SECRET]}})
         return f"your key is {SECRET}"
 
     mocks = {"pay": {"returns": {"echo": [f"<{SECRET}>"]}}}
     trial = run(a_scenario(seen, agent=agent, mocks=mocks), settings=redacting())
     assert seen.asked[0].reply == "your key is [redacted]"
     assert trial.transcript.tool_calls == (
-        ToolCall("pay", {"card": {"[redacted]": ["[redacted]"]}}, {"echo": ["<[redacted]>"]}),
+        ToolCall("pay", {"card": {"number": ["[redacted]"]}}, {"echo": ["<[redacted]>"]}),
     )
     assert SECRET not in everything(trial)
 

@@ -11,7 +11,7 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.session import RunRequest
 from seatrial.session.request import TAKEN_NAMES
-from seatrial.settings import models_from, read_settings
+from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store import Store, open_store
 
 DEFAULT_FOLDER = "scenarios"
@@ -124,6 +124,7 @@ def make_request(
         environ=environ,
         models=models,
         default_agent=settings["agent"],
+        not_redacted=not_redacted(settings),
         command=shlex.join(["seatrial", *sys.argv[1:]]),
         **more,
     )

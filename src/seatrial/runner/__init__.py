@@ -4,8 +4,8 @@ The room knows roles, not actors: it is given finished objects and yields trials
 database and without knowing what kind of agent, user or tool takes part.
 """
 
-from .redact import Redaction
+from .redact import Redaction, Secret
 from .run import RunOptions, run_trials
 from .trial import TrialSettings, judge_transcript, run_trial
 
-__all__ = ["Redaction", "RunOptions", "TrialSettings", "judge_transcript", "run_trial", "run_trials"]
+__all__ = ["Redaction", "RunOptions", "Secret", "TrialSettings", "judge_transcript", "run_trial", "run_trials"]

@@ -2,27 +2,34 @@
 
 import inspect
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import CoroutineType, NoneType
-from typing import Any
+from typing import Any, Final
 
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, Transcript
+from seatrial.evaluators.redacted import secret_in_expectation
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, StopReason, Transcript
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.findings import Check, EvalResult, ModelUse, TrajectoryMatch
-from seatrial.vocabulary.roles import Evaluator, PreparedScenario, TrialContext, TurnContext
+from seatrial.vocabulary.plain import plain_value
+from seatrial.vocabulary.roles import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
 from seatrial.vocabulary.value import altered
 
 from .as_messages import messages_of
 from .border import FOREIGN, describe, require_foreign, within
 
+Redact = Callable[[Transcript], Transcript]
 
-async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index: int) -> tuple[EvalResult, ...]:
+
+async def evaluate(
+    prepared: PreparedScenario, transcript: Transcript, *, index: int, redact: Redact | None = None
+) -> tuple[EvalResult, ...]:
     """All results of a trial: turn by turn, then of the whole.
 
     Of a trial that errored only the trajectories, and of those only what the calls until then can tell.
     """
+    known = redact if transcript.redacted else None
     results: list[EvalResult] = []
     errored = transcript.error is not None
     seconds = prepared.trial_timeout_seconds
@@ -38,16 +45,17 @@ async def evaluate(prepared: PreparedScenario, transcript: Transcript, *, index:
                 scenario=prepared.scenario,
                 trial=index,
                 turn=turn.index,
+                redacted=transcript.redacted,
             )
             for evaluator in _for_the_record(evaluators, errored):
-                results.append(await _ask(evaluator, ctx, turn.index, seconds))
+                results.append(_answerable(await _ask(evaluator, ctx, turn.index, seconds), evaluator, ctx, known))
             history += messages_of(turn)
         if not errored:
             results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
     if prepared.trial_evaluators and not (errored and not transcript.turns):
         whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
         for evaluator in _for_the_record(prepared.trial_evaluators, errored):
-            results.append(await _ask(evaluator, whole, None, seconds))
+            results.append(_answerable(await _ask(evaluator, whole, None, seconds), evaluator, whole, known))
     # Why calls are not recorded is told by the error that ended the trial, not by how to record them.
     return tuple(result for result in results if result.error is None) if errored else tuple(results)
 
@@ -89,6 +97,24 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float)
     if said.evaluator == name and said.turn == turn:
         return said
     return altered(said, evaluator=name, turn=turn)
+
+
+_FROM_SCENARIO = ("expected_tools", "expected_tool_args", "expected_output")
+_EMPTY: Final = Transcript(turns=(), stop_reason=StopReason.ERROR)
+
+
+def _answerable(result: EvalResult, evaluator: Evaluator, ctx: Context, redact: Redact | None) -> EvalResult:
+    """The result; errored where it failed because its expectation contains a value that was redacted."""
+    if redact is None or result.passed or result.error is not None:
+        return result
+    expectation = [plain_value(evaluator)]
+    if result.evaluator in ("passfail", "exact") and ctx.scenario is not None:
+        expectation += [plain_value(getattr(ctx.scenario, name)) for name in _FROM_SCENARIO]
+    names = [name for name in redact(altered(_EMPTY, recorded=expectation)).redacted if name in ctx.redacted]
+    if not names:
+        return result
+    error = altered(secret_in_expectation(result.evaluator, names), turn=result.turn)
+    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=result.evaluator, turn=result.turn)
 
 
 _MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {

@@ -1,116 +1,137 @@
-"""Secrets are taken out of a transcript before anything is evaluated, stored or printed."""
+"""Secrets are replaced in a transcript before anything is evaluated, stored or printed."""
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 from seatrial.vocabulary.conversation import REDACTED, ErrorInfo, PlayedTurn, ToolCall, Transcript
-from seatrial.vocabulary.copies import DEEPEST
 
 SHORTEST_SECRET = 8
+_LONG_SECRET = 16
+"""Shorter secrets are replaced only as whole words: part of a longer word is likely to be a coincidence."""
 _ALIKE_EVERYWHERE = re.compile(r"[A-Za-z0-9_.~-]*")
-"""What nobody has to escape."""
+"""Texts of these characters need no escapes."""
+_WORD_BEGINS = r"(?:(?<!\w)|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
+"""Where a word begins; in texts of JSON and in addresses also after an escape."""
+
+
+class Secret(NamedTuple):
+    """A value that must be in no file, report or log."""
+
+    name: str
+    """The variable or setting that holds it."""
+    value: str
 
 
 class Redaction:
-    """Replaces known secret values in texts and in whatever holds texts."""
+    """Replaces secret values in texts and in plain data. Tool names and the keys of arguments stay as they are."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for secret in secrets if len(secret) >= SHORTEST_SECRET for form in _forms(secret)}
-        known = sorted(forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        self._names: dict[str, set[str]] = {}
+        self._patterns: dict[str, str] = {}
+        for name, secret in secrets:
+            for form, pattern in _forms(secret) if len(secret) >= SHORTEST_SECRET else ():
+                self._names.setdefault(form, set()).add(name)
+                self._patterns.setdefault(form, pattern)
+        self._forms = sorted(self._names, key=len, reverse=True)
 
-    def text(self, text: str) -> str:
-        if self._pattern is None or self._pattern.search(text) is None:
+    def text(self, text: str, found: set[str] | None = None) -> str:
+        """The text without secrets; the very same where it has none. Their names are added to `found`."""
+        present = [form for form in self._forms if form in text]
+        if not present:
             return text
-        return self._pattern.sub(REDACTED, text)
 
-    def value(self, value: Any, *, depth: int = DEEPEST) -> Any:
-        """The value with every text in it redacted; the very same object where nothing was found."""
-        if self._pattern is None or value is None or isinstance(value, bool | int | float):
-            return value
+        def replaced(match: re.Match[str]) -> str:
+            if found is not None:
+                found.update(self._names[match[0]])
+            return REDACTED
+
+        shown = re.sub("|".join(self._patterns[form] for form in present), replaced, text)
+        return text if shown == text else shown
+
+    def value(self, value: Any, found: set[str] | None = None, *, keys: bool = True) -> Any:
+        """The value with every text in it redacted; the very same object where it has no secret.
+
+        `keys`: the keys of mappings are redacted as well.
+        """
         if isinstance(value, str):
-            return self.text(value)
-        if depth == 0:
-            return self._shown(value)
-        if type(value) is dict:
-            return self._mapping(value, depth - 1)
-        if type(value) in (list, tuple):
-            found = [self.value(item, depth=depth - 1) for item in value]
-            return value if _same(found, value) else type(value)(found)
-        return self._shown(value)
+            return self.text(value, found)
+        if isinstance(value, dict):
+            return self._mapping(value, found, keys)
+        if isinstance(value, list | tuple):
+            shown = [self.value(item, found, keys=keys) for item in value]
+            return value if _same(shown, value) else type(value)(shown)
+        return value
 
-    def _mapping(self, mapping: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    def _mapping(self, mapping: dict[Any, Any], found: set[str] | None, keys: bool) -> dict[Any, Any]:
         items: dict[Any, Any] = {}
         for name, item in mapping.items():
-            key = shown = self.value(name, depth=depth)
-            # Two secrets may stand as keys side by side; neither entry may be lost.
+            key = shown = self.value(name, found) if keys else name
+            # Two secrets may be keys of one mapping; neither entry may be lost.
             while shown is not name and key in items:
                 key = f"{key}'"
-            items[key] = self.value(item, depth=depth)
+            items[key] = self.value(item, found, keys=keys)
         return mapping if _same(items, mapping) and _same(items.values(), mapping.values()) else items
 
-    def _shown(self, value: Any) -> Any:
-        """An object of a foreign type: nobody but itself can take the secret out, so its text stands in for it."""
-        try:
-            shown = repr(value)
-        except Exception:
-            return f"<{type(value).__name__} that cannot be shown>"
-        redacted = self.text(shown)
-        return value if redacted is shown else redacted
-
     def transcript(self, transcript: Transcript) -> Transcript:
-        """The transcript without secrets; the very same where it holds none."""
-        if self._pattern is None:
+        """The transcript without secrets, and with their names; the very same where it holds none."""
+        if not self._forms:
             return transcript
-        turns = tuple(self._turn(turn) for turn in transcript.turns)
-        history = self.value(transcript.history) if transcript.history else transcript.history
-        state = self.value(transcript.state)
-        recorded = self.value(transcript.recorded)
-        error = self.error(transcript.error)
-        if (
-            history is transcript.history
-            and state is transcript.state
-            and recorded is transcript.recorded
-            and error is transcript.error
-            and _same(turns, transcript.turns)
-        ):
+        found: set[str] = set()
+        turns = tuple(self._turn(turn, found) for turn in transcript.turns)
+        history = self.value(transcript.history, found) if transcript.history else transcript.history
+        state = self.value(transcript.state, found)
+        recorded = self.value(transcript.recorded, found)
+        error = self.error(transcript.error, found)
+        if not found:
             return transcript
-        return replace(transcript, turns=turns, history=history, state=state, recorded=recorded, error=error)
+        names = tuple(sorted(found.union(transcript.redacted)))
+        return replace(
+            transcript, turns=turns, history=history, state=state, recorded=recorded, error=error, redacted=names
+        )
 
-    def _turn(self, turn: PlayedTurn) -> PlayedTurn:
-        user = self.text(turn.user)
-        reply = None if turn.reply is None else self.text(turn.reply)
-        calls = None if turn.tool_calls is None else tuple(self._call(call) for call in turn.tool_calls)
-        error = self.error(turn.error)
-        if user is turn.user and reply is turn.reply and error is turn.error and _same(calls, turn.tool_calls):
-            return turn
-        return replace(turn, user=user, reply=reply, tool_calls=calls, error=error)
+    def _turn(self, turn: PlayedTurn, found: set[str]) -> PlayedTurn:
+        user = self.text(turn.user, found)
+        reply = None if turn.reply is None else self.text(turn.reply, found)
+        calls = None if turn.tool_calls is None else tuple(self._call(call, found) for call in turn.tool_calls)
+        return replace(turn, user=user, reply=reply, tool_calls=calls, error=self.error(turn.error, found))
 
-    def _call(self, call: ToolCall) -> ToolCall:
-        before = (call.name, call.arguments, call.result, call.error, call.id)
-        after = tuple(self.value(part) for part in before)
-        if _same(before, after):
-            return call
-        name, arguments, result, error, identity = after
-        return replace(call, name=name, arguments=arguments, result=result, error=error, id=identity)
+    def _call(self, call: ToolCall, found: set[str]) -> ToolCall:
+        result, error, identity = (self.value(part, found) for part in (call.result, call.error, call.id))
+        arguments = self.value(call.arguments, found, keys=False)
+        return replace(call, arguments=arguments, result=result, error=error, id=identity)
 
-    def error(self, error: ErrorInfo | None) -> ErrorInfo | None:
+    def error(self, error: ErrorInfo | None, found: set[str] | None = None) -> ErrorInfo | None:
         if error is None:
             return None
         return replace(
             error,
-            message=self.text(error.message),
-            hint=None if error.hint is None else self.text(error.hint),
-            traceback=None if error.traceback is None else self.text(error.traceback),
+            message=self.text(error.message, found),
+            hint=None if error.hint is None else self.text(error.hint, found),
+            traceback=None if error.traceback is None else self.text(error.traceback, found),
         )
 
 
-def _forms(secret: str) -> Iterator[str]:
-    """The secret as it is, and as it stands in texts of JSON and Python and in addresses."""
+def _forms(secret: str) -> Iterator[tuple[str, str]]:
+    """The secret in each form that it may have, with the pattern that finds it there."""
+    for form in _base64_forms(secret):
+        yield form, re.escape(form)
+    for form in _escaped_forms(secret):
+        yield form, re.escape(form) if len(secret) >= _LONG_SECRET else _whole_word(form)
+
+
+def _whole_word(form: str) -> str:
+    begins = _WORD_BEGINS if re.match(r"\w", form) else ""
+    ends = r"(?!\w)" if re.search(r"\w\Z", form) else ""
+    return f"{begins}{re.escape(form)}{ends}"
+
+
+def _escaped_forms(secret: str) -> Iterator[str]:
+    """The secret as it is, and as it is written in texts of JSON and Python and in addresses."""
     yield secret
     if _ALIKE_EVERYWHERE.fullmatch(secret):
         return
@@ -127,8 +148,20 @@ def _forms(secret: str) -> Iterator[str]:
         yield re.sub("%..", lambda found: found[0].lower(), quoted)
 
 
-def _same(one: Collection[Any] | None, other: Collection[Any] | None) -> bool:
+def _base64_forms(secret: str) -> Iterator[str]:
+    """The secret in base64, alone and in the middle of other bytes, as in `Basic` headers (user:password)."""
+    data = secret.encode("utf-8", "surrogatepass")
+    alone = b64encode(data).decode("ascii")
+    forms = [alone, alone.rstrip("=")]
+    for before in range(3):
+        # Characters at the edges also hold bits of the bytes around.
+        first, after = (0, 2, 3)[before], (before + len(data)) * 8 // 6
+        forms.append(b64encode(bytes(before) + data).decode("ascii")[first:after])
+    for form in forms:
+        yield form
+        yield form.replace("+", "-").replace("/", "_")
+
+
+def _same(one: Collection[Any], other: Collection[Any]) -> bool:
     """Whether both hold the very same objects, in the same order."""
-    if one is None or other is None:
-        return one is other
     return len(one) == len(other) and all(map(is_, one, other))

@@ -2,7 +2,7 @@
 
 import inspect
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
@@ -18,11 +18,9 @@ from seatrial.vocabulary.run import ScenarioKey, Status, Trial
 from seatrial.vocabulary.value import Value
 
 from .border import FOREIGN, describe, require_foreign, within
-from .evaluate import evaluate
+from .evaluate import Redact, evaluate
 from .pace import Pace
 from .play import play
-
-Redact = Callable[[Transcript], Transcript]
 
 
 class TrialSettings(Value):
@@ -125,7 +123,7 @@ async def _judge(
     use: ModelUse | None,
     redact: Redact | None = None,
 ) -> Trial:
-    results = await evaluate(prepared, transcript, index=begun.index)
+    results = await evaluate(prepared, transcript, index=begun.index, redact=redact)
     if redact is not None and any(result.error for result in results):
         results = tuple(_redacted_result(result, redact) for result in results)
     uses = [use, *[result.use for result in results]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seatrial import scenarios
 from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite
-from seatrial.settings import models_from, read_settings
+from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store import open_store
 from seatrial.vocabulary.run import RunState
 from seatrial.vocabulary.scenario import Scenario, Suite
@@ -130,6 +130,7 @@ def _request(
         environ=environ,
         models=models_from(settings),
         default_agent=settings["agent"],
+        not_redacted=not_redacted(settings),
     )
 
 

@@ -229,8 +229,9 @@ class OpenRun:
             ),
         )
         again = []
+        redact = self._redact().transcript
         for trial in played.trials:
-            results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index))
+            results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index, redact=redact))
             threshold = asked.entry.gates.pass_threshold
             verdict = decide_trial(trial.transcript, results, trial.judgement, pass_threshold=threshold)
             again.append(
@@ -293,8 +294,10 @@ class OpenRun:
         """Made anew only when agents or models have come that may have brought secrets."""
         seen = len(self._agents), len(self._model_settings)
         if self._redaction is None or self._redaction[0] != seen:
-            known = (*self._agents.settings(), self._request.models, self._request.store, *self._model_settings)
-            self._redaction = (seen, Redaction(find_secrets(self._request.environ, known)))
+            request = self._request
+            known = (*self._agents.settings(), request.models, {"store": request.store}, *self._model_settings)
+            secrets = find_secrets(request.environ, known, exempt=request.not_redacted)
+            self._redaction = (seen, Redaction(secrets))
         return self._redaction[1]
 
     def _spend(self, loaded: LoadedSuite, trial: Trial) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
+from seatrial.runner import Secret
 from seatrial.scenarios import LoadedSuite, ModelCast, Preparer, load, merge_config, select
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
@@ -59,12 +60,12 @@ class RunPlan:
     def name(self) -> str:
         return self.request.name or ", ".join(dict.fromkeys(suite.name for suite in self.suites))
 
-    def secrets(self) -> Iterator[str]:
+    def secrets(self) -> Iterator[Secret]:
         """What must be in no file, report or log."""
         request = self.request
         asked = (settings for suite in self.suites for settings in model_settings(suite))
-        settings = (*self.agents.settings(), request.models, request.overrides, request.store, *asked)
-        return find_secrets(request.environ, settings)
+        settings = (*self.agents.settings(), request.models, request.overrides, {"store": request.store}, *asked)
+        return find_secrets(request.environ, settings, exempt=request.not_redacted)
 
     @property
     def gates(self) -> RunGates:

@@ -87,7 +87,8 @@ class _Importing:
         self._asked = asked
         self._plan = plan
         self._commit = find_commit(Path.cwd())
-        secrets = find_secrets(asked.environ, (asked.models, asked.store)) if plan is None else plan.secrets()
+        known = (asked.models, {"store": asked.store})
+        secrets = find_secrets(asked.environ, known, exempt=asked.not_redacted) if plan is None else plan.secrets()
         self._redaction = Redaction(secrets)
         self._without: list[ScenarioKey] = []
         self._unmatched: list[str] = []

@@ -37,6 +37,8 @@ class RunRequest(Value):
     """Models by role from settings; a scenario's own come first."""
     default_agent: Any = None
     """From settings: for suites that name none."""
+    not_redacted: tuple[str, ...] = ()
+    """From settings: variables whose values are no secrets."""
     resume: str | None = None
     retry_errors: bool = False
     """Play trials again that an instrument spoiled."""

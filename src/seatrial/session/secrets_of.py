@@ -1,25 +1,42 @@
-"""Which texts are secrets: values under telling names, in the environment and in settings, and parts of addresses."""
+"""Which texts are secrets: values of variables and settings by their names, passwords in addresses, auth headers."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from seatrial.runner import Secret
 from seatrial.scenarios import LoadedSuite
 from seatrial.vocabulary.value import field_names
 
 _TELLING = re.compile(
-    r"(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|AUTH|AUTHORIZATION|COOKIE|CREDENTIALS?)$", re.IGNORECASE
+    r"(?:(?P<key>key)|token|secret|password|passwd|pwd|pass|auth|authorization|cookie|credentials?)(?:[_-]?\d+)?\Z",
+    re.IGNORECASE,
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HEADER = re.compile(r"(?:Bearer|Basic|Token|Digest|ApiKey)\s+(\S+)", re.IGNORECASE)
+_LONG_KEY = 16
+"""A shorter `*_KEY` value without a digit is a word: `SORT_KEY=customer`."""
+_NEVER = ("PWD", "OLDPWD")
+_COMMON = frozenset(
+    (
+        *("password", "passwords", "passphrase", "passwort", "secret", "secrets", "topsecret", "credentials"),
+        *("changeme", "change-me", "change_me", "changeit", "replaceme", "replace-me", "placeholder"),
+        *("your-api-key", "your-token", "your-password", "username", "anonymous", "administrator"),
+        *("postgres", "postgresql", "localhost", "undefined", "disabled", "required", "optional", "redacted"),
+    )
+)
+"""Words that stand in for a secret, or are one that everybody knows."""
 
 
-def find_secrets(environ: Mapping[str, str], settings: Iterable[Any]) -> Iterator[str]:
-    """Everything that must be in no file, report or log. `settings` may hold anything: agents, models, addresses."""
-    for name, value in environ.items():
-        if is_telling(name):
-            yield value
-    for each in settings:
-        yield from _inside(each, "")
+def find_secrets(
+    environ: Mapping[str, str], settings: Iterable[Any], *, exempt: Collection[str] = ()
+) -> Iterator[Secret]:
+    """Every secret, with the name of its variable or setting. `settings` may hold anything: agents, models, addresses.
+
+    `exempt` names variables whose values are no secrets, wherever they are.
+    """
+    found = [secret for each in (environ, *settings) for secret in _inside(each, "")]
+    exempted = {secret.value for secret in found if secret.name in exempt}
+    return (secret for secret in found if secret.value not in exempted)
 
 
 def model_settings(suite: LoadedSuite) -> Iterator[Mapping[str, Any]]:
@@ -30,11 +47,25 @@ def model_settings(suite: LoadedSuite) -> Iterator[Mapping[str, Any]]:
 
 
 def is_telling(name: str) -> bool:
-    """Whether values of this name authorise: `OPENAI_API_KEY`, `x-api-key`, `accessToken`, `Authorization`."""
-    return _TELLING.search(_HUMP.sub("_", name).replace("-", "_")) is not None
+    """Whether values of this name authorise: `OPENAI_API_KEY`, `PGPASSWORD`, `API_KEY_2`, `accessToken`."""
+    return _ending(name) is not None
 
 
-def _inside(value: Any, name: str) -> Iterator[str]:
+def _ending(name: str) -> re.Match[str] | None:
+    """The part of the name that tells; None where none does."""
+    if name in _NEVER or name.upper().endswith("ASKPASS"):
+        return None
+    return _TELLING.search(name)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    ending = _ending(name)
+    if ending is None:
+        return False
+    return ending["key"] is None or len(value) >= _LONG_KEY or any(letter.isdigit() for letter in value)
+
+
+def _inside(value: Any, name: str) -> Iterator[Secret]:
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _inside(item, str(key))
@@ -42,11 +73,17 @@ def _inside(value: Any, name: str) -> Iterator[str]:
         for item in value:
             yield from _inside(item, name)
     elif isinstance(value, str):
-        if is_telling(name):
-            yield value
-            yield from value.split()[1:]  # `Bearer …`
-        if "://" in value:
-            yield from _in_address(value)
+        yield from (Secret(name, secret) for secret in _in_text(value, name) if secret.lower() not in _COMMON)
+
+
+def _in_text(text: str, name: str) -> Iterator[str]:
+    if _is_secret(name, text):
+        yield text
+        header = _HEADER.fullmatch(text.strip())
+        if header is not None:
+            yield header[1]
+    if "://" in text:
+        yield from _in_address(text)
 
 
 def _in_address(text: str) -> Iterator[str]:
@@ -62,5 +99,5 @@ def _in_address(text: str) -> Iterator[str]:
         yield password
         yield unquote(password)
     for name, value in query:
-        if is_telling(name):
+        if _is_secret(name, value):
             yield value

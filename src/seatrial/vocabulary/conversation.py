@@ -181,6 +181,8 @@ class Transcript(Value):
     """What it was read from, as it stood in the file, whatever else is in there; None for one that was played."""
     earlier: tuple[ErrorInfo, ...] = ()
     """Errors of the agent in earlier tries of the same trial, which was then repeated. It still counts as failed."""
+    redacted: tuple[str, ...] = ()
+    """Names of the variables and settings whose values were redacted."""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...] | None:

@@ -37,6 +37,8 @@ class TurnContext(Value):
     scenario: Scenario | None = None
     trial: int = 0
     turn: int = 0
+    redacted: Sequence[str] = ()
+    """Names of the variables and settings whose values were redacted in the trial."""
 
     @property
     def tools_called(self) -> list[str]:
@@ -70,6 +72,10 @@ class TrialContext(Value):
     @property
     def history(self) -> Sequence[Message]:
         return self.transcript.history
+
+    @property
+    def redacted(self) -> Sequence[str]:
+        return self.transcript.redacted
 
 
 Context = TurnContext | TrialContext

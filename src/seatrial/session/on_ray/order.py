@@ -49,6 +49,7 @@ def write_order(request: RunRequest, *, run_id: str, seed: int) -> bytes:
         "environ": {name: text for name, text in request.environ.items() if not _OF_THE_MACHINE.fullmatch(name)},
         "models": request.models,
         "default_agent": request.default_agent,
+        "not_redacted": list(request.not_redacted),
         "shard": request.shard,
     }
     order = {
@@ -65,7 +66,7 @@ def read_order(text: bytes, environ: Mapping[str, str]) -> Order:
     """The order as a worker understands it; `environ` is what the worker has itself."""
     said: dict[str, Any] = json.loads(text)
     asked: dict[str, Any] = said.pop("request")
-    lists = {name: tuple(asked[name]) for name in ("sources", "scenario_text", "tags")}
+    lists = {name: tuple(asked[name]) for name in ("sources", "scenario_text", "tags", "not_redacted")}
     only, shard = asked["only"], asked["shard"]
     request = RunRequest(
         **{
