@@ -512,7 +512,7 @@ def test_a_wrapped_tool_after_the_trials_end_is_refused() -> None:
     assert refused == ["tool 'send' was called after the trial had ended"]
 
 
-def test_a_result_that_holds_itself_is_kept_down_to_some_depth() -> None:
+def test_a_result_that_holds_itself_is_marked_where_it_does() -> None:
     @tool
     def loop() -> list[Any]:
         held: list[Any] = []
@@ -521,4 +521,4 @@ def test_a_result_that_holds_itself_is_kept_down_to_some_depth() -> None:
 
     trial = Trial(lambda input: str(len(loop())), mocks={})
     assert trial.run() == "1"
-    assert "nested too deeply" in repr(trial.calls[0].result)
+    assert trial.calls[0].result == ["[contains itself]"]

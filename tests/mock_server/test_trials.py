@@ -138,8 +138,10 @@ def test_arguments_are_held_against_the_schema() -> None:
     assert reply == "['amount'] True invalid arguments for 'refund': amount: 'ten' is not of type 'number'"
 
 
-@pytest.mark.parametrize("arguments", ['{"by": 1}', [1]])
-def test_a_call_with_arguments_that_are_no_object_is_refused_and_recorded(arguments: Any) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "recorded"), [('{"by": 1}', {"by": 1}), ("by 1", "by 1"), ([1], [1])], ids=["JSON", "text", "list"]
+)
+def test_a_call_with_arguments_that_are_no_object_is_refused_and_recorded(arguments: Any, recorded: Any) -> None:
     def post(url: str, method: str, session: str | None = None, **params: Any) -> Any:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
@@ -155,7 +157,7 @@ def test_a_call_with_arguments_that_are_no_object_is_refused_and_recorded(argume
 
     assert "Refused: Invalid" in trial.transcript.reply
     assert trial.status is Status.FAILED
-    assert [(call.name, call.arguments) for call in trial.transcript.tool_calls or ()] == [("count", arguments)]
+    assert [(call.name, call.arguments) for call in trial.transcript.tool_calls or ()] == [("count", recorded)]
 
 
 def test_python_mocks_share_the_state_of_the_trial() -> None:
@@ -337,7 +339,7 @@ def test_a_call_with_arguments_that_are_no_object_is_recorded_through_a_relay_as
     trial = play(counting(expect={"tool_calls_exclude": ["count"]}), in_python(forgets_to_parse))
 
     assert trial.status is Status.FAILED
-    assert [(call.name, call.arguments) for call in trial.transcript.tool_calls or ()] == [("count", '{"by": 1}')]
+    assert [(call.name, call.arguments) for call in trial.transcript.tool_calls or ()] == [("count", {"by": 1})]
 
 
 @pytest.mark.parametrize(
