@@ -140,12 +140,12 @@ def answer(args, ctx):
     ctx.state["thing"] = Thing()
     return Order(Decimal("2.5"))
 """
-    folder.write("shop.py", TYPES + mock)
+    folder.write("plain_mocks.py", TYPES + mock)
     folder.write("agent.py", "def answer(ctx):\n    ctx.call_tool('book')\n    return 'ok'\n")
     scenario = {
         "name": "a",
         "input": "x",
-        "mocks": {"book": {"python": "shop:answer"}},
+        "mocks": {"book": {"python": "plain_mocks:answer"}},
         "expected_state": {"at": {"2026-05-01": {"$between": [1, 2]}}, "thing": "[Thing object]"},
     }
     write_suites(folder, [scenario])
