@@ -55,6 +55,7 @@ def _read_transcript(body: Mapping[str, Any]) -> Transcript:
         duration_ms=_number(body.get("duration_ms")) or 0.0,
         recorded=plain_value(body.get("recorded")),
         earlier=tuple(filter(None, map(_read_error, listed(body.get("earlier"))))),
+        redacted=tuple(name for name in listed(body.get("redacted")) if isinstance(name, str)),
     )
 
 
