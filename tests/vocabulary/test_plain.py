@@ -59,7 +59,7 @@ VALUES = st.recursive(
         st.tuples(inner, inner),
         st.dictionaries(KEYS, inner, max_size=4),
         st.dictionaries(TEXTS, inner, max_size=3).map(MappingProxyType),
-        st.frozensets(SCALARS, max_size=3),
+        st.frozensets(KEYS | st.uuids() | st.binary(max_size=3), max_size=3),
         inner.map(Order),
         inner.map(Model),
     ),
