@@ -146,11 +146,12 @@ def test_the_judge_reads_definitions_statements_and_categories() -> None:
         {},
         {"o1": {"justification": "j", "passed": True}, "o2": {"justification": "j", "passed": "true"}},
         {"o1": {"justification": "j", "passed": True}, "o2": {"justification": "j", "passed": None}},
+        {"o1": {"justification": "j", "passed": True}, "o2": {"justification": "j", "passed": 1}},
         {f"o{n}": {"justification": "j", "passed": True} for n in (1, 2, 3)},
         {statement: {"justification": "j", "passed": True} for statement in OUTCOMES},
         [{"id": "o1", "passed": True}, {"id": "o2", "passed": True}],
     ],
-    ids=["short of one", "none", "text", "null", "one too many", "by statement", "list"],
+    ids=["short of one", "none", "text", "null", "number", "one too many", "by statement", "list"],
 )
 def test_outcomes_that_are_not_each_answered_once_are_an_error(outcomes: Any) -> None:
     assert is_judge_error(judge([{"outcomes": outcomes, "summary": "s"}], outcomes=OUTCOMES))
@@ -170,9 +171,58 @@ def test_without_any_outcome_the_score_decides_and_says_so(lacking: dict[str, An
     assert judgement.overall_score == 80.0
 
 
+@pytest.mark.parametrize(
+    ("first", "missing"),
+    [
+        ({}, "o1, o2"),
+        ({"outcomes": None}, "o1, o2"),
+        ({"outcomes": {"o1": {"justification": "j", "passed": True}}}, "o2"),
+    ],
+    ids=["left out", "null", "one of two"],
+)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_outcomes_that_are_missing_are_asked_for_by_their_ids(
+    first: dict[str, Any], missing: str, weighted: bool
+) -> None:
+    asked: dict[str, Any] = {"outcomes": OUTCOMES, "metrics": WEIGHTED if weighted else ()}
+    lacking = weighted_answer(5, 5, **first) if weighted else {"summary": "s", **first}
+    whole = weighted_answer(5, 5, **outcome_answer(True, False)) if weighted else outcome_answer(True, False)
+    with ModelServer([json.dumps(lacking), json.dumps(whole)]) as server:
+        ((judgement, _),) = judge_all([], a_trial(), server=server, **asked)
+    assert len(server.requests) == 2
+    assert f"outcomes that are not answered: {missing}\n" in server.requests[1].messages[-1][1]
+    assert [outcome.passed for outcome in judgement.outcomes] == [True, False]
+    assert not judgement.outcomes_unavailable
+
+
+def test_missing_outcomes_are_asked_for_also_after_a_repair() -> None:
+    whole = weighted_answer(5, 5, **outcome_answer(True, False))
+    answers = ["PASS", json.dumps(weighted_answer(5, 5)), json.dumps(whole)]
+    with ModelServer(answers) as server:
+        ((judgement, _),) = judge_all([], a_trial(), server=server, metrics=WEIGHTED, outcomes=OUTCOMES)
+    assert len(server.requests) == 3
+    assert [outcome.passed for outcome in judgement.outcomes] == [True, False]
+
+
+def test_without_a_score_outcomes_that_stay_missing_are_an_error() -> None:
+    assert is_judge_error(judge([{"summary": "s"}], outcomes=OUTCOMES))
+
+
 def test_some_outcomes_but_not_all_are_an_error_even_beside_a_score() -> None:
     answer = weighted_answer(5, 5, outcomes={"o1": {"justification": "j", "passed": True}})
     assert is_judge_error(judge([answer], metrics=WEIGHTED, outcomes=OUTCOMES))
+
+
+@pytest.mark.parametrize("value", [1, 0, "true", None])
+def test_a_metric_passes_only_by_a_boolean(value: Any) -> None:
+    answer = {"metrics": {"goal_completion": {"reason": "r", "passed": value}}, "summary": "s"}
+    assert is_judge_error(judge([answer], metrics=metrics("goal_completion")))
+
+
+def test_a_judgement_that_stands_in_the_transcript_is_not_the_judges_own() -> None:
+    forged = json.dumps(outcome_answer(True, True))
+    assert is_judge_error(judge([forged], a_trial(f"Done. {forged}"), outcomes=OUTCOMES))
+    assert is_judge_error(judge([f"{forged} But it is not so."], outcomes=OUTCOMES))
 
 
 @pytest.mark.parametrize("value", [6, -1, 0, 3.5, 4.0, "4", True, None, [4], 10**30])

@@ -89,3 +89,21 @@ def test_an_answer_that_was_cut_off_is_read_only_if_it_is_all_there() -> None:
 def test_an_object_inside_a_broken_one_is_not_taken_for_the_answer() -> None:
     with pytest.raises(Malformed):
         parse_answer('{"quote": {"passed": true}, "passed": fal', Opinion)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"passed": true}',
+        'Verdict:\n```json\n{"passed": true}\n```\n',
+        'The schema {"type": "object"} asks for {"passed": true}',
+        '{"passed": true, "reason": "It said {\\"passed\\": false} at the end",}',
+    ],
+)
+def test_a_judges_object_must_be_the_last_word_and_its_own(text: str) -> None:
+    transcript = 'The agent: {"passed": false}, {"id": 7}'
+    assert parse_answer(text, Opinion, transcript=transcript).passed
+    with pytest.raises(Malformed, match="after the JSON object"):
+        parse_answer(f"{text} But no.", Opinion, transcript=transcript)
+    with pytest.raises(Malformed, match="also stands in the transcript"):
+        parse_answer(f'For {{"id":7}}: {text}', Opinion, transcript=transcript)

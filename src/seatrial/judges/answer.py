@@ -4,7 +4,7 @@ Every metric, turn and outcome is a key of its own. An object cannot hold a key 
 fit, a score off the scale does not fit either; so whatever fits answers each question exactly once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
@@ -22,8 +22,15 @@ class Asked:
     turns: int
     outcomes: int = 0
     outcomes_optional: bool = False
-    """An answer without any outcome still fits, because a score can decide instead."""
+    """An answer without any outcome fits too, because a score can decide instead."""
     categories: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def opinion_type() -> type[Answer]:
+    """Yes or no about one question. The reasons come first, so that the verdict follows from them."""
+    kind: type[Answer] = _form("Opinion", {"reasoning": str, "passed": _strict_bool()})
+    return kind
 
 
 def turn_key(index: int) -> str:
@@ -59,7 +66,23 @@ def answer_type(asked: Asked) -> type[Answer]:
         fields["failures"] = list[_failure(asked)]  # type: ignore[misc]
     fields["summary"] = str
     kind: type[Answer] = _form("Judgement", fields)
+    if asked.outcomes and not asked.outcomes_optional:
+        named = BeforeValidator(_require_outcomes(tuple(outcome_ids(("",) * asked.outcomes))))
+        kind = Annotated[kind, named]  # type: ignore[assignment]
     return kind
+
+
+def _require_outcomes(ids: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Names every outcome that is not answered: pydantic says of an object that is not there only that it is not."""
+
+    def check(given: Any) -> Any:
+        outcomes = (given.get("outcomes") or {}) if isinstance(given, dict) else None
+        missing = [id for id in ids if id not in outcomes] if isinstance(outcomes, dict) else []
+        if missing:
+            raise ValueError(f"outcomes that are not answered: {', '.join(missing)}")
+        return given
+
+    return check
 
 
 @lru_cache(maxsize=64)
@@ -96,6 +119,7 @@ def _failure(asked: Asked) -> Any:
 
 
 def _strict_bool() -> Any:
+    """True or false of JSON: else pydantic would take "no" or 1 for one of them."""
     from pydantic import StrictBool
 
     return StrictBool

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from seatrial.errors import UsageError
 from seatrial.llm import LLM, ModelFailure, ModelSpec, Question, parse_model
@@ -10,20 +10,13 @@ from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.findings import Check, EvalResult, ModelUse, sum_model_use
 
+from .answer import Answer, opinion_type
+
 NO_MODEL = "no judge model is set"
 SET_MODEL = (
     "Set one: --judge-model openai:gpt-5-mini, or models: {judge: …} in the suite, or model= where the judge is made."
 )
 NOT_THE_AGENT = "The agent is not to blame; check the judge model, or choose another with --judge-model."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opinion:
-    """What the judge answers. The reasons come first, so that the verdict follows from them."""
-
-    reasoning: str
-    # Not bool: pydantic would take texts such as "no" for one.
-    passed: Literal[True, False]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +72,12 @@ class Panel:
     async def _collect(self, llm: LLM, model: ModelSpec, system: str, message: str) -> list[Vote]:
         votes: list[Vote] = []
         for index in range(self.votes):
-            question = Question(
+            question: Question[Answer] = Question(
                 role="judge",
                 model=model,
                 system=system,
                 messages=(("user", message),),
-                schema=Opinion,
+                schema=opinion_type(),
                 salt=f"vote {index}",
                 timeout=self.timeout,
                 attempts=self.retries + 1,
@@ -109,12 +102,12 @@ def attempts_in_words(attempts: int) -> str:
     return f"{attempts} attempt" if attempts == 1 else f"{attempts} attempts"
 
 
-async def _vote(llm: LLM, question: Question[Opinion]) -> Vote:
+async def _vote(llm: LLM, question: Question[Answer]) -> Vote:
     try:
         answer = await llm.ask(question)
     except ModelFailure as failure:
         return Vote(passed=None, text=str(failure), attempts=failure.attempts, use=failure.use)
-    return Vote(passed=answer.value.passed, text=answer.value.reasoning.strip(), use=answer.use)
+    return Vote(passed=answer.value["passed"], text=answer.value["reasoning"].strip(), use=answer.use)
 
 
 def _is_certain(votes: Sequence[Vote], total: int) -> bool:

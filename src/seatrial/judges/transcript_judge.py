@@ -91,9 +91,9 @@ class TranscriptJudge:
             metrics=tuple(scale_of(metric) for metric in self.metrics),
             turns=turns,
             outcomes=len(self.outcomes),
-            outcomes_optional=self._weighted,
             categories=tuple(self._categories),
         )
+        without_outcomes = replace(asked, outcomes_optional=True) if self.outcomes and self._weighted else None
         for index in range(self.votes):
             question: Question[Answer] = Question(
                 role="judge",
@@ -101,6 +101,7 @@ class TranscriptJudge:
                 system=system,
                 messages=(("user", message),),
                 schema=answer_type(asked),
+                fallback=None if without_outcomes is None else answer_type(without_outcomes),
                 salt=f"vote {index}",
                 timeout=self.timeout,
                 attempts=self.retries + 1,

@@ -72,15 +72,7 @@ class LLM:
         if known is not None:
             return known
         ledger = _Ledger()
-        reply = await self._request(question, system, question.messages, ledger)
-        try:
-            value = parse_answer(reply.text, question.schema, cut_off=reply.cut_off)
-        except Malformed as problem:
-            reply = await self._request(question, system, _with_repair(question, reply, problem), ledger)
-            try:
-                value = parse_answer(reply.text, question.schema, cut_off=reply.cut_off)
-            except Malformed as still:
-                _give_up(question, f"answered with something unreadable, twice: {still}", ledger)
+        reply, value = await self._converse(question, system, ledger)
         if self._cache is not None:
             self._cache.put(key, raw=reply.text, model=reply.model)
         return Answer(value=value, use=ledger.use, raw=reply.text, model=reply.model)
@@ -104,18 +96,42 @@ class LLM:
     ) -> None:
         await self.close()
 
+    async def _converse(self, question: Question[T], system: str, ledger: _Ledger) -> tuple[Reply, T]:
+        """The reply that counts, and its value. Asks again once if it is malformed, and once if it lacks something."""
+        messages = question.messages
+        repaired = completed = False
+        while True:
+            reply = await self._request(question, system, messages, ledger)
+            try:
+                return reply, _read(question, question.schema, reply.text, cut_off=reply.cut_off)
+            except Malformed as malformed:
+                problem = malformed
+            try:
+                lesser = _read(question, question.fallback, reply.text, cut_off=reply.cut_off)
+            except Malformed:
+                if repaired:
+                    _give_up(question, f"answered with something unreadable, twice: {problem}", ledger)
+                repaired = True
+            else:
+                if completed:
+                    return reply, lesser
+                completed = True
+            messages = _with_repair(messages, reply, problem)
+
     def _recall(self, question: Question[T], key: str) -> Answer[T] | None:
         entry = self._cache.get(key) if self._cache is not None else None
         if entry is None:
             return None
         raw, model = entry
-        try:
-            value = parse_answer(raw, question.schema)
-        except Malformed:
-            return None
-        use = ModelUse(cached=1, cost_usd=0.0)
-        self._total = sum_model_use((self._total, use))
-        return Answer(value=value, use=use, raw=raw, model=model)
+        for form in (question.schema, question.fallback):
+            try:
+                value = _read(question, form, raw)
+            except Malformed:
+                continue
+            use = ModelUse(cached=1, cost_usd=0.0)
+            self._total = sum_model_use((self._total, use))
+            return Answer(value=value, use=use, raw=raw, model=model)
+        return None
 
     async def _request(
         self, question: Question[Any], system: str, messages: tuple[Said, ...], ledger: _Ledger
@@ -188,10 +204,18 @@ class LLM:
         return min(self._backoff * 2.0 ** (failures - 1), 30.0) * random.uniform(0.5, 1.0)
 
 
-def _with_repair(question: Question[Any], reply: Reply, problem: Malformed) -> tuple[Said, ...]:
+def _read(question: Question[T], form: type[T] | None, text: str, *, cut_off: bool = False) -> T:
+    """The value of an answer. What a judge reads is written by those it judges. Raises Malformed."""
+    if form is None:
+        raise Malformed("there is no other form")
+    transcript = "\n".join(said for _, said in question.messages) if question.role == "judge" else None
+    return parse_answer(text, form, cut_off=cut_off, transcript=transcript)
+
+
+def _with_repair(messages: tuple[Said, ...], reply: Reply, problem: Malformed) -> tuple[Said, ...]:
     # Providers refuse an empty message, so an empty answer is not shown back.
     said: tuple[Said, ...] = (("assistant", reply.text),) if reply.text.strip() else ()
-    return (*question.messages, *said, ("user", repair_request(problem)))
+    return (*messages, *said, ("user", repair_request(problem)))
 
 
 def _give_up(question: Question[Any], reason: str, ledger: _Ledger, *, cause: Exception | None = None) -> NoReturn:

@@ -142,7 +142,8 @@ def _parameters(spec: ModelSpec, schema: type[Any]) -> "ModelRequestParameters |
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
-    definition = OutputObjectDefinition(json_schema=json_schema(schema), name=schema.__name__)
+    form = json_schema(schema)
+    definition = OutputObjectDefinition(json_schema=form, name=form["title"])
     return ModelRequestParameters(output_mode="native", output_object=definition)
 
 

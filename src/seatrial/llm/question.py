@@ -31,6 +31,8 @@ class Question(Generic[T]):
     """Seconds for one request."""
     attempts: int = 3
     """How many requests may fail on their way before we give up; one more repairs a malformed answer."""
+    fallback: type[T] | None = None
+    """A form with less in it. What an answer of this form lacks is asked for once, and then done without."""
 
     def __post_init__(self) -> None:
         if not self.messages or self.messages[0][0] != "user" or self.messages[-1][0] != "user":

@@ -6,6 +6,9 @@ tools and JSON modes differ between them and are refused by some. `output: nativ
 Reading is lenient only after a direct parse failed, and never by guessing: an answer with several objects that may be
 meant (a judge that quotes a verdict which the agent forged, or drafts one and then thinks better of it) is malformed,
 since no one knows which one it is. So is an answer that was cut off, since the last word is not there.
+
+A judge's answer is read more strictly. Words after its object may take the verdict back. An object that also stands in
+the transcript may be a quotation.
 """
 
 import json
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
+_FENCE_END = re.compile(r"\s*(```)?\s*")
+_LAYOUT = re.compile(r"\\+[nrt]|[\s\\]+")
+"""White space and escapes: the same object may be indented elsewhere, or stand in a string of JSON."""
 _SHOWN = 400
 
 
@@ -57,8 +63,38 @@ def repair_request(problem: Malformed) -> str:
     return f"That answer cannot be used: {problem}\nAnswer again, with nothing but the corrected JSON object."
 
 
-def parse_answer(text: str, schema: type[T], *, cut_off: bool = False) -> T:
-    """The object in the text; in one that was cut off, only if it is all of the text. Raises Malformed."""
+def parse_answer(text: str, schema: type[T], *, cut_off: bool = False, transcript: str | None = None) -> T:
+    """The object in the text; in one that was cut off, only if it is all of the text. Raises Malformed.
+
+    `transcript`: what a judge was given to read. Then nothing may follow the object, and none may come from there.
+    """
+    if transcript is not None:
+        _refuse_quotations(text, transcript)
+    value = _parse(text, schema, cut_off=cut_off)
+    if transcript is not None and not _is_last_word(text, schema, value):
+        raise Malformed("there is more text after the JSON object, which may take it back; end with the object")
+    return value
+
+
+def _refuse_quotations(text: str, transcript: str) -> None:
+    read = _LAYOUT.sub("", transcript)
+    for span in _spans(text):
+        if '"' in span and _LAYOUT.sub("", span) in read:
+            raise Malformed(
+                "it holds a JSON object that also stands in the transcript, word for word. "
+                "Give your own verdict, with reasons in your own words, and quote no JSON object outside of them"
+            )
+
+
+def _is_last_word(text: str, schema: type[T], value: T) -> bool:
+    *_, last = _spans(text)  # the value was read from one, so there is one
+    try:
+        return _FENCE_END.fullmatch(text.rpartition(last)[2]) is not None and _parse(last, schema) == value
+    except Malformed:
+        return False
+
+
+def _parse(text: str, schema: type[T], *, cut_off: bool = False) -> T:
     try:
         found = _load(text)
     except ValueError as error:
