@@ -105,7 +105,9 @@ BROKEN: dict[str, tuple[dict[str, Any], ServerReply | str]] = {
     "prose": (RUBRIC, "It passed, no doubt about it."),
     "a bare yes": (RUBRIC, "true"),
     "a word for a verdict": (RUBRIC, json.dumps({"reasoning": "r", "passed": "yes"})),
+    "a number for a verdict": (RUBRIC, json.dumps({"reasoning": "r", "passed": 1})),
     "of two minds": (RUBRIC, TWO_ANSWERS),
+    "taking it back": (RUBRIC, json.dumps({"reasoning": "r", "passed": True}) + " On second thoughts, no."),
     "short of an outcome": (OUTCOMES, json.dumps(ONE_OUTCOME)),
     "inventing an outcome": (OUTCOMES, json.dumps(STRANGE_ID)),
     "silent on outcomes": (OUTCOMES, json.dumps({"summary": "all good, passed"})),
@@ -177,7 +179,7 @@ def test_a_judge_that_is_rate_limited_for_a_while_is_waited_for(folder: Any) -> 
     assert len(seen) == 3
 
 
-@pytest.mark.parametrize("around", ["```json\n{}\n```", "Here is my verdict:\n{}\nI hope this helps."])
+@pytest.mark.parametrize("around", ["```json\n{}\n```", "Here is my verdict:\n{}\n"])
 def test_a_verdict_in_markdown_or_prose_is_read(folder: Any, around: str) -> None:
     with ModelServer(lambda request: around.replace("{}", honest(request))) as server:
         write(folder, server, {"good": (GOOD, OUTCOMES), "bad": (BAD, OUTCOMES)})
@@ -251,3 +253,21 @@ def test_a_judge_that_is_not_set_is_refused_before_the_agent_is_called(folder: A
     assert "suite.yaml:1" in ended.err
     assert "Give --judge-model openai:gpt-5-mini" in ended.err
     assert not folder.exists("called")
+
+
+def test_every_report_says_where_the_score_decided_because_outcomes_were_left_out(folder: Any) -> None:
+    answer = {"metrics": {name: {"reason": "r", "score": 5} for name in METRICS["metrics"]}, "summary": "s"}
+    said = "the judge left the expected outcomes out in 1 trial, so the overall score decided"
+    formats = {"json": "r.json", "markdown": "r.md", "github": "r.summary", "junit": "r.xml", "html": "r.html"}
+    with ModelServer([json.dumps(answer)]) as server:
+        write(folder, server, {"a": (GOOD, {**OUTCOMES, **METRICS})})
+        reports = [flag for kind, file in formats.items() for flag in ("--report", f"{kind}={file}")]
+        ended = folder.seatrial("run", "suite.yaml", *reports)
+
+    assert ended.code == 0
+    assert f"note: {said}" in ended.out
+    assert "::warning" in ended.out, "the annotation on GitHub"
+    for file in formats.values():
+        assert said in (folder.path / file).read_text(), file
+    assert folder.results()["scenarios"][0]["notes"] == [said]
+    assert "score 100, the judge left the outcomes out" in folder.seatrial("show", "latest", "a").out

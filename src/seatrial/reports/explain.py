@@ -29,6 +29,8 @@ def summarise(trial: Trial) -> str:
         parts.append("trajectory matched" if all(match.matched for match in matches) else "trajectory FAILED")
     if trial.judgement is not None and trial.judgement.overall_score is not None:
         parts.append(f"score {number(trial.judgement.overall_score)}")
+        if trial.judgement.outcomes_unavailable:
+            parts.append("the judge left the outcomes out")
     return f"({', '.join(parts)})"
 
 

@@ -44,7 +44,7 @@ def write_summary(record: RunRecord, stream: TextIO) -> None:
 def print_annotations(record: RunRecord, stream: TextIO) -> None:
     """Workflow commands: an error for each scenario that did not pass, a warning for each with a note."""
     found = failing(record.outcome)
-    errors = [_command("error", one, "; ".join(one.verdict.failure_reasons)) for one in found]
+    errors = [_command("error", one, "; ".join((*one.verdict.failure_reasons, *one.notes))) for one in found]
     if not record.outcome.verdict.passed and not errors:
         errors = [f"::error title={_property('seatrial')}::{_data(verdict_line(record.outcome))}"]
     noted = [one for one in record.outcome.scenarios if one.verdict.passed and one.notes]

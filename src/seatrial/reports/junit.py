@@ -112,6 +112,7 @@ def _numbers(outcome: ScenarioOutcome, sums: Tally) -> dict[str, str]:
         known |= {"flaky": "true", "pass_at_2": _two(outcome, "pass_at_k"), "pass_hat_2": _two(outcome, "pass_hat_k")}
     known["cost_usd"] = None if sums.cost_usd is None else f"{sums.cost_usd:.6f}"
     known["source"] = outcome.entry.source
+    known["note"] = "; ".join(outcome.notes) or None
     return {name: value for name, value in known.items() if value is not None}
 
 

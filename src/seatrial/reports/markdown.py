@@ -63,6 +63,8 @@ def blocks(record: RunRecord) -> Iterator[str]:
     for name, verdict in outcome.groups:
         reasons = "; ".join(verdict.failure_reasons)
         yield f"- group {escaped(name)}: {VERDICT_WORDS[verdict.status]} {escaped(reasons)}\n"
+    for note in outcome.notes:
+        yield f"- note: {escaped(note)}\n"
     yield from _table(record)
     yield from _failures(record)
 
@@ -124,6 +126,7 @@ def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:
     mark = _MARKS[outcome.verdict.status]
     text = f"#### {mark} {escaped(cut(outcome.entry.key.label, CELL_LIMIT))}\n\n"
     text += "".join(f"- {escaped(cut(reason, CELL_LIMIT))}\n" for reason in outcome.verdict.failure_reasons)
+    text += "".join(f"- note: {escaped(cut(note, CELL_LIMIT))}\n" for note in outcome.notes)
     text += "".join(f"- {escaped(one.text)}\n" for one in measures_of(outcome) if one.held is not False)
     text += "\n"
     lines = [line for error in outcome.unique_errors for line in explain_error(error)]

@@ -19,7 +19,7 @@ from seatrial.vocabulary.run import (
 
 from . import reasons
 from .rates import decide_share
-from .scenario import passes_plainly
+from .scenario import count_decided_by_score, passes_plainly
 from .totals import TrialSums
 
 _WORST_FIRST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN)
@@ -39,6 +39,7 @@ class RunDecision:
         self._suites: set[str] = set()
         self._skipped = self._xfailed = self._not_run = self._untouched = 0
         self._any_played = False
+        self._by_score = 0
         self._by_status = dict.fromkeys(Status, 0)
         """Of the scenarios that count."""
         self._missed: list[_Missed] = []
@@ -87,6 +88,7 @@ class RunDecision:
     def add_trials(self, trials: Iterable[TrialSummary]) -> None:
         for trial in trials:
             self._sums.add(trial)
+            self._by_score += count_decided_by_score((trial,))
 
     def add_use(self, use: ModelUse | None) -> None:
         """What instruments took apart from the trials."""
@@ -131,6 +133,8 @@ class RunDecision:
     def _notes(self, verdict: Verdict, totals: Totals, budget: float | None) -> Iterator[str]:
         if budget and self._sums.spending.agent_is_silent:
             yield reasons.agent_cost_unknown(budget)
+        if self._by_score:
+            yield reasons.decided_by_score(self._by_score)
         why = self._budget_spent(totals, budget)
         if verdict.passed and why is not None:
             yield why

@@ -51,6 +51,11 @@ def outcomes_missing() -> str:
     return "the judge gave neither outcomes nor a score"
 
 
+def decided_by_score(count: int) -> str:
+    trials = counted(count, "trial")
+    return f"the judge left the expected outcomes out in {trials}, so the overall score decided"
+
+
 def skipped(reason: str) -> str:
     return f"skipped: {reason}"
 

@@ -125,7 +125,14 @@ def _decide(
         status = Status.ERRORED
     details = _trial_failures(trials) if status is not Status.PASSED else ()
     why = (*rate.verdict.failure_reasons, *details, *low, *severe, *unscored)
-    return Verdict(status=status, failure_reasons=why), rate.notes
+    by_score = count_decided_by_score(trials)
+    notes = (*rate.notes, reasons.decided_by_score(by_score)) if by_score else rate.notes
+    return Verdict(status=status, failure_reasons=why), notes
+
+
+def count_decided_by_score(trials: Iterable[TrialSummary]) -> int:
+    """How many trials have a verdict by their score alone, though outcomes were expected of them."""
+    return sum(trial.outcomes_unavailable and trial.status is not Status.ERRORED for trial in trials)
 
 
 def _could_lift(trials: Sequence[TrialSummary]) -> bool:

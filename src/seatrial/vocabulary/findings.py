@@ -187,7 +187,7 @@ class Judgement(Value):
     overall_score: float | None = None
     """0 to 100, from the weighted metrics, at two decimals; None without them."""
     outcomes_unavailable: bool = False
-    """The judge answered but gave no outcome at all, so the overall score decides."""
+    """The judge gave no outcome at all, though it was asked twice, so the overall score decides."""
     error: ErrorInfo | None = None
     summary: str = ""
     details: dict[str, Any] | None = None

@@ -114,6 +114,8 @@ class TrialSummary(Value):
     scores: tuple[MetricScore, ...] = ()
     """Without their reasons."""
     overall_score: float | None = None
+    outcomes_unavailable: bool = False
+    """The judge left the expected outcomes out, so the overall score decides."""
     failures: tuple[tuple[str, str, str, int | None], ...] = ()
     """Behaviour failures as (severity, label, explanation, turn)."""
     latency_ms: float | None = None

@@ -36,6 +36,7 @@ def summarise(trial: Trial) -> TrialSummary:
         summary,
         scores=tuple(altered(score, reason="") for score in judgement.scores),
         overall_score=judgement.overall_score,
+        outcomes_unavailable=judgement.outcomes_unavailable,
         failures=tuple((f.severity.value, f.label, f.explanation, f.turn) for f in judgement.failures),
     )
 
