@@ -1,6 +1,6 @@
 """The table of settings: what may stand in `[tool.seatrial]` of pyproject.toml or in the environment.
 
-Only doors read it; rooms take arguments.
+Entry points read it, and a judge that is used without a run. Everything else takes arguments.
 """
 
 from collections.abc import Mapping

@@ -277,6 +277,17 @@ def test_a_missing_vote_never_counts_as_a_pass() -> None:
         assert evaluate(JudgeEvaluator("r", model=model_of(server), votes=3), a_turn()).passed
 
 
+def test_attempts_are_those_that_were_made_for_all_votes() -> None:
+    refused = ServerReply(status=400, body="{}")
+    with ModelServer([YES, BROKEN, BROKEN, NO, "PASS"]) as server:
+        judge = JudgeEvaluator("r", model=model_of(server), votes=3, retries=1)
+        result = evaluate(judge, a_turn())
+    assert result.reasoning.startswith(f"Judge failed after {len(server.requests)} attempts: ")
+    with ModelServer([refused]) as server:
+        result = evaluate(JudgeEvaluator("r", model=model_of(server), retries=5), a_turn())
+    assert result.reasoning.startswith("Judge failed after 1 attempt: ")
+
+
 def test_a_warm_cache_answers_without_a_request(tmp_path: Path) -> None:
     with ModelServer([YES, NO, YES]) as server:
         judge = JudgeEvaluator("r", model=model_of(server), votes=3)

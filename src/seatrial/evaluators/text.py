@@ -92,7 +92,7 @@ class Regex(Written, kw_only=False):
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-class ContainsEvaluator(Written):
+class ContainsEvaluator(Written, kw_only=False):
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 
     Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.
@@ -102,8 +102,8 @@ class ContainsEvaluator(Written):
     all_of: Sequence[str] = ()
     matches_any: Sequence[str] = ()
     matches_all: Sequence[str] = ()
-    none_of: Sequence[str] = ()
     case_sensitive: bool = False
+    none_of: Sequence[str] = ()
 
     name: ClassVar[str] = "contains"
 

@@ -14,7 +14,7 @@ from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ToolCallEvaluator:
     """Passes when the tools that must be called were, in order if so asked, and no forbidden one was."""
 
@@ -71,9 +71,9 @@ class ToolCallArgsEvaluator:
 
     tool: str
     args: Mapping[str, Any]
-    _: KW_ONLY
     mode: Literal["subset", "exact"] = "subset"
     """subset: other arguments may be there, at the top level."""
+    _: KW_ONLY
     calls: Literal["any", "first", "all"] = "any"
 
     name: ClassVar[str] = "tool_calls_args"

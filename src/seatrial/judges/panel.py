@@ -1,8 +1,8 @@
 """One question put to the judge, as often as there are votes, and the answer of the majority."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
 
 from seatrial.errors import UsageError
 from seatrial.llm import LLM, ModelFailure, ModelSpec, Question, parse_model
@@ -14,8 +14,10 @@ from .answer import Answer, opinion_type
 
 NO_MODEL = "no judge model is set"
 SET_MODEL = (
-    "Set one: --judge-model openai:gpt-5-mini, or models: {judge: …} in the suite, or model= where the judge is made."
+    "Set one: --judge-model openai:gpt-5-mini, or models: {judge: …} in the suite, or judge_model in [tool.seatrial], "
+    "or model= where the judge is made."
 )
+Model: TypeAlias = str | Mapping[str, Any] | ModelSpec | None
 NOT_THE_AGENT = "The agent is not to blame; check the judge model, or choose another with --judge-model."
 
 
@@ -25,38 +27,42 @@ class Vote:
 
     passed: bool | None
     text: str
-    attempts: int = 1
     use: ModelUse | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """Who is asked, how often, and how long one waits."""
+    """Who is asked, how often, and how long one waits. A judge is a dataclass that adds these fields to its own."""
 
-    model: str | Mapping[str, Any] | ModelSpec | None = None
-    """None: the judge model of the run."""
-    retries: int = 2
-    timeout: float = 30.0
+    __slots__ = ()
+
+    model: Model
+    """None: the judge model of the run, or of the settings where there is no run."""
+    retries: int
+    timeout: float
     """Seconds for one request."""
-    votes: int = 1
+    votes: int
     """Odd. The majority decides; asking stops as soon as it is certain."""
-    llm: LLM | None = field(default=None, repr=False, compare=False)
-    """None: one is opened for the question."""
+    llm: LLM | None
+    """None: there is no run, so one is opened for the question."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raises UsageError where the numbers make no sense."""
         check_panel("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
 
-    def bound(self, llm: LLM, default_model: str | Mapping[str, Any] | ModelSpec | None = None) -> Self:
+    def bound(self, llm: LLM, default_model: Model = None) -> Self:
         """The same judge, asking through the run's LLM, and its model where it names none itself."""
-        return replace(self, llm=llm, model=self.model if self.model is not None else default_model)
+        judge: Any = self
+        bound: Self = replace(judge, llm=llm, model=self.model if self.model is not None else default_model)
+        return bound
 
     async def ask(self, *, system: str, message: str) -> EvalResult:
         """What the majority says; an error of class judge where there is none."""
-        if self.model is None:
-            error = ErrorInfo(kind=ErrorKind.CONFIG, message=NO_MODEL, hint=SET_MODEL)
-            return EvalResult(passed=False, reasoning=f"{NO_MODEL}. {SET_MODEL}", error=error)
         try:
-            model = parse_model(self.model)
+            given = self.model if self.model is not None or self.llm is not None else _model_of_settings()
+            if given is None:
+                error = ErrorInfo(kind=ErrorKind.CONFIG, message=NO_MODEL, hint=SET_MODEL)
+                return EvalResult(passed=False, reasoning=f"{NO_MODEL}. {SET_MODEL}", error=error)
+            model = parse_model(given)
             if self.llm is not None:
                 votes = await self._collect(self.llm, model, system, message)
             else:
@@ -88,6 +94,17 @@ class Panel:
         return votes
 
 
+def _model_of_settings() -> Model:
+    """For a judge that is used by itself: there is no run that could tell it its model."""
+    from os import environ
+    from pathlib import Path
+
+    from seatrial.settings import read_settings
+
+    model: Model = read_settings(Path.cwd(), environ)["judge_model"]
+    return model
+
+
 def check_panel(where: str, *, votes: int, retries: int, timeout: float) -> None:
     """Nothing when the numbers make sense, else a UsageError."""
     if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1 or votes % 2 == 0:
@@ -106,7 +123,7 @@ async def _vote(llm: LLM, question: Question[Answer]) -> Vote:
     try:
         answer = await llm.ask(question)
     except ModelFailure as failure:
-        return Vote(passed=None, text=str(failure), attempts=failure.attempts, use=failure.use)
+        return Vote(passed=None, text=str(failure), use=failure.use)
     return Vote(passed=answer.value["passed"], text=answer.value["reasoning"].strip(), use=answer.use)
 
 
@@ -134,7 +151,7 @@ def _count(votes: Sequence[Vote], total: int) -> EvalResult:
             reasoning = same[0].text if total == 1 else _with_votes(same[0].text, len(same), len(votes), against)
             return EvalResult(passed=answer, reasoning=reasoning, checks=checks, use=use)
     missing = [vote for vote in votes if vote.passed is None]
-    message = f"Judge failed after {attempts_in_words(sum(vote.attempts for vote in missing))}: {missing[-1].text}"
+    message = f"Judge failed after {attempts_in_words(use.calls)}: {missing[-1].text}"
     if total > 1:
         message += f" ({len(missing)} of {len(votes)} votes have no answer, and the others make no majority of {total})"
     error = ErrorInfo(kind=ErrorKind.JUDGE, message=message, hint=NOT_THE_AGENT)

@@ -1,15 +1,16 @@
 """Does this follow the rubric? The judge's yes or no about a turn, a trial, or the arguments of a tool."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from seatrial.errors import UsageError
+from seatrial.llm import LLM
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.vocabulary.findings import EvalResult
 from seatrial.vocabulary.roles import RECORD_CALLS, Context, TrialContext
 
-from .panel import Panel
+from .panel import Model, Panel
 from .prompts import conversation_message, rubric_system
 from .record import record_of
 
@@ -21,11 +22,17 @@ class JudgeEvaluator(Panel):
     """Passes when a model finds that the turn, or the whole trial, follows the rubric."""
 
     rubric: str
+    model: Model = None
+    retries: int = 2
+    timeout: float = 30.0
+    _: KW_ONLY
+    votes: int = 1
+    llm: LLM | None = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "judge"
 
     def __post_init__(self) -> None:
-        Panel.__post_init__(self)
+        self.check()
         _check_text("judge.rubric", self.rubric)
 
     async def evaluate(self, ctx: Context) -> EvalResult:
@@ -44,11 +51,17 @@ class ToolArgsJudge(Panel):
 
     tool: str
     rubric: str
+    model: Model = None
+    retries: int = 2
+    timeout: float = 30.0
+    _: KW_ONLY
+    votes: int = 1
+    llm: LLM | None = field(default=None, repr=False, compare=False)
 
     name: ClassVar[str] = "tool_calls_args"
 
     def __post_init__(self) -> None:
-        Panel.__post_init__(self)
+        self.check()
         _check_text("tool_calls_args.tool", self.tool)
         _check_text("tool_calls_args.judge.rubric", self.rubric)
 

@@ -161,7 +161,7 @@ class TranscriptJudge:
         if not poll.failures:
             message = f"the {self.votes} votes of the judge do not settle: {left_open}"
         else:
-            attempts = attempts_in_words(sum(failure.attempts for failure in poll.failures))
+            attempts = attempts_in_words(sum_model_use(poll.uses).calls)
             message = f"Judge failed after {attempts}: {poll.failures[-1]}"
             if self.votes > 1:
                 message += f" ({len(poll.failures)} of {self.votes} votes have no answer)"

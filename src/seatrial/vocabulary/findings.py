@@ -56,7 +56,7 @@ class TrajectoryMatch(Value):
         return self.matched
 
 
-class EvalResult(Value):
+class EvalResult(Value, kw_only=False):
     """What an evaluator says. `EvalResult(passed=…, reasoning=…)` is enough to make one."""
 
     passed: bool

@@ -9,7 +9,7 @@ from .failures import TrialError
 from .findings import EvalResult, Judgement, ModelUse
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Scenario
-from .value import Value
+from .value import Value, set_field
 
 RECORD_CALLS = (
     "Record them: return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none, or "
@@ -25,8 +25,8 @@ def _names(calls: Sequence[ToolCall] | None) -> list[str]:
     return [call.name for call in calls]
 
 
-class TurnContext(Value):
-    """What an evaluator of a turn sees."""
+class TurnContext(Value, kw_only=False):
+    """What an evaluator of a turn sees. Names of tools may stand for calls whose arguments are not known."""
 
     user: str = ""
     reply: str = ""
@@ -39,6 +39,12 @@ class TurnContext(Value):
     turn: int = 0
     redacted: Sequence[str] = ()
     """Names of the variables and settings whose values were redacted in the trial."""
+
+    def __post_init__(self) -> None:
+        calls: Sequence[Any] = self.tool_calls or ()
+        if any(isinstance(call, str) for call in calls):
+            named = tuple(ToolCall(call) if isinstance(call, str) else call for call in calls)
+            set_field(self, "tool_calls", named)
 
     @property
     def tools_called(self) -> list[str]:
