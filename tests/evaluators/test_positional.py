@@ -1,4 +1,4 @@
-"""The evaluators of pytest-agent-eval take the same arguments in the same order: who migrates changes an import line."""
+"""The evaluators of pytest-agent-eval take the same arguments in the same order: to migrate, change the import."""
 
 import asyncio
 from inspect import signature
