@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 from datetime import timedelta
 from io import BytesIO, StringIO
 from types import SimpleNamespace
@@ -342,3 +343,149 @@ def test_a_line_that_was_changed_is_refused_and_nothing_is_stored(
     assert ended.err.startswith("error: changed.jsonl:")
     assert "Traceback" not in ended.err
     assert folder.seatrial("show", "latest", "--store", "other.db").code == 2
+
+
+@pytest.fixture
+def exported(folder: Any) -> Any:
+    """A run of one scenario that passes, in `run.jsonl`; the store has another run."""
+    folder.write("agent.py", "def answer(input): return 'ok'")
+    folder.write("suite.yaml", "suite: {agent: 'agent:answer'}\nscenarios: [{name: a, input: x, expected_output: ok}]")
+    folder.seatrial("run", "suite.yaml", "--id", "moved")
+    folder.seatrial("export", "moved", "-o", "run.jsonl")
+    folder.seatrial("prune", "--name", folder.results()["run"]["name"], "--yes")
+    folder.seatrial("run", "suite.yaml", "--id", "mine")
+    return folder
+
+
+def change(folder: Any, kind: str, place: str, value: Any) -> str:
+    """Write `changed.jsonl`, in which the field at `place` of the first line of this kind has another value."""
+    lines = [json.loads(line) for line in (folder.path / "run.jsonl").read_text().splitlines()]
+    where = next(line[kind] for line in lines if kind in line)
+    *parents, last = [int(step) if step.isdecimal() else step for step in place.split(".")]
+    for step in parents:
+        where = where[step] if isinstance(where, list) or step in where else where.setdefault(step, {})
+    where[last] = value
+    folder.write("changed.jsonl", "\n".join(map(json.dumps, lines)))
+    return "changed.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("run", "config.run", True),
+        ("run", "config.run.budget", "much"),
+        ("run", "config.baselines", ["x"]),
+        ("run", "config.shard", "1/2"),
+        ("run", "config.shards", {"of": "x"}),
+        ("run", "config", "x"),
+        ("run", "gates", {"groups": [{"tags": ["x"]}]}),
+        ("run", "state", "done"),
+        ("run", "id", "a/b"),
+        ("run", "id", "../up"),
+        ("run", "id", "latest"),
+        ("run", "id", "a b"),
+        ("run", "id", "a?b#c"),
+        ("run", "id", ""),
+        ("run", "id", "x" * 101),
+        ("scenario", "gates", {"threshold": float("nan")}),
+        ("scenario", "trials", -1),
+        ("scenario", "sequential", {"good": 0.9}),
+        ("trial", "status", "splendid"),
+        ("trial", "index", -1),
+        ("trial", "index", True),
+        ("trial", "key", ["other", "scenario", ""]),
+        ("trial", "results", "x"),
+        ("trial", "results.0.passed", 1),
+        ("trial", "results.0.passed", "true"),
+        ("trial", "transcript.turns.0.reply", 7),
+        ("trial", "transcript.turns.0.latency_ms", "x"),
+        ("trial", "judgement", {"scores": [{"metric": "m"}]}),
+    ],
+)
+def test_a_row_that_would_break_the_store_is_refused_with_its_place(
+    exported: Any, kind: str, place: str, value: Any
+) -> None:
+    ended = exported.seatrial("import", change(exported, kind, place, value))
+
+    line = {"run": 2, "scenario": 3, "trial": 4}[kind]
+    assert ended.code == 2
+    assert ended.err.startswith(f"error: changed.jsonl: line {line}: ")
+    assert "Traceback" not in ended.err
+    assert kind == "run" or "run moved: " in ended.err
+    assert [run["id"] for run in json.loads(exported.seatrial("list", "runs", "--json").out)] == ["mine"]
+
+
+@pytest.mark.parametrize("status", ["passed", "failed", "errored", "inconclusive", "not_run"])
+@pytest.mark.parametrize(("passes", "verdict"), [(True, "passed"), (False, "failed")])
+def test_a_verdict_follows_from_the_results_in_the_file_and_not_from_its_status(
+    exported: Any, status: str, passes: bool, verdict: str
+) -> None:
+    file = change(exported, "trial", "status", status)
+    lines = [json.loads(line) for line in (exported.path / file).read_text().splitlines()]
+    for result in lines[3]["trial"]["results"]:
+        result.update(passed=passes, score=float(passes), reasoning="so it is")
+    exported.write(file, "\n".join(map(json.dumps, lines)))
+
+    ended = exported.seatrial("import", file)
+
+    assert ended.code == 0
+    assert ("PASS" in ended.out, "FAIL" in ended.out) == (passes, not passes)
+    told = "1 trial has another status in the file than its results give; the results count"
+    assert (told in ended.out) == (status != verdict)
+    shown = json.loads(exported.seatrial("show", "moved", "--json").out)
+    (trial,) = shown["scenarios"][0]["trials"]
+    assert (shown["status"], trial["status"]) == (verdict, verdict)
+    assert "0 trials added, 1 known already" in exported.seatrial("import", file).out
+
+
+def test_nothing_checked_is_no_pass_whatever_the_file_says(exported: Any) -> None:
+    exported.seatrial("import", change(exported, "trial", "results", []))
+
+    assert json.loads(exported.seatrial("show", "moved", "--json").out)["status"] == "errored"
+
+
+def damage(folder: Any, statement: str, *values: Any) -> None:
+    with sqlite3.connect(folder.path / ".seatrial/runs.db") as raw:
+        assert raw.execute(statement, values).rowcount == 1
+
+
+BAD_BODY = ("UPDATE runs SET body = ? WHERE id = 'moved'", b'{"id":"moved","name":"n"}')
+BAD_CONFIG = (
+    "UPDATE runs SET body = ? WHERE id = 'moved'",
+    b'{"id":"moved","name":"n","state":"finished","started_at":"2030-01-01T00:00:00Z","config":{"run":true}}',
+)
+BAD_STATUS = ("UPDATE trials SET status = 'splendid' WHERE run_id = 'moved'",)
+BAD_TERMS = ("UPDATE scenarios SET terms = ? WHERE run_id = 'moved'", b'{"trials":"x"}')
+
+
+@pytest.mark.parametrize(
+    "damages", [BAD_BODY, BAD_CONFIG, BAD_STATUS, BAD_TERMS], ids=["body", "config", "trial", "terms"]
+)
+def test_one_run_that_cannot_be_read_does_not_hide_the_others(exported: Any, damages: tuple[Any, ...]) -> None:
+    exported.seatrial("import", "run.jsonl")
+    damage(exported, *damages)
+
+    listed = exported.seatrial("list", "runs", "--json")
+    known = {run["id"]: run["verdict"] for run in json.loads(listed.out)}
+    shown = exported.seatrial("show", "moved")
+    doctor = exported.seatrial("doctor")
+
+    assert (listed.code, known["mine"], known.get("moved", "damaged")) == (0, "passed", "damaged")
+    assert "run moved: " in listed.err
+    assert "cannot be read" in listed.err
+    assert (shown.code, "run moved: " in shown.err, "Traceback" in shown.err) == (1, True, False)
+    assert exported.seatrial("show", "mine").code == 0
+    assert "run moved: " in doctor.out
+    assert "seatrial prune --damaged" in doctor.out
+    assert doctor.code == 2
+
+    assert exported.seatrial("prune", "--damaged", "--yes").code == 0
+    assert [run["id"] for run in json.loads(exported.seatrial("list", "runs", "--json").out)] == ["mine"]
+    assert "moved" not in exported.seatrial("doctor").out
+
+
+def test_what_was_stored_of_earlier_files_is_told_before_the_error(exported: Any) -> None:
+    ended = exported.seatrial("import", "run.jsonl", change(exported, "run", "id", "a/b"))
+
+    assert (ended.code, "run moved: 1 trial added" in ended.out) == (2, True)
+    assert "changed.jsonl: line 2: run id 'a/b'" in ended.err

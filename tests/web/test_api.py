@@ -1,6 +1,7 @@
 """The API, over HTTP, on a store filled by real runs."""
 
 import json
+import sqlite3
 from typing import Any
 
 import pytest
@@ -13,6 +14,23 @@ def test_runs_are_listed_newest_first_with_their_verdicts(served: Any) -> None:
 
     assert [run["id"] for run in found["runs"]] == ["hostile", "bad", "good"]
     assert [run["passed"] for run in found["runs"]] == [0, 1, 4]
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(own_project: Any, serve: Any) -> None:
+    with sqlite3.connect(own_project.store) as raw:
+        raw.execute("UPDATE runs SET body = ? WHERE id = 'good'", (b'{"id":"good"}',))
+        raw.execute("UPDATE trials SET status = 'splendid' WHERE run_id = 'bad'")
+    server = serve(store=own_project.store)
+    found = server.json("/api/runs")
+    page = server.get("/")
+    alone = server.get("/api/runs/bad")
+
+    assert {run["id"]: run["status"] for run in found["runs"]} == {"hostile": "failed", "bad": "errored"}
+    assert "run bad: cannot be read" in next(run for run in found["runs"] if run["id"] == "bad")["failure_reasons"][0]
+    (unreadable,) = found["unreadable"]
+    assert unreadable.startswith("run good: cannot be read")
+    assert (page.status_code, "hostile" in page.text) == (200, True)
+    assert (alone.status_code, "run bad: cannot be read" in alone.json()["detail"]) == (503, True)
 
 
 def test_the_list_of_runs_goes_page_by_page(served: Any) -> None:

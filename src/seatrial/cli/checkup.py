@@ -18,6 +18,8 @@ from seatrial.vocabulary.value import Value
 
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?(?P<limits>[^;]*);.*extra == ['\"](?P<extra>[\w-]+)")
 _OTHER_VARIABLES: Final = ("SEATRIAL_TOKEN", "SEATRIAL_REQUIRE_BROWSER")
+_LOOKED_THROUGH: Final = 200
+"""The trials of this many runs are read, the newest."""
 
 
 class Finding(Value):
@@ -148,6 +150,7 @@ def _has_table(folder: Path) -> bool:
 
 def check_store(url: str) -> Iterator[Finding]:
     """Whether runs can be kept there, and what is kept already. Looking makes no store."""
+    from seatrial.session.records import find_damaged
     from seatrial.store import open_store
     from seatrial.store.schema import VERSION
 
@@ -163,6 +166,8 @@ def check_store(url: str) -> Iterator[Finding]:
             last = f"last run {newest[0].id}" if newest else "no run yet"
             size = "" if file is None else f", {_size(file)}"
             yield ok(f"store {store.name}: schema {VERSION}{size}, {last}")
+            for _, text in find_damaged(store, _LOOKED_THROUGH):
+                yield Finding(state="problem", text=text)
     except SeatrialError as error:
         yield problem(error)
 

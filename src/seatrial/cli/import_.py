@@ -22,16 +22,18 @@ def command(files: tuple[str, ...], store: str | None) -> int:
     """Store the runs of exported FILES; `-` is standard input.
 
     Shards of one run (`seatrial run --shard I/N`, exported each by itself) become one run. What is stored already and
-    is the same is left alone, so a file may be imported twice. A file is stored whole or not at all.
+    is the same is left alone, so a file may be imported twice. A file is stored whole or not at all. The verdict of each
+    trial is decided again, from its results.
     """
     with open_store(store_url(store)) as opened:
-        found: dict[str, tuple[int, int]] = {}
-        for file in files:
-            for imported in _import(opened, file):
-                added, skipped = found.get(imported.run_id, (0, 0))
-                found[imported.run_id] = (added + imported.added, skipped + imported.skipped)
-        for run_id, (added, skipped) in found.items():
-            _tell(opened, run_id, added, skipped)
+        found: dict[str, list[Imported]] = {}
+        try:
+            for file in files:
+                for imported in _import(opened, file):
+                    found.setdefault(imported.run_id, []).append(imported)
+        finally:  # what earlier files brought is stored, whatever is wrong with a later one
+            for run_id, parts in found.items():
+                _tell(opened, run_id, parts)
     return 0
 
 
@@ -55,14 +57,21 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
         raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
-def _tell(store: Store, run_id: str, added: int, skipped: int) -> None:
+def _tell(store: Store, run_id: str, parts: list[Imported]) -> None:
     from seatrial.reports.phrases import counted, verdict_line
     from seatrial.reports.visible import defused, visible
 
     record = StoredRecord(store, store.run(run_id))
+    added, skipped, corrected = (
+        sum(getattr(part, name) for part in parts) for name in ("added", "skipped", "corrected")
+    )
     known = f", {skipped:,} known already" if skipped else ""
     verdict = verdict_line(record.outcome)
     click.echo(defused(visible(f"run {run_id}: {counted(added, 'trial')} added{known}{_part(record.run)}. {verdict}")))
+    if corrected:
+        have = "has" if corrected == 1 else "have"
+        trials = counted(corrected, "trial")
+        click.echo(f"  {trials} {have} another status in the file than its results give; the results count")
 
 
 def _part(run: Run) -> str:

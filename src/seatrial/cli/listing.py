@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seatrial.errors import UsageError
+from seatrial.errors import StoreError, UsageError
 
 from .request import default_paths, open_stored
 from .selecting import selecting
@@ -84,12 +84,18 @@ def _kind(scenario: "Scenario") -> str:
 
 
 def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
+    from seatrial.reports.visible import defused, visible
     from seatrial.session import StoredRecord
 
     with open_stored(store) as opened:
         found = []
-        for run in opened.runs(limit):
-            outcome = StoredRecord(opened, run).outcome
+        problems: list[tuple[str, str]] = []
+        for run in opened.runs(limit, problems=problems):
+            try:
+                outcome = StoredRecord(opened, run).outcome
+            except StoreError as broken:
+                problems.append((run.id, str(broken)))
+                continue
             totals = outcome.totals
             found.append(
                 {
@@ -102,6 +108,8 @@ def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
                     "state": run.state.value,
                 }
             )
+        for _, problem in problems:
+            click.echo(defused(visible(f"left out: {problem}")), err=True)
         return found
 
 

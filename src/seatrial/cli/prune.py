@@ -8,6 +8,8 @@ import click
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
+from seatrial.reports.visible import defused, visible
+from seatrial.session.records import find_damaged
 from seatrial.store import Store
 from seatrial.vocabulary.run import Run, RunState
 
@@ -23,12 +25,19 @@ _MAY_BE_UNDER_WAY = timedelta(days=1)
 @click.option("--older-than", metavar="AGE", help="Only runs that started longer ago: 12h, 30d, 8w.")
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Leave the N newest of those that fit.")
 @click.option("--name", help="Only runs of this name.")
+@click.option("--damaged", is_flag=True, help="Only runs that cannot be read, which `seatrial doctor` names.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--store", help="Where runs are kept: a file or postgresql://….")
-def command(older_than: str | None, keep: int | None, name: str | None, yes: bool, store: str | None) -> int:
+def command(
+    older_than: str | None, keep: int | None, name: str | None, damaged: bool, yes: bool, store: str | None
+) -> int:
     """Delete stored runs by age, number or name; all that is given must fit. A baseline is never deleted."""
+    if damaged:
+        if older_than is not None or keep is not None or name is not None:
+            raise UsageError("--damaged: stands alone, since neither age nor name of such a run is known")
+        return _prune_damaged(store, yes=yes)
     if older_than is None and keep is None and name is None:
-        raise UsageError("which runs? Give --older-than 30d, --keep 50 or --name NAME")
+        raise UsageError("which runs? Give --older-than 30d, --keep 50, --name NAME or --damaged")
     before = None if older_than is None else now() - _read_age(older_than)
     with open_stored(store) as opened:
         fitting = _find(opened, before=before, keep=keep, name=name)
@@ -44,6 +53,20 @@ def command(older_than: str | None, keep: int | None, name: str | None, yes: boo
         if not yes:
             click.confirm(f"Delete {_counted(len(doomed))}?", abort=True, err=True)
         click.echo(f"deleted {_counted(opened.delete_runs([run.id for run in doomed]))}")
+    return 0
+
+
+def _prune_damaged(place: str | None, *, yes: bool) -> int:
+    with open_stored(place) as store:
+        found = find_damaged(store)
+        for _, problem in found:
+            click.echo(defused(visible(problem)), err=True)
+        if not found:
+            click.echo("nothing to delete")
+            return 0
+        if not yes:
+            click.confirm(f"Delete {_counted(len(found))}?", abort=True, err=True)
+        click.echo(f"deleted {_counted(store.delete_runs([run_id for run_id, _ in found]))}")
     return 0
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.session import RunRequest
-from seatrial.session.request import TAKEN_NAMES
 from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store import Store, open_store
+from seatrial.vocabulary.run import RUN_ID_RULE, TAKEN_NAMES, is_run_id
 
 DEFAULT_FOLDER = "scenarios"
 
@@ -104,9 +104,9 @@ def check_run_name(text: str | None) -> str | None:
 
 def check_run_id(text: str | None) -> str | None:
     """The id, if a run may have it: it stands in addresses and commands. Raises UsageError."""
-    if text is None or (re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) and text not in TAKEN_NAMES):
+    if text is None or is_run_id(text):
         return text
-    raise UsageError(f"--id {text!r}: expected up to 100 letters, digits, dots, dashes and underscores; not latest")
+    raise UsageError(f"--id {text!r}: {RUN_ID_RULE}")
 
 
 def make_request(

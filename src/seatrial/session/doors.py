@@ -12,11 +12,11 @@ from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite
 from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store import open_store
-from seatrial.vocabulary.run import RunState
+from seatrial.vocabulary.run import TAKEN_NAMES, RunState
 from seatrial.vocabulary.scenario import Scenario, Suite
 
 from .records import Report
-from .request import TAKEN_NAMES, RunRequest
+from .request import RunRequest
 from .running import execute, play
 
 if TYPE_CHECKING:

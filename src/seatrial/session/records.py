@@ -1,10 +1,12 @@
 """Runs as they can be read back: verdicts derived from the rows, whenever somebody asks."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
-from seatrial.errors import UsageError
+from seatrial.errors import StoreError, UsageError
 from seatrial.store import Store
+from seatrial.store.runs import damaged
 from seatrial.verdicts import decide_run
 from seatrial.vocabulary.run import (
     MergedErrors,
@@ -38,6 +40,29 @@ def decide(
     return mind_the_end(run, decide_run(entries, summaries, run.gates, merged=merged, budget_usd=budget_of(run)))
 
 
+@contextmanager
+def readable(run_id: str) -> Iterator[None]:
+    """Inside, rows of the run are read; where they cannot be, a StoreError names the run."""
+    try:
+        yield
+    except StoreError as broken:
+        named = str(broken).startswith("run ")
+        raise broken if named else StoreError(damaged(run_id, broken)) from broken
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as broken:
+        raise StoreError(damaged(run_id, broken)) from broken
+
+
+def find_damaged(store: Store, limit: int | None = None) -> list[tuple[str, str]]:
+    """The ids of runs that cannot be read, each with what is wrong. Trials are looked at in the newest `limit` runs."""
+    problems: list[tuple[str, str]] = []
+    for run in store.runs(problems=problems)[:limit]:
+        try:
+            _ = StoredRecord(store, run).outcome
+        except StoreError as broken:
+            problems.append((run.id, str(broken)))
+    return problems
+
+
 class StoredRecord:
     """A run in the store."""
 
@@ -48,9 +73,10 @@ class StoredRecord:
     @cached_property
     def outcome(self) -> RunOutcome:
         run_id = self.run.id
-        if self.store.count_scenarios(run_id) > HELD:
-            return decide_large(self.store, self.run)
-        return decide(self.run, self.store.entries(run_id), self.store.summaries(run_id), self.store.merged(run_id))
+        with readable(run_id):
+            if self.store.count_scenarios(run_id) > HELD:
+                return decide_large(self.store, self.run)
+            return decide(self.run, self.store.entries(run_id), self.store.summaries(run_id), self.store.merged(run_id))
 
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
         return self.store.trials(self.run.id, key)

@@ -9,9 +9,6 @@ from seatrial.vocabulary.value import Value
 
 Listener = Callable[[Event], None]
 
-TAKEN_NAMES = ("latest", "baseline")
-"""What these mean wherever a run is named, is another run."""
-
 
 class RunRequest(Value):
     """Files or objects to run, and how."""

@@ -47,8 +47,8 @@ def encode(kind: type[T], value: T) -> bytes:
     return write(take_apart(kind, value)).encode("ascii")
 
 
-def decode(kind: type[T], body: bytes, *, fetch: Fetch | None = None) -> T:
-    """The value of a body. Raises StoreError when it is not one."""
+def decode(kind: type[T], body: bytes, *, fetch: Fetch | None = None, strictly: bool = False) -> T:
+    """The value of a body; `strictly`: each field of the type that it says. Raises StoreError when it is not one."""
     if not body.startswith(MARKED):
         try:
             return _reader(kind).decode(body)
@@ -56,6 +56,8 @@ def decode(kind: type[T], body: bytes, *, fetch: Fetch | None = None) -> T:
             # Fields may hold what their types do not say: agents and evaluators are foreign code.
             pass
     try:
+        if strictly:
+            return decode_strictly(kind, read(body, fetch=fetch))
         return _SHAPES.put_together(kind, read(body, fetch=fetch))
     except _BROKEN as broken:
         raise _unreadable(kind, broken) from broken
@@ -71,16 +73,8 @@ def _reader(kind: type[T]) -> msgspec.json.Decoder[T]:
     return reader
 
 
-def decode_document(kind: type[T], document: Any) -> T:
-    """The dataclass of a body that has been parsed already."""
-    try:
-        return _SHAPES.put_together(kind, restore(document))
-    except _BROKEN as broken:
-        raise _unreadable(kind, broken) from broken
-
-
 def decode_strictly(kind: type[T], document: Any) -> T:
-    """The same, each field of the type that it says: for values that hold nothing of agents or evaluators."""
+    """The value of a body that has been parsed already, each field of the type that it says. Raises StoreError."""
     try:
         return msgspec.convert(restore(document), kind)
     except (msgspec.MsgspecError, *_BROKEN) as broken:

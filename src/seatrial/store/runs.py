@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status
@@ -19,6 +22,51 @@ _BATCH = 500
 """Runs that are counted in one question."""
 
 
+class _RunSettings(msgspec.Struct):
+    budget: float | None = None
+    concurrency: int | None = None
+
+
+class _Part(msgspec.Struct):
+    id: str
+    state: RunState
+    scenarios: int
+
+
+class _Shards(msgspec.Struct):
+    of: int
+    parts: dict[str, _Part]
+
+
+class _Config(msgspec.Struct):
+    """What others read of a run's config. It may hold more."""
+
+    sources: list[Any] | None = None
+    agents: dict[str, Any] | None = None
+    baselines: dict[str, str] | None = None
+    overrides: dict[str, Any] | None = None
+    scenario_text: list[str] | None = None
+    tags: list[str] | None = None
+    only: list[tuple[str, str]] | None = None
+    shard: tuple[int, int] | None = None
+    shards: _Shards | None = None
+    scenarios: int | None = None
+    run: _RunSettings | None = None
+    confirms: str | None = None
+    models: dict[str, Any] | None = None
+    command: str | None = None
+
+
+class _Group(msgspec.Struct):
+    """What a verdict reads of a group."""
+
+    name: str
+    suite: str | None = None
+    tags: list[str] | None = None
+    threshold: float = 1.0
+    must_pass: list[str] | None = None
+
+
 class RunRow(Value):
     """A run with the numbers of its trials, for lists."""
 
@@ -33,6 +81,12 @@ class RunRow(Value):
 
 class UnknownRun(UsageError):
     """No stored run is what somebody called it."""
+
+
+def check_run(run: Run) -> None:
+    """Raises ValueError where config or groups have another form than those who read them expect."""
+    msgspec.convert(run.config, _Config | None)
+    msgspec.convert(run.gates.groups, list[_Group])
 
 
 def insert_run(connection: Connection, run: Run) -> None:
@@ -65,11 +119,41 @@ def rewrite_run(connection: Connection, run: Run) -> None:
 
 def read_run(connection: Connection, run_id: str) -> Run | None:
     row = connection.row(schema.RUN, (run_id,)) if _can_be_id(run_id) else None
-    return decode(Run, row[0]) if row else None
+    return _read(run_id, row[0]) if row else None
 
 
-def list_runs(connection: Connection, *, limit: int | None, name: str | None) -> list[Run]:
-    """Newest first."""
+def _read(run_id: str, body: bytes) -> Run:
+    """The run of a row. Raises StoreError, which names it, where it cannot be read."""
+    try:
+        run = decode(Run, body, strictly=True)
+        check_run(run)
+    except (StoreError, ValueError) as broken:
+        raise StoreError(damaged(run_id, broken)) from broken
+    return run
+
+
+def damaged(run_id: str, why: Exception) -> str:
+    """What is said of a run whose rows cannot be read."""
+    return f"run {run_id}: cannot be read: {why}. Other runs are not affected. To delete it: seatrial prune --damaged"
+
+
+def _read_all(rows: Iterable[Row], problems: list[tuple[str, str]] | None) -> list[Run]:
+    """The runs that can be read; `problems` is told of the others. Without `problems` they raise StoreError."""
+    found = []
+    for run_id, body in rows:
+        try:
+            found.append(_read(run_id, body))
+        except StoreError as broken:
+            if problems is None:
+                raise
+            problems.append((run_id, str(broken)))
+    return found
+
+
+def list_runs(
+    connection: Connection, *, limit: int | None, name: str | None, problems: list[tuple[str, str]] | None = None
+) -> list[Run]:
+    """Newest first. `problems` gets the ids of those that cannot be read, each with what is wrong."""
     parameters: list[str | int] = [] if name is None else [write(name)]
     if limit is not None:
         parameters.append(limit)
@@ -79,7 +163,7 @@ def list_runs(connection: Connection, *, limit: int | None, name: str | None) ->
         (True, False): schema.RUNS_NAMED,
         (True, True): schema.RUNS_NAMED_LIMITED,
     }[name is not None, limit is not None]
-    return [decode(Run, body) for (body,) in connection.rows(statement, parameters)]
+    return _read_all(connection.rows(statement, parameters), problems)
 
 
 def count_trials(connection: Connection, found: Sequence[Run], *, key: ScenarioKey | None = None) -> list[RunRow]:
@@ -131,7 +215,7 @@ def find_run(connection: Connection, ref: str, *, where: str, suite: str | None)
     if newest:
         return newest[0]
     if ref != "latest" and _can_be_id(ref):
-        starting = [decode(Run, body) for (body,) in connection.rows(schema.RUNS_BY_PREFIX, (len(ref), ref))]
+        starting = _read_all(connection.rows(schema.RUNS_BY_PREFIX, (len(ref), ref)), None)
         if len(starting) > 1:
             ids = ", ".join(run.id for run in starting)
             raise UsageError(f"{where}: several runs begin with {ref!r}: {ids}. Give more of the id.")
@@ -145,13 +229,14 @@ def read_baseline(connection: Connection, suite: str | None) -> Run | None:
     for name in (suite, None):
         row = connection.row(schema.BASELINE, (write(name),))
         if row:
-            return decode(Run, row[0])
+            return _read(*row)
     return None
 
 
 def list_baselines(connection: Connection) -> list[tuple[str | None, Run]]:
     """Every baseline with its suite, the general one (None) among them."""
-    return [(read(suite), decode(Run, body)) for suite, body in connection.rows(schema.BASELINES)]
+    rows = connection.rows(schema.BASELINES)
+    return [(read(suite), run) for suite, *row in rows for run in _read_all([row], [])]
 
 
 def delete_runs(connection: Connection, ids: Iterable[str], *, where: str, force: bool) -> int:
@@ -159,7 +244,7 @@ def delete_runs(connection: Connection, ids: Iterable[str], *, where: str, force
     connection.own_contents()
     wanted = list(dict.fromkeys(ids))
     for run_id in wanted:
-        if read_run(connection, run_id) is None:
+        if not connection.row(schema.HAS_RUN, (run_id,)):
             raise _unknown(connection, run_id, where)
         if not force and connection.row(schema.BASELINES_OF_RUN, (run_id,)):
             raise UsageError(f"{where}: run {run_id} is a baseline. Choose another baseline first, or force it.")

@@ -129,15 +129,18 @@ class Store:
         with self._connections.one() as connection:
             return runs.find_run(connection, ref, where=self.name, suite=suite)
 
-    def runs(self, limit: int | None = None, *, name: str | None = None) -> list[Run]:
-        """Newest first."""
+    def runs(
+        self, limit: int | None = None, *, name: str | None = None, problems: list[tuple[str, str]] | None = None
+    ) -> list[Run]:
+        """Newest first. Runs that cannot be read are left out; `problems` gets their ids and what is wrong."""
+        left_out: list[tuple[str, str]] = [] if problems is None else problems
         with self._connections.one() as connection:
-            return runs.list_runs(connection, limit=limit, name=name)
+            return runs.list_runs(connection, limit=limit, name=name, problems=left_out)
 
     def run_rows(self, limit: int | None = None, *, name: str | None = None) -> list[RunRow]:
         """Runs with the numbers of their trials, newest first."""
         with self._connections.one() as connection:
-            found = runs.list_runs(connection, limit=limit, name=name)
+            found = runs.list_runs(connection, limit=limit, name=name, problems=[])
             return runs.count_trials(connection, found)
 
     def rows_of(self, found: Sequence[Run]) -> list[RunRow]:
@@ -154,7 +157,7 @@ class Store:
     def history(self, key: ScenarioKey, limit: int) -> list[RunRow]:
         """Those of the newest runs that have the scenario, each with the numbers of its trials alone; newest first."""
         with self._connections.one() as connection:
-            newest = runs.list_runs(connection, limit=limit, name=None)
+            newest = runs.list_runs(connection, limit=limit, name=None, problems=[])
             return [row for row in runs.count_trials(connection, newest, key=key) if row.trials]
 
     def count_scenarios(self, run_id: str) -> int:

@@ -2,26 +2,40 @@
 
 The first line is a header with the version; then the run, its scenarios, its trials and its labels, one a line; the
 last line says how many there were, so that a file that was cut short is noticed.
+
+A file may come from anywhere, and may have been changed. Every field must have its type, every trial its scenario, and
+what a trial came to is decided again from its results. All of it happens in one transaction, so a file is stored whole
+or not at all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from json import JSONDecodeError, loads
+from json import loads
 from typing import Any, TypeVar
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, Status, Trial
+from seatrial.verdicts import decide_again, read_sequential_test
+from seatrial.vocabulary.run import (
+    RUN_ID_RULE,
+    MergedErrors,
+    Run,
+    RunState,
+    ScenarioEntry,
+    ScenarioKey,
+    Trial,
+    is_run_id,
+)
 from seatrial.vocabulary.value import Value
 
 from . import schema
-from .codec import decode_document, decode_strictly, encode
+from .codec import decode_strictly, encode
 from .connection import Conflict, Connection, Connections
 from .labels import Label, put_label, read_labels
-from .marks import write
+from .marks import restore, write
 from .merged import put_merged, read_merged
 from .numbers import Numbers
-from .runs import insert_run, list_runs, read_run, rewrite_run
+from .runs import check_run, insert_run, list_runs, read_run, rewrite_run
 from .scenarios import insert_scenarios, read_entries
 from .shards import find_whole, is_shard, merge_shard
 from .trials import fetch_through, insert_trials, make_rows, place_of, read_trials, unpack
@@ -40,6 +54,8 @@ class Imported(Value):
     """Trials that are new."""
     skipped: int
     """Trials that were stored already, and are the same."""
+    corrected: int = 0
+    """Trials whose status in the file was not what their results give."""
 
 
 def export_lines(connections: Connections, run: Run) -> Iterator[bytes]:
@@ -76,7 +92,7 @@ def import_lines(connection: Connection, lines: Iterable[bytes | str]) -> list[I
         try:
             reading.take(_parse(line))
         except UsageError as wrong:
-            raise UsageError(f"line {number}: {wrong}") from wrong
+            raise UsageError(f"line {number}: {reading.about(str(wrong))}") from wrong
     return reading.finish()
 
 
@@ -86,10 +102,14 @@ class _Import:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._run_id: str | None = None
+        self._named: str | None = None
+        """The id that the run has in the file; a shard is stored as part of another."""
         self._numbers = Numbers("")
         self._begun = False
         self._counts = {"scenarios": 0, "trials": 0, "labels": 0, "merged": 0}
-        self._skipped = 0
+        self._skipped = self._corrected = 0
+        self._thresholds: dict[ScenarioKey, float] = {}
+        """By scenario of the file: the overall score that its trials need."""
         self._scenarios: list[ScenarioEntry] = []
         self._trials: list[Trial] = []
         self._done: list[Imported] = []
@@ -118,6 +138,10 @@ class _Import:
             why = f"{type(broken).__name__}: {broken}"
             raise UsageError(f"a {kind!r} line cannot be read: {why}. Export the run again.") from broken
 
+    def about(self, problem: str) -> str:
+        """The problem with the run that it is of, where that is known."""
+        return problem if self._named is None or problem.startswith("run ") else f"run {self._named}: {problem}"
+
     def finish(self) -> list[Imported]:
         if self._begun:
             raise UsageError("the file is cut short: the line that ends the run is missing. Export it again.")
@@ -139,9 +163,14 @@ class _Import:
 
     def _take_run(self, body: Any) -> None:
         run = _decode(Run, body)
+        if not is_run_id(run.id):
+            raise UsageError(f"run id {run.id!r}: {RUN_ID_RULE}")
+        self._named = run.id
+        check_run(run)
         self._connection.lock_run(run.id)
         stored = read_run(self._connection, run.id)
-        whole = find_whole(list_runs(self._connection, limit=None, name=run.name), run) if is_shard(run) else None
+        others = list_runs(self._connection, limit=None, name=run.name, problems=[]) if is_shard(run) else []
+        whole = find_whole(others, run)
         if whole is not None:
             self._connection.lock_run(whole.id)
             if stored is not None and whole.id != run.id:
@@ -160,28 +189,41 @@ class _Import:
 
     def _take_scenario(self, body: Any) -> None:
         self._counts["scenarios"] += 1
-        self._scenarios.append(_decode(ScenarioEntry, body))
+        entry = _decode(ScenarioEntry, body)
+        if entry.trials < 0:
+            raise UsageError(f"scenario {entry.key.label!r}: trials must be 0 or more, got {entry.trials}")
+        if entry.sequential is not None:
+            read_sequential_test(entry.sequential)
+        self._thresholds[entry.key] = entry.gates.pass_threshold
+        self._scenarios.append(entry)
         if len(self._scenarios) >= _GROUP:
             self._write_scenarios()
 
     def _take_trial(self, body: Any) -> None:
         self._counts["trials"] += 1
-        trial = _decode(Trial, body)
-        if type(trial.index) is not int or not isinstance(trial.status, Status) or not trial.started_at:
-            raise UsageError("a 'trial' line needs an index, a status and when it began. Export the run again.")
+        told = _decode(Trial, _complete(body))
+        if told.index < 0:
+            raise UsageError(f"a trial of {told.key.label!r}: its index must be 0 or more, got {told.index}")
+        if told.key not in self._thresholds:
+            raise UsageError(f"{told.id} of {told.key.label!r}: its scenario is not among those of the run")
+        trial = self._decide(told)
+        self._corrected += trial.status is not told.status
         row = self._connection.row(schema.BODY, place_of(str(self._run_id), trial.key, trial.index))
         if row is None:
             self._trials.append(trial)
             if len(self._trials) >= _GROUP:
                 self._write_trials()
             return
-        stored = unpack(row[0], fetch_through(self._connection))
+        stored = self._decide(unpack(row[0], fetch_through(self._connection)))
         if encode(Trial, stored) != encode(Trial, trial):
             raise UsageError(
                 f"run {self._run_id}: {trial.id} of {trial.key.label!r} is stored already, and differs. "
                 "Shards of one run must not play the same trials."
             )
         self._skipped += 1
+
+    def _decide(self, trial: Trial) -> Trial:
+        return decide_again(trial, pass_threshold=self._thresholds[trial.key])
 
     def _take_label(self, body: Any) -> None:
         self._counts["labels"] += 1
@@ -190,16 +232,22 @@ class _Import:
 
     def _take_merged(self, body: Any) -> None:
         self._counts["merged"] += 1
+        merged = _decode(MergedErrors, body)
+        if merged.key not in self._thresholds:
+            raise UsageError(f"errors of {merged.key.label!r}: its scenario is not among those of the run")
         self._write_scenarios()
-        put_merged(self._connection, str(self._run_id), [_decode(MergedErrors, body)])
+        put_merged(self._connection, str(self._run_id), [merged])
 
     def _take_end(self, body: Any) -> None:
         self._write_trials()
         if body != self._counts:
             raise UsageError(f"lines are missing: the export had {body!r}, here are {self._counts!r}")
         added = self._counts["trials"] - self._skipped
-        self._done.append(Imported(run_id=str(self._run_id), added=added, skipped=self._skipped))
-        self._run_id, self._begun, self._skipped = None, False, 0
+        done = Imported(run_id=str(self._run_id), added=added, skipped=self._skipped, corrected=self._corrected)
+        self._done.append(done)
+        self._run_id = self._named = None
+        self._begun, self._skipped, self._corrected = False, 0, 0
+        self._thresholds = {}
         self._counts = dict.fromkeys(self._counts, 0)
 
     def _write_scenarios(self) -> None:
@@ -249,19 +297,35 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
 
 def _decode(kind: type[T], document: Any) -> T:
     try:
-        return decode_document(kind, document) if kind is Trial else decode_strictly(kind, document)
+        return decode_strictly(kind, document)
     except StoreError as broken:
         raise UsageError(str(broken)) from broken
+
+
+def _complete(body: Any) -> Any:
+    """The document of a trial with what exports leave out where it is null, though the type asks for it."""
+    document = restore(body)
+    turns = document["transcript"]["turns"]
+    results = [dict(result) for result in document.get("results", ())]
+    for result in results:
+        if result.get("reasoning", "") is None:  # an evaluator of the user's own may give none
+            del result["reasoning"]
+    complete = [{"reply": None, "tool_calls": None, **turn} for turn in turns]
+    return {**document, "results": results, "transcript": {**document["transcript"], "turns": complete}}
 
 
 def _line(kind: str, body: bytes, more: bytes = b"") -> bytes:
     return b'{"%s":%s%s}\n' % (kind.encode(), body, more)
 
 
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
 def _parse(line: bytes | str) -> dict[str, Any]:
     try:
-        document = loads(line)
-    except (JSONDecodeError, UnicodeDecodeError) as broken:
+        document = loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as broken:
         raise UsageError(f"not JSON: {broken}") from broken
     if not isinstance(document, dict):
         raise UsageError("not a line of a Seatrial export: it is not a JSON object")

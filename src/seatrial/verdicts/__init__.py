@@ -9,7 +9,7 @@ from .rates import answer_of, can_still_pass, reaches, read_sequential_test
 from .run import decide_run
 from .scenario import decide_scenario
 from .spending import Spending
-from .trial import count_earlier, decide_trial, find_error
+from .trial import count_earlier, decide_again, decide_trial, find_error
 
 __all__ = [
     "RunDecision",
@@ -17,6 +17,7 @@ __all__ = [
     "answer_of",
     "can_still_pass",
     "count_earlier",
+    "decide_again",
     "decide_run",
     "decide_scenario",
     "decide_trial",

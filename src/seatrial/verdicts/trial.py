@@ -77,6 +77,15 @@ def count_earlier(trial: Trial, earlier: tuple[ErrorInfo, ...]) -> Trial:
     return replace(trial, transcript=transcript, status=Status.ERRORED, failure_reasons=why, error=error)
 
 
+def decide_again(trial: Trial, *, pass_threshold: float) -> Trial:
+    """The trial with the verdict that follows from its results. Where it has that verdict, its own words stay."""
+    verdict = decide_trial(trial.transcript, trial.results, trial.judgement, pass_threshold=pass_threshold)
+    error = find_error(trial.transcript, trial.results, trial.judgement)
+    if verdict.status is trial.status and (error and error.kind) == (trial.error and trial.error.kind):
+        return trial
+    return replace(trial, status=verdict.status, failure_reasons=verdict.failure_reasons, error=error)
+
+
 def _failure(result: EvalResult) -> str:
     where = "" if result.turn is None else f"turn {result.turn + 1}: "
     return f"{where}{result.evaluator or 'evaluator'}: {result.reasoning}"

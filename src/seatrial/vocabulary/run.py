@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from re import fullmatch
 from typing import Any, NamedTuple
 
 from .conversation import ErrorInfo, ErrorKind, Transcript
@@ -22,6 +23,16 @@ class RunState(StrEnum):
     RUNNING = "running"
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
+
+
+TAKEN_NAMES = ("latest", "baseline")
+"""What these mean wherever a run is named, is another run."""
+RUN_ID_RULE = "expected up to 100 letters, digits, dots, dashes and underscores; not latest"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a run may have the id: it stands in addresses, paths and commands."""
+    return fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) is not None and text not in TAKEN_NAMES
 
 
 class ScenarioKey(NamedTuple):

@@ -42,6 +42,7 @@ class RunList(BaseModel):
     total: Count
     offset: Count
     runs: list[RunItem]
+    unreadable: list[str] = Field(description="Stored runs that cannot be read and are left out: which, and why.")
 
 
 class TrialItem(BaseModel):

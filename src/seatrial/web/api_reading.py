@@ -8,10 +8,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from seatrial.comparison import Gate, decide_gate
+from seatrial.errors import StoreError
 from seatrial.reports.comparison_form import comparison_form
 from seatrial.reports.run_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form
 from seatrial.reports.trial_form import trial_form
+from seatrial.store import RunRow
 from seatrial.vocabulary.changes import RegressionLimits
+from seatrial.vocabulary.run import Status, Verdict
 
 from .addresses import scenario_id
 from .answers import AsciiJSONResponse, Problem
@@ -28,7 +31,7 @@ from .api_models import (
     run_item,
     trial_item,
 )
-from .desk import AtDesk, NotFound
+from .desk import AtDesk, Desk, NotFound
 from .live import Watch, tell
 from .schemas import answer, events
 from .selection import Wanted, take_page
@@ -42,11 +45,22 @@ RunId = Annotated[str, Path(max_length=200)]
 @router.get("/runs")
 def list_runs(desk: AtDesk, asked: Annotated[RunsQuery, Query()]) -> RunList:
     """Runs with their verdicts, newest first; `name` keeps those of exactly that name."""
-    page = take_page(desk.store.runs(name=asked.name), offset=asked.offset, limit=asked.limit)
+    problems: list[tuple[str, str]] = []
+    found = desk.store.runs(name=asked.name, problems=problems)
+    page = take_page(found, offset=asked.offset, limit=asked.limit)
     rows = desk.store.rows_of(page.items)
     kept = [(row, desk.runs.verdict(row)) for row in rows]
-    items = [run_item(row, desk.runs.of(row).outcome.verdict if known is None else known) for row, known in kept]
-    return RunList(total=page.total, offset=asked.offset, runs=items)
+    items = [run_item(row, _verdict(desk, row) if known is None else known) for row, known in kept]
+    unreadable = [problem for _, problem in problems]
+    return RunList(total=page.total, offset=asked.offset, runs=items, unreadable=unreadable)
+
+
+def _verdict(desk: Desk, row: RunRow) -> Verdict:
+    """A run that cannot be read is errored, and does not hide the others."""
+    try:
+        return desk.runs.of(row).outcome.verdict
+    except StoreError as broken:
+        return Verdict(status=Status.ERRORED, failure_reasons=(str(broken),))
 
 
 @router.get("/runs/compare", responses=answer("ComparisonResult", "Two runs side by side."))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from seatrial.clock import milliseconds
-from seatrial.session.records import decide
+from seatrial.session.records import decide, readable
 from seatrial.store import RunRow, Store
 from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary, Verdict
 from seatrial.vocabulary.value import Value
@@ -124,8 +124,9 @@ def _is_recent(known: DecidedRun, row: RunRow) -> bool:
 
 def _decide(store: Store, row: RunRow) -> DecidedRun:
     run_id, began = row.run.id, milliseconds()
-    summaries = tuple(store.summaries(run_id))
-    outcome = decide(row.run, store.entries(run_id), summaries, store.merged(run_id))
+    with readable(run_id):
+        summaries = tuple(store.summaries(run_id))
+        outcome = decide(row.run, store.entries(run_id), summaries, store.merged(run_id))
     grouped: dict[ScenarioKey, list[TrialSummary]] = {}
     for summary in summaries:
         grouped.setdefault(summary.key, []).append(summary)
