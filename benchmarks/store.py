@@ -1,4 +1,7 @@
-"""What the store costs: CPU seconds for 10,000 trials of one turn, two tool calls and one result."""
+"""What the store costs: CPU seconds for 10,000 trials of one turn, two tool calls and one result.
+
+`--durability` compares commits that wait for the disk with commits that do not.
+"""
 
 import gc
 import sys
@@ -6,10 +9,12 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
-from seatrial.store import open_store
+from seatrial.store import Store, open_store
 from seatrial.store.codec import decode, encode
+from seatrial.store.sqlite import SqliteDatabase
 from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
@@ -87,8 +92,51 @@ def measure_store(url: str) -> None:
         measure("trials", lambda: [list(store.trials("bench", key)) for key in keys])
 
 
+def compare_durability(folder: Path) -> None:
+    """What it costs that each commit waits for the disk: five rounds of both, in turns, and the ratio of medians."""
+    trials = [a_trial(number) for number in range(TRIALS)]
+    ways: dict[str, Callable[[Store], None]] = {
+        "10,000 instant trials, in groups": lambda store: _write(store, trials),
+        "100 trials, each committed by itself": lambda store: _write_one_by_one(store, trials[:100]),
+    }
+    for what, way in ways.items():
+        took: dict[str, list[float]] = {"NORMAL": [], "FULL": []}
+        for turn in range(5):
+            for synchronous, seconds in took.items():
+                SqliteDatabase.synchronous = synchronous
+                with open_store(folder / f"{len(what)}-{turn}-{synchronous}.db") as store:
+                    store.start_run(Run(id="bench", name="bench", started_at=STARTED))
+                    began = time.perf_counter()
+                    way(store)
+                    seconds.append(time.perf_counter() - began)
+        normal, full = (median(seconds) for seconds in took.values())
+        print(f"{what:34} NORMAL {normal:6.3f} s   FULL {full:6.3f} s   ratio {full / normal:.2f}")
+
+
+def _entries(trials: list[Trial]) -> list[ScenarioEntry]:
+    keys = dict.fromkeys(trial.key for trial in trials)
+    return [ScenarioEntry(key=key, position=place, fingerprint="f", trials=3) for place, key in enumerate(keys)]
+
+
+def _write(store: Store, trials: list[Trial]) -> None:
+    store.add_scenarios("bench", _entries(trials))
+    with store.writer("bench", on_committed=lambda trials: None) as writer:
+        for trial in trials:
+            writer.submit(trial)
+
+
+def _write_one_by_one(store: Store, trials: list[Trial]) -> None:
+    """As pytest does."""
+    store.add_scenarios("bench", _entries(trials))
+    for trial in trials:
+        store.save_played("bench", [], [trial])
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:] == ["--durability"]:
+        with TemporaryDirectory(dir=".") as folder:  # not where /tmp may be memory
+            compare_durability(Path(folder))
+    elif len(sys.argv) > 1:
         measure_store(sys.argv[1])
     else:
         with TemporaryDirectory() as folder:

@@ -42,10 +42,14 @@ def conclude(session: pytest.Session, ledger: Ledger, groups: "Sequence[Group]",
     report = None
     if ledger.run is not None:
         state = RunState.FINISHED if ended and not stopped else RunState.INTERRUPTED
-        report = end_run(options.store, ledger.run, state, left_out=list(_left_out(ledger)))
-        if verbosity_of(config) >= 0:
-            lines.append(f"run {ledger.run}: seatrial show {ledger.run}")
-        problems += _write_reports(report, options, ledger)
+        try:
+            report = end_run(options.store, ledger.run, state, left_out=list(_left_out(ledger)))
+        except SeatrialError as lost:
+            problems.append(f"{options.store}: the run could not be ended: {lost}")
+        else:
+            if verbosity_of(config) >= 0:
+                lines.append(f"run {ledger.run}: seatrial show {ledger.run}")
+            problems += _write_reports(report, options, ledger)
     if ledger.not_live:
         what = "1 test was" if ledger.not_live == 1 else f"{ledger.not_live} tests were"
         lines.append(f"{what} skipped because a model would have to be asked: --seatrial-live runs them")

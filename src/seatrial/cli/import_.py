@@ -22,8 +22,8 @@ def command(files: tuple[str, ...], store: str | None) -> int:
     """Store the runs of exported FILES; `-` is standard input.
 
     Shards of one run (`seatrial run --shard I/N`, exported each by itself) become one run. What is stored already and
-    is the same is left alone, so a file may be imported twice. A file is stored whole or not at all. The verdict of each
-    trial is decided again, from its results.
+    is the same is left alone, so a file may be imported twice. A file is stored whole or not at all. The verdict of
+    each trial is decided again, from its results.
     """
     with open_store(store_url(store)) as opened:
         found: dict[str, list[Imported]] = {}

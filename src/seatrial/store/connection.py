@@ -29,6 +29,10 @@ class Database(Protocol):
         """A new connection of the driver, in autocommit mode. Raises UsageError."""
         ...
 
+    def require_there(self) -> None:
+        """Raises StoreError where what was committed is lost, since the place it was written to is gone."""
+        ...
+
     def spell(self, statement: str) -> str:
         """The statement with the driver's own placeholders."""
         ...
@@ -115,6 +119,7 @@ class Connection:
             self._raw.commit()
         except self._database.errors as refused:
             raise self._ours(refused) from refused
+        self._database.require_there()
 
     def lock_run(self, run_id: str) -> None:
         self._database.lock_run(self, run_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import sleep
 
 from seatrial.clock import milliseconds
-from seatrial.errors import UsageError
+from seatrial.errors import StoreError, UsageError
 
 from .connection import Connection, Row
 from .held_files import hold
@@ -30,6 +30,8 @@ class SqliteDatabase:
 
     begin = "BEGIN IMMEDIATE"
     """A transaction that may write says so at its start: one that asks later cannot be made to wait for its turn."""
+    synchronous = "FULL"
+    """A commit returns once the disk has it. With NORMAL, a power failure could lose trials that were reported."""
     errors: tuple[type[Exception], ...] = (sqlite3.Error, OverflowError)
     conflicts: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
 
@@ -37,11 +39,15 @@ class SqliteDatabase:
         self.name = str(path)
         # Connections are opened later, too, when an agent may have changed the current folder.
         self._path = path.absolute()
+        self._file: tuple[int, int] | None = None
+        """Which file on which disk it is, since it was first opened."""
         _make_folder(path.parent, self.name)
         if path.exists() and not os.access(path, os.W_OK):
             raise UsageError(f"{self.name}: is read-only. {_ELSEWHERE}")
 
     def connect(self) -> sqlite3.Connection:
+        if self._file is not None:
+            self.require_there()  # else SQLite would make an empty one
         try:
             raw = sqlite3.connect(
                 self._path, timeout=_PATIENCE_MS / 1000, isolation_level=None, check_same_thread=False
@@ -50,7 +56,7 @@ class SqliteDatabase:
             raise _unusable(self.name, refused) from refused
         try:
             _use_wal(raw)
-            raw.execute("PRAGMA synchronous = NORMAL")
+            raw.execute(f"PRAGMA synchronous = {self.synchronous}")
             raw.execute("PRAGMA foreign_keys = ON")
             # Every 8 MB instead of every 4: hashes of scenarios come in no order, so large runs change the same pages
             # again and again. Not more seldom: for what is left at the end of a run its user waits.
@@ -58,7 +64,24 @@ class SqliteDatabase:
         except sqlite3.Error as refused:
             raw.close()
             raise _unusable(self.name, refused) from refused
+        if self._file is None:
+            self._file = self._find_file()
         return raw
+
+    def require_there(self) -> None:
+        """A file that is deleted while it is open can still be written to, and nobody will ever read it."""
+        if self._find_file() != self._file:
+            raise StoreError(
+                f"{self.name}: was deleted or replaced while it was in use, so what was written to it is lost. "
+                "Find out what removes it, and start the run again."
+            )
+
+    def _find_file(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def spell(self, statement: str) -> str:
         return statement
