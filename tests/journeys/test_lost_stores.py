@@ -83,5 +83,5 @@ def test_a_full_disk_ends_the_run_with_an_error_that_names_the_store(folder: Any
 def test_nothing_is_written_to_a_store_that_is_no_longer_there(tmp_path: Path) -> None:
     with open_store(tmp_path / "runs.db") as store:
         (tmp_path / "runs.db").unlink()
-        with pytest.raises(StoreError, match="runs.db: "):
+        with pytest.raises(StoreError, match=r"runs\.db: "):
             store.start_run(Run(id="r1", name="n", started_at=now()))
