@@ -48,7 +48,8 @@ def test_a_mock_that_cannot_stand_in_is_refused() -> None:
 
 
 def test_a_mock_stands_in_for_a_tool_that_a_node_runs_by_itself() -> None:
-    trial = play("agent:by_bare_arguments", "Where is order A-1?", mocks={"lookup_order": {"returns": "P-mock"}})
+    mocks = {"lookup_order": {"returns": "P-mock"}}
+    trial = play("agent:by_bare_arguments", "Where is order A-1?", mocks=mocks, unmocked_tools="passthrough")
 
     assert "P-mock is in Hamburg" in trial.transcript.reply
 

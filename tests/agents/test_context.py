@@ -34,7 +34,10 @@ class Trial:
     def __init__(self, target: Any, *, mocks: dict[str, Any] | None = None) -> None:
         self.calls: list[ToolCall] = []
         self.target = target
-        self._mocks = MockSet.parse(MOCKS if mocks is None else mocks, matches=matches)
+        mocks = MOCKS if mocks is None else mocks
+        # As the scenarios of a suite have it: who mocks no tool lets them run.
+        unmocked: Any = "error" if mocks else "passthrough"
+        self._mocks = MockSet.parse(mocks, matches=matches, unmocked_tools=unmocked)
 
     async def play(self, *, timeout: float = 10.0) -> str | None:
         return (await self.reply(timeout=timeout)).reply
@@ -273,6 +276,48 @@ def test_an_unmocked_tool_runs_for_real_and_is_recorded() -> None:
     trial = Trial(lambda input: send("a", "b", "c", subject="hi"), mocks={})
     assert trial.run() == "sent to a"
     assert trial.calls == [ToolCall("send", {"to": "a", "copies": ["b", "c"], "subject": "hi"}, "sent to a")]
+
+
+def test_a_real_tool_that_ran_is_marked_and_a_mocked_one_is_not() -> None:
+    real, mocked = Trial(lambda input: send("a"), mocks={}), Trial(lambda input: str(lookup(7)))
+    real.run()
+    mocked.run()
+    assert [call.real for call in (*real.calls, *mocked.calls)] == [True, False]
+
+
+def test_beside_mocks_a_wrapped_tool_without_one_never_runs() -> None:
+    ran = []
+
+    @tool
+    def send_email(to: str) -> str:
+        ran.append(to)
+        return "sent"
+
+    trial = Trial(lambda input: send_email("a"))
+    with pytest.raises(TrialError, match="Tool 'send_email' was called but no mock is defined") as raised:
+        trial.run()
+    assert raised.value.info.kind is ErrorKind.TOOL
+    assert "send_email: {returns: {}}" in (raised.value.info.hint or "")
+    assert (ran, [call.name for call in trial.calls]) == ([], ["send_email"])
+
+
+def test_beside_mocks_an_async_wrapped_tool_without_one_never_runs() -> None:
+    ran = []
+
+    @tool
+    async def send_email(to: str) -> str:
+        ran.append(to)
+        return "sent"
+
+    async def agent(input: str) -> str:
+        try:
+            return await send_email("a")
+        except Exception:
+            return "sent all the same"
+
+    with pytest.raises(TrialError, match="Tool 'send_email' was called but no mock is defined"):
+        Trial(agent).run()
+    assert ran == []
 
 
 def test_a_real_async_tool_is_recorded() -> None:

@@ -20,9 +20,17 @@ def test_the_defaults_are_those_of_the_documents():
     resolved = resolve(Scenario(name="a", input="x"), SuiteConfig())
     assert (resolved.trials, resolved.threshold, resolved.max_turns, resolved.retries) == (1, 1.0, 8, 0)
     assert (resolved.timeout_seconds, resolved.trial_timeout_seconds, resolved.pass_threshold) == (30.0, 600.0, 75.0)
-    assert (resolved.unmocked_tools, resolved.failures, resolved.fail_on_error_severity) == ("error", False, None)
+    assert (resolved.unmocked_tools, resolved.failures, resolved.fail_on_error_severity) == ("passthrough", False, None)
     assert resolved.scorers == ("passfail",)
     assert (resolved.metrics, resolved.gate, resolved.limits) == (None, None, None)
+
+
+def test_real_tools_may_run_unless_the_scenario_or_its_suite_has_mocks():
+    mocks = {"lookup": {"returns": 1}}
+    own = resolve(Scenario(name="a", input="x", mocks=mocks), SuiteConfig())
+    of_suite = resolve(Scenario(name="a", input="x"), SuiteConfig(mocks=mocks))
+    asked = resolve(Scenario(name="a", input="x", mocks=mocks), SuiteConfig(unmocked_tools="passthrough"))
+    assert (own.unmocked_tools, of_suite.unmocked_tools, asked.unmocked_tools) == ("error", "error", "passthrough")
 
 
 def test_a_simulated_user_is_played_three_times_and_a_programmed_one_once():

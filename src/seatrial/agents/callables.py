@@ -53,6 +53,8 @@ class CallableAgent:
         self.makes_anew = self._make is not None and scope == "trial"
         """Whether each trial talks to an object of its own."""
         self.keeps_conversation = door is None or self._remembers(door)
+        self.tool_names: frozenset[str] | None = None
+        """The tools that the agent has, where its framework tells; None: not known."""
         self.needs_no_loop = not self._on_loop and (self.given is not None or self.makes_anew)
         """Whether a trial waits for nothing but calls of it, as far as one can know before."""
 

@@ -32,8 +32,8 @@ class AgentContext:
         self._start = start
         self._hall = hall
         self._in_flight: set[asyncio.Task[Any]] = set()
-        self._begun: dict[object, tuple[str, Any, float]] = {}
-        """Calls of real tools that have not ended: name, arguments, and when."""
+        self._begun: dict[object, tuple[str, Any, float, bool]] = {}
+        """Calls that have not ended: name, arguments, when, and whether a real tool runs."""
         self.messages: Sequence[Message] = ()
         self.input = ""
         self.fatal: TrialError | None = None
@@ -79,6 +79,10 @@ class AgentContext:
     def knows_tool(self, name: str) -> bool:
         """Whether a mock answers calls of that name."""
         return self._start.tools.knows(name)
+
+    def lets_tool_run(self, name: str) -> bool:
+        """Whether the real tool of that name may run; else `call_tool` answers, or ends the trial."""
+        return self._start.tools.lets_run(name)
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Any:
         """The mocked tool's result, to be awaited where a loop runs. Raises ToolError where the mock says so."""
@@ -136,20 +140,20 @@ class AgentContext:
         _, pending = await asyncio.wait(list(self._in_flight), timeout=timeout)
         return not pending
 
-    def begin_call(self, name: str, arguments: Any) -> object:
-        """A real tool is about to run. What is given back names the call to `end_call`."""
+    def begin_call(self, name: str, arguments: Any, *, real: bool = True) -> object:
+        """A tool of the agent's own is about to run. What is given back names the call to `end_call`."""
         self.require_open(name)
         call = object()
         # As it is at this moment: the tool may change what it is given.
-        self._begun[call] = (name, plain_arguments(arguments), self.elapsed_ms())
+        self._begun[call] = (name, plain_arguments(arguments), self.elapsed_ms(), real)
         return call
 
     def end_call(self, call: object, answer: ToolAnswer | None) -> None:
         """Keep the call; None: it is none after all. In whichever thread, and once."""
         begun = self._begun.pop(call, None)
         if begun is not None and answer is not None:
-            name, arguments, started = begun
-            self.record(name, arguments, answer, started)
+            name, arguments, started, real = begun
+            self.record(name, arguments, answer, started, real=real)
 
     def keep_unfinished(self) -> None:
         """Keep the calls of real tools that the agent did not wait for: they were made."""
@@ -161,7 +165,7 @@ class AgentContext:
         self.misses_calls = self.misses_calls or _running_loop() is not self._hall
         return self.misses_calls
 
-    def record(self, name: str, arguments: Any, answer: ToolAnswer, started: float) -> None:
+    def record(self, name: str, arguments: Any, answer: ToolAnswer, started: float, *, real: bool = False) -> None:
         """Keep a call, as it was at this moment: the agent may go on to change what it gave and got."""
         self._start.record(
             ToolCall(
@@ -172,6 +176,7 @@ class AgentContext:
                 None,
                 started,
                 self._start.elapsed_ms() - started,
+                real,
             )
         )
 
@@ -194,7 +199,8 @@ def _result(answer: ToolAnswer) -> Any:
 
 def tool(function: _Function) -> _Function:
     """A tool function of your own that can be mocked: inside a trial its calls are recorded and answered from the
-    scenario's mocks where there is one; everywhere else it is the function it was.
+    scenario's mocks. A tool without a mock runs where `unmocked_tools` is `passthrough`, and else ends the trial.
+    Outside of trials it is the function it was.
 
     A thread that the agent starts by itself does not know that it is on trial, unless it is run in a copy of the
     agent's context, as `asyncio.to_thread` does. After a call from such a thread the tool calls of all trials under way
@@ -212,7 +218,7 @@ def tool(function: _Function) -> _Function:
             if ctx is None or under_way.get() == name:
                 return await function(*args, **kwargs)
             with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
-                if call.is_mocked:
+                if not call.is_real:
                     return await ctx.ask(name, call.arguments)
                 call.result = await function(*args, **kwargs)
                 return call.result
@@ -227,7 +233,7 @@ def tool(function: _Function) -> _Function:
         if ctx is None or under_way.get() == name:
             return function(*args, **kwargs)
         with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
-            if call.is_mocked:
+            if not call.is_real:
                 return ctx.ask_blocking(name, call.arguments)
             call.result = function(*args, **kwargs)
             return call.result
@@ -254,14 +260,14 @@ def _note_missed_call(name: str) -> None:
 
 
 class _Recorded:
-    """Keeps a call of a real tool, however it ends; a mocked one is kept where it is answered."""
+    """Keeps a call of a real tool, however it ends; any other is kept where it is answered."""
 
     def __init__(self, ctx: AgentContext, name: str, arguments: dict[str, Any]) -> None:
         ctx.require_open(name)
         self._ctx = ctx
         self.arguments = arguments
-        self.is_mocked = ctx.knows_tool(name)
-        self._call = None if self.is_mocked else ctx.begin_call(name, arguments)
+        self.is_real = ctx.lets_tool_run(name)
+        self._call = ctx.begin_call(name, arguments) if self.is_real else None
         self.result: Any = None
 
     def __enter__(self) -> Self:

@@ -71,9 +71,12 @@ class IsolatedAgent:
         self._argv = [sys.executable, "-m", "seatrial.agents.worker", json.dumps(dict(spec)), json.dumps(sys.path)]
         self._idle: list[LineProcess] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.keeps_conversation = self._describe()
+        about = self._describe()
+        self.keeps_conversation = bool(about["keeps_conversation"])
+        names = about.get("tool_names")
+        self.tool_names = None if names is None else frozenset(names)
 
-    def _describe(self) -> bool:
+    def _describe(self) -> Mapping[str, Any]:
         """Ask a worker about the agent, so that mistakes show before the first trial."""
         try:
             asked = subprocess.run(
@@ -85,14 +88,14 @@ class IsolatedAgent:
             )
         except subprocess.TimeoutExpired:
             raise UsageError(f"agent {self.name!r}: importing it took longer than {START_SECONDS:g} s") from None
-        said = json.loads(asked.stdout) if asked.stdout.strip() else None
+        said: Mapping[str, Any] | None = json.loads(asked.stdout) if asked.stdout.strip() else None
         if said is None:
             words = asked.stderr.decode("utf-8", "replace").strip()[-500:]
             shown = f"; stderr ends: {words}" if words else ""
             raise UsageError(f"agent {self.name!r}: importing it ended the process with code {asked.returncode}{shown}")
         if said["type"] == "refused":
             raise UsageError(said["message"])
-        return bool(said["keeps_conversation"])
+        return said
 
     def open(self, start: TrialStart) -> AgentSession:
         return _IsolatedSession(self, start)
@@ -208,9 +211,10 @@ class _IsolatedSession:
                         # A thread that an earlier trial left behind may still be at work.
                         if said["trial_id"] == self._start.trial_id:
                             self._start.record(read_call(said))
-                    case "knows":
-                        known = self._start.tools.knows(said["name"])
-                        await worker.send({"number": said["number"], "known": known})
+                    case "about_tool":
+                        tools, name = self._start.tools, said["name"]
+                        about = {"is_mocked": tools.knows(name), "may_run": tools.lets_run(name)}
+                        await worker.send({"number": said["number"], **about})
                     case "tool_call":
                         answering.add(asyncio.create_task(self._answer(worker, said)))
                     case _:

@@ -87,7 +87,10 @@ class ToolsOfParent:
         return {}
 
     def knows(self, name: str) -> bool:
-        return bool(self._pipes.ask("knows", name=name).result()["known"])
+        return bool(self._pipes.ask("about_tool", name=name).result()["is_mocked"])
+
+    def lets_run(self, name: str) -> bool:
+        return bool(self._pipes.ask("about_tool", name=name).result()["may_run"])
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
         """Asked of the parent alone: it serves them."""
@@ -156,7 +159,9 @@ def main() -> None:
         pipes.send({"type": "refused", "message": str(problem)})
         return
     if describe:
-        pipes.send({"type": "agent", "keeps_conversation": agent.keeps_conversation})
+        names = getattr(agent, "tool_names", None)
+        about = {"keeps_conversation": agent.keeps_conversation, "tool_names": None if names is None else sorted(names)}
+        pipes.send({"type": "agent", **about})
         return
     assert isinstance(agent, CallableAgent)
     asyncio.run(Worker(agent, pipes).serve())

@@ -13,7 +13,7 @@ from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import AgentReply, ToolAnswer, TrialStart
 
-_CALL = ("name", "arguments", "result", "error", "id", "started_ms", "duration_ms")
+_CALL = ("name", "arguments", "result", "error", "id", "started_ms", "duration_ms", "real")
 
 
 def write_line(message: Mapping[str, Any]) -> bytes:

@@ -50,8 +50,12 @@ class MockedTools:
         return self._state
 
     def knows(self, name: str) -> bool:
-        """Whether the tool is mocked; the others run for real where the adapter has them."""
+        """Whether the tool is mocked."""
         return name in self._mocks
+
+    def lets_run(self, name: str) -> bool:
+        """Whether the agent's real tool may run: it has no mock, and `unmocked_tools` is `passthrough`."""
+        return name not in self._mocks and self._unmocked_tools == "passthrough"
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
         """The definitions of all tools, those of `tools:` first."""

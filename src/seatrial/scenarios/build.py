@@ -18,7 +18,7 @@ from seatrial.vocabulary.value import Value, altered
 
 from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
-from .merge import SEQUENTIAL
+from .merge import SEQUENTIAL, default_unmocked_tools
 from .model_cast import ModelCast
 from .scorers import scorer_names
 from .suites import LoadedSuite
@@ -179,7 +179,8 @@ def make_user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
 
 def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     """(trial id, seed) -> the tools of that trial. Raises UsageError for what is wrong with the mocks."""
-    if not scenario.mocks and not scenario.tools and scenario.unmocked_tools in (None, "error"):
+    unmocked_tools = scenario.unmocked_tools or default_unmocked_tools(scenario.mocks)
+    if not scenario.mocks and not scenario.tools and unmocked_tools == "passthrough":
         return NoMocks
     from seatrial.evaluators import check_expected, matches
     from seatrial.mocks import MockSet
@@ -189,7 +190,7 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
             scenario.mocks,
             matches=matches,
             tools=scenario.tools,
-            unmocked_tools=scenario.unmocked_tools or "error",
+            unmocked_tools=unmocked_tools,
             check_args=check_expected,
         )
     except MissingExtra:

@@ -1,7 +1,7 @@
 """What holds for a scenario in the end: flags over its own keys over the suite's config over the defaults."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
@@ -19,7 +19,6 @@ DEFAULTS: Mapping[str, Any] = {
     "trial_timeout_seconds": 600.0,
     "retries": 0,
     "pass_threshold": 75.0,
-    "unmocked_tools": "error",
 }
 TRIALS_OF_SIMULATED_USER = 3
 CONFIDENCE = 0.95
@@ -117,6 +116,8 @@ class Resolver:
 
     def _settle(self, made: dict[str, Any], keys: Mapping[str, Any]) -> None:
         """Fill in what depends on other keys."""
+        if made.get("unmocked_tools") is None:
+            made["unmocked_tools"] = default_unmocked_tools(made.get("mocks"))
         if made.get("trials") is None:
             made["trials"] = TRIALS_OF_SIMULATED_USER if isinstance(made.get("user"), User) else 1
         if made["trials"] == "auto":
@@ -146,6 +147,11 @@ class Resolver:
             if limit is not None:
                 return int(limit)
         return None
+
+
+def default_unmocked_tools(mocks: Mapping[str, Any] | None) -> Literal["error", "passthrough"]:
+    """Who mocks some tools wants no other to run for real; who mocks none tests the agent as it is."""
+    return "error" if mocks else "passthrough"
 
 
 _PASSFAIL = ("passfail",)

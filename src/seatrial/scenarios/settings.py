@@ -204,7 +204,10 @@ def _check_categories(made: Mapping[str, Any], where: Where, complaints: Complai
 SHARED: dict[str, Key] = {
     "mocks": Key(kind=_Mocks(), means="what the agent's tools answer"),
     "tools": Key(kind=_Tools(), means="JSON Schemas of the tools"),
-    "unmocked_tools": Key(kind=Choice(("error", "passthrough")), means="what a call without a mock is (error)"),
+    "unmocked_tools": Key(
+        kind=Choice(("error", "passthrough")),
+        means="what a call without a mock is: error where there are mocks, else passthrough, which lets the real tool run",
+    ),
     "trials": Key(kind=_Trials(), means="how often it is played; 3 with a simulated user, else 1"),
     "sequential": Key(
         kind=Record("sequential", SEQUENTIAL_KEYS, make=SequentialSpec, check=_refuse_empty),

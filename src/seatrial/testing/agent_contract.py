@@ -15,10 +15,12 @@ from typing import Any
 
 import seatrial
 from seatrial import Scenario, ToolCall, Turn
+from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.run import Trial
 from seatrial.vocabulary.value import Value
 
+from . import shop
 from .shop import COURIER_SECONDS
 
 PARALLEL = 8
@@ -40,6 +42,8 @@ class AgentContract(Value):
     """The tool behind which another agent looks up orders; None where there is none."""
     handoff: str | None = None
     """The call that shows that another agent has taken over; None where there is none."""
+    tells_tools: bool = False
+    """The names of the agent's tools are known before the first trial."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Settings of every run, as in `suite.config`."""
 
@@ -169,7 +173,7 @@ def _history_calls(contract: AgentContract) -> None:
 
 
 def _mocks(contract: AgentContract) -> None:
-    """Side by side, each with answers of its own; a tool that is not mocked stays what it is."""
+    """Side by side, each with answers of its own; a tool that is not mocked stays what it is, if it may."""
     orders = [f"M-{number}" for number in range(PARALLEL)]
     trials = contract.play(*(_mocked(order, {"returns": f"it is in parcel P-mock-{order}"}) for order in orders))
     for order, trial in zip(orders, trials, strict=True):
@@ -178,6 +182,41 @@ def _mocks(contract: AgentContract) -> None:
         _require_calls(trial, calls)
         assert _calls(trial)[0].result == f"it is in parcel P-mock-{order}", _calls(trial)
         assert f"P-mock-{order} is in Hamburg" in trial.transcript.reply, trial.transcript.reply
+        assert [call.real for call in _calls(trial)] == [False, True], _calls(trial)
+
+
+def _unmocked(contract: AgentContract) -> None:
+    """Beside mocks, a tool without one never runs."""
+    mocks = {"lookup_order": {"returns": "it is in parcel P-unmocked"}}
+    (trial,) = contract.play(Scenario(name="unmocked", input="Where is order U-1?", mocks=mocks))
+    assert "P-unmocked" not in shop.TRACKED, "the real tool ran, though it has no mock"
+    assert trial.error is not None, "a tool without a mock was called, and nobody minded"
+    assert trial.error.kind is ErrorKind.TOOL, trial.error
+    assert trial.error.message == "Tool 'track_parcel' was called but no mock is defined", trial.error
+    assert "track_parcel: {returns: {}}" in (trial.error.hint or ""), trial.error
+    names = [call.name for call in _calls(trial)]
+    assert set(names) == {"lookup_order", "track_parcel"}, _calls(trial)
+    assert not any(call.real for call in _calls(trial)), _calls(trial)
+
+
+def _unmocked_and_none(contract: AgentContract) -> None:
+    """Without mocks too, where the scenario asks for it."""
+    asked = Scenario(name="no mocks", input="Where is order U-2?", unmocked_tools="error")
+    (trial,) = contract.play(asked)
+    assert "P-U-2" not in shop.TRACKED, "the real tool ran, though it has no mock"
+    assert trial.error is not None, "a tool without a mock was called, and nobody minded"
+    assert trial.error.message == "Tool 'lookup_order' was called but no mock is defined", trial.error
+
+
+def _refuses_unknown_names(contract: AgentContract) -> None:
+    asked = Scenario(name="misspelt", input="Where is order A-1?", mocks={"lookup_ordr": {"returns": "nothing"}})
+    try:
+        contract.play(asked)
+    except UsageError as refusal:
+        assert "'lookup_ordr'" in str(refusal), refusal
+        assert "Did you mean 'lookup_order'?" in str(refusal), refusal
+    else:
+        raise AssertionError("a mock was misspelt, and nobody minded")
 
 
 def _mock_error(contract: AgentContract) -> None:
@@ -210,7 +249,8 @@ def _nested(contract: AgentContract) -> None:
 
 def _nested_mocks(contract: AgentContract) -> None:
     mocks = {"lookup_order": {"returns": "it is in parcel P-mock"}}
-    (trial,) = contract.play(Scenario(name="nested mocks", input="Ask the expert.", mocks=mocks))
+    asked = Scenario(name="nested mocks", input="Ask the expert.", mocks=mocks, unmocked_tools="passthrough")
+    (trial,) = contract.play(asked)
     _require_no_error(trial)
     assert "P-mock is in Hamburg" in trial.transcript.reply, trial.transcript.reply
 
@@ -221,6 +261,13 @@ def _handoff(contract: AgentContract) -> None:
     _require_no_error(trial)
     assert [call.name for call in _calls(trial)] == [contract.handoff], _calls(trial)
     assert trial.transcript.turns[0].reply == "Billing here.", trial.transcript.turns[0].reply
+
+
+def _handoff_without_mock(contract: AgentContract) -> None:
+    mocks = {"lookup_order": {"returns": "nowhere"}}
+    (trial,) = contract.play(Scenario(name="handoff", input="Give me to billing.", mocks=mocks))
+    _require_no_error(trial)
+    assert [(call.name, call.real) for call in _calls(trial)] == [(contract.handoff, False)], _calls(trial)
 
 
 _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentContract], None]]] = {
@@ -239,10 +286,14 @@ _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentCon
     "a history that cannot reach the agent is refused": (lambda c: not c.history, _refuses_history),
     "mocks answer, for each trial its own": (lambda c: c.mocks, _mocks),
     "a mock's error is told to the agent": (lambda c: c.mocks, _mock_error),
+    "beside mocks, a tool without one never runs": (lambda c: c.mocks, _unmocked),
+    "no tool runs where real ones are forbidden": (lambda c: c.mocks, _unmocked_and_none),
+    "a mock of a tool that is not there is refused": (lambda c: c.mocks and c.tells_tools, _refuses_unknown_names),
     "mocks that cannot be used are refused": (lambda c: not c.mocks, _refuses_mocks),
     "the calls of nested agents are told": (lambda c: c.nested is not None, _nested),
     "mocks answer nested agents": (lambda c: c.nested is not None and c.mocks, _nested_mocks),
     "a handoff is told": (lambda c: c.handoff is not None, _handoff),
+    "a handoff needs no mock": (lambda c: c.handoff is not None and c.mocks, _handoff_without_mock),
 }
 """Name -> (whether it applies, the check)."""
 
@@ -253,7 +304,12 @@ def _introduction(name: str) -> Scenario:
 
 
 def _mocked(order: str, mock: Mapping[str, Any]) -> Scenario:
-    return Scenario(name=f"mocked {order}", input=f"Where is order {order}?", mocks={"lookup_order": mock})
+    return Scenario(
+        name=f"mocked {order}",
+        input=f"Where is order {order}?",
+        mocks={"lookup_order": mock},
+        unmocked_tools="passthrough",
+    )
 
 
 def _calls(trial: Trial) -> Sequence[ToolCall]:

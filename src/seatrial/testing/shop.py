@@ -20,8 +20,13 @@ def lookup_order(order_id: str) -> str:
     return f"order {order_id} is in parcel P-{order_id}"
 
 
+TRACKED: list[str] = []
+"""The parcels that the real `track_parcel` was called for."""
+
+
 def track_parcel(parcel_id: str) -> str:
     """Find the place where a parcel is."""
+    TRACKED.append(parcel_id)
     return f"parcel {parcel_id} is in Hamburg"
 
 

@@ -59,6 +59,8 @@ class ToolCall(Value, kw_only=False):
     started_ms: float | None = None
     """Since the trial began."""
     duration_ms: float | None = None
+    real: bool = False
+    """Seatrial let the agent's real tool run, since it has no mock."""
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same call, whenever it was made."""

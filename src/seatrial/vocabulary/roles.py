@@ -108,7 +108,12 @@ class ToolBox(Protocol):
     def state(self) -> dict[str, Any]: ...
 
     def knows(self, name: str) -> bool:
-        """Whether a call of that name is answered here."""
+        """Whether the tool is mocked."""
+        ...
+
+    def lets_run(self, name: str) -> bool:
+        """Whether the agent's real tool may run. If not, `call` answers: with the mock, or with the error that there is
+        none."""
         ...
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:

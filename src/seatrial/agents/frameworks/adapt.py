@@ -16,10 +16,12 @@ from seatrial.vocabulary.failures import TrialError
 def adapt(target: Any, *, kind: str, name: str) -> CallableAgent:
     """The agent around a framework's object. A function without parameters makes the object anew for each trial."""
     adapter = import_module(f".{kind}", __package__).Adapter
+    made = None
     if not _is_maker(target):
-        _adapted(adapter, target, name)  # to refuse now what would be refused in every trial
-    make = _maker(adapter, target, name)
-    return CallableAgent(make, name=name)
+        made = _adapted(adapter, target, name)  # to refuse now what would be refused in every trial
+    agent = CallableAgent(_maker(adapter, target, name), name=name)
+    agent.tool_names = None if made is None else made.tool_names
+    return agent
 
 
 def _is_maker(target: Any) -> bool:

@@ -9,6 +9,7 @@ import inspect
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from crewai import Agent, Crew
@@ -28,9 +29,10 @@ from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
-from .watch import watch_blocking
+from .watch import answers, watch_blocking
 
 _INPUT = "input"
+_AGENT_TOOLS = "crewai.tools.agent_tools"
 _HISTORY = "crew_chat_messages"
 """The input by which CrewAI itself hands a conversation to a crew."""
 
@@ -42,6 +44,7 @@ class Adapter:
         if not isinstance(target, Agent | Crew):
             raise UsageError(f"type 'crewai' needs a crewai.Agent or a crewai.Crew, got {type(target).__name__}")
         self._input = _placeholder(target) if isinstance(target, Crew) else _INPUT
+        self.tool_names = _names_of(target)
         self._target = target
         self._copy: Agent | Crew | None = None
         self._calls = _Calls()
@@ -97,13 +100,21 @@ class _Calls:
         """A turn begins."""
         self.ctx = ctx
         self._unknown: set[str] = set()
+        self._refused: set[str] = set()
         self._unmockable: str | None = None
 
     def _before(self, call: Any) -> bool | None:
         """False keeps CrewAI from running the tool."""
         self._started[threading.get_ident(), call.tool_name] = self.ctx.elapsed_ms()
-        if call.tool is not None and not _is_watched(call.tool) and self.ctx.knows_tool(call.tool_name):
+        if call.tool is None or _is_watched(call.tool):
+            return None
+        if self.ctx.knows_tool(call.tool_name):
             self._unmockable = call.tool_name
+            return False
+        if answers(self.ctx, call.tool_name, control=_is_control(call.tool)):
+            self._refused.add(call.tool_name)
+            with suppress(TrialError):  # the context keeps it, and ends the trial
+                self.ctx.ask_blocking(call.tool_name, call.tool_input)
             return False
         return None
 
@@ -112,8 +123,9 @@ class _Calls:
         if call.tool is None:
             self._unknown.add(call.tool_name)
             self.ctx.record(call.tool_name, call.tool_input, ToolAnswer(error=call.tool_result), started)
-        elif not _is_watched(call.tool):
-            self.ctx.record(call.tool_name, call.tool_input, _read_result(call.raw_tool_result), started)
+        elif not _is_watched(call.tool) and call.tool_name not in self._refused:
+            answer = _read_result(call.raw_tool_result)
+            self.ctx.record(call.tool_name, call.tool_input, answer, started, real=not _is_control(call.tool))
 
     def end(self, failures: Sequence[Any]) -> None:
         """Keep the calls that came to no tool, and that no hook was told of. Raises where a mock was passed over."""
@@ -159,6 +171,24 @@ def _read_result(value: Any) -> ToolAnswer:
 
 def _is_watched(tool: Any) -> bool:
     return isinstance(tool, _WatchedTool) or isinstance(getattr(tool, "_original_tool", None), _WatchedTool)
+
+
+def _is_control(tool: Any) -> bool:
+    """Whether CrewAI adds the tool to let its agents talk to each other: their own tools are watched."""
+    kind = type(getattr(tool, "_original_tool", None) or tool)
+    return kind.__module__.startswith(_AGENT_TOOLS)
+
+
+def _names_of(target: Agent | Crew) -> frozenset[str] | None:
+    """The names of the tools that the agents were given; None where CrewAI adds others while they work."""
+    agents = list(_agents(target))
+    adds = ("allow_delegation", "mcps", "apps", "memory", "knowledge_sources", "multimodal", "allow_code_execution")
+    if any(getattr(each, name, None) for each in (*agents, target) for name in adds):
+        return None
+    if isinstance(target, Crew) and str(target.process).endswith("hierarchical"):
+        return None
+    tasks = target.tasks if isinstance(target, Crew) else ()
+    return frozenset(sanitize_tool_name(tool.name) for each in (*agents, *tasks) for tool in each.tools or ())
 
 
 def _watched_copy(target: Agent | Crew, calls: _Calls) -> Agent | Crew:

@@ -4,11 +4,13 @@ An agent of the kit keeps nothing between calls; a runner does, in a session. Ea
 services in memory and one plugin more, which sees the tool calls and model replies of all agents in it.
 """
 
+import inspect
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import zip_longest
 from typing import Any
 
+from google.adk.agents import BaseAgent
 from google.adk.apps import App
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event
@@ -29,6 +31,8 @@ from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
+from .watch import answers
+
 _USER = "seatrial"
 
 
@@ -39,6 +43,7 @@ class Adapter:
         if not isinstance(target, App | BaseNode):
             raise UsageError(f"type 'google_adk' needs an agent or an App of google.adk, got {type(target).__name__}")
         _refuse_hidden(target.root_agent if isinstance(target, App) else target)
+        self.tool_names = _names_of(target.root_agent if isinstance(target, App) else target)
         self._watcher = _Watcher()
         self._runner = Runner(
             app=_with_plugin(target, self._watcher),
@@ -153,7 +158,7 @@ class _Watcher(BasePlugin):
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
         # The kit puts a bare BaseTool in the place of a tool that is not there: no mock may hide that.
-        if type(tool) is BaseTool or not self._ctx.knows_tool(tool.name):
+        if type(tool) is BaseTool or not answers(self._ctx, tool.name, control=_is_control(tool)):
             self._ctx.require_open(tool.name)
             self._started[id(tool_context)] = self._ctx.elapsed_ms()
             return None
@@ -168,14 +173,52 @@ class _Watcher(BasePlugin):
     ) -> None:
         started = self._started.pop(id(tool_context), None)
         if started is not None:
-            self._ctx.record(tool.name, tool_args, _read_answer(result), started)
+            self._ctx.record(tool.name, tool_args, _read_answer(result), started, real=_is_real(tool))
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: BaseException
     ) -> None:
         """A tool that is not there is an error, too; older versions of the kit tell of it without asking first."""
         started = self._started.pop(id(tool_context), self._ctx.elapsed_ms())
-        self._ctx.record(tool.name, tool_args, ToolAnswer(error=f"{type(error).__name__}: {error}"), started)
+        answer = ToolAnswer(error=f"{type(error).__name__}: {error}")
+        self._ctx.record(tool.name, tool_args, answer, started, real=_is_real(tool))
+
+
+_CONTROL = frozenset(
+    (
+        *("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"),
+        *("adk_request_credential", "adk_request_confirmation", "adk_request_input"),
+    )
+)
+"""Tools of the kit that only direct its agents."""
+
+
+def _is_control(tool: Any) -> bool:
+    """Whether the tool needs no mock; an agent behind a tool needs none, since its own tools are watched."""
+    return isinstance(tool, AgentTool) or tool.name in _CONTROL
+
+
+def _is_real(tool: Any) -> bool:
+    """Whether the agent has such a tool, and it does more than to direct agents."""
+    return type(tool) is not BaseTool and not _is_control(tool)
+
+
+def _names_of(agent: Any) -> frozenset[str] | None:
+    """The names of all calls that the agent can make, through other agents as well; None where they are not known."""
+    if not isinstance(agent, BaseAgent) or getattr(agent, "code_executor", None) is not None:
+        return None
+    names = set(_CONTROL)
+    for tool in getattr(agent, "tools", ()):
+        if not isinstance(tool, BaseTool) and not inspect.isroutine(tool):
+            return None
+        names.add(tool.name if isinstance(tool, BaseTool) else tool.__name__)
+    below = [tool.agent for tool in getattr(agent, "tools", ()) if isinstance(tool, AgentTool)]
+    for other in (*below, *agent.sub_agents):
+        more = _names_of(other)
+        if more is None:
+            return None
+        names |= more
+    return frozenset(names)
 
 
 def _native_tools(tools: Iterable[Any]) -> Iterator[str]:

@@ -28,6 +28,7 @@ class Adapter:
         if not isinstance(target, Runnable):
             raise UsageError(f"type 'langchain' needs an agent or another runnable, got {type(target).__name__}")
         self._graph = langgraph.Adapter(target) if isinstance(target, Pregel) else None
+        self.tool_names = None if self._graph is None else self._graph.tool_names
         self._chain: Runnable[Any, Any] = target
         self._variables = set(target.get_input_jsonschema().get("properties", ()))
 
@@ -36,7 +37,7 @@ class Adapter:
             return await self._graph.run(messages, ctx)
         turn = LangChainTurn(ctx, told=set())
         output = await self._chain.ainvoke(self._form(convert_to_messages(messages), ctx.input), {"callbacks": [turn]})
-        turn.end([output] if isinstance(output, BaseMessage) else [])
+        await turn.end([output] if isinstance(output, BaseMessage) else [])
         return AgentResult(_read(output), [], turn.usage)
 
     def _form(self, said: list[BaseMessage], text: str) -> Any:

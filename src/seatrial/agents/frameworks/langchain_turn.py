@@ -107,10 +107,12 @@ class LangChainTurn(BaseCallbackHandler):
         fitting = [each for each in left if _is_given(each.arguments, tool_input)]
         return next(iter(fitting or left), None)
 
-    def end(self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False) -> None:
+    async def end(
+        self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False
+    ) -> None:
         """Tell of the calls that no tool of LangChain's was run for: unknown tools, or functions called by hand.
 
-        `is_form` knows tools that are only the form of an answer.
+        `is_form` knows tools that are only the form of an answer. Raises TrialError where one should have been mocked.
         """
         known = {*self._told, *(each.identity for each in self._requests)}
         for message in messages:
@@ -120,8 +122,11 @@ class LangChainTurn(BaseCallbackHandler):
         for request in self._requests:
             if not self._was_made(request) and not is_form(request.name):
                 answer = answers.get(request.call_id)
-                self._require_no_mock(request.name, answer)
-                self.ctx.record(request.name, request.arguments, _read_answer(request, answer), request.at)
+                by_hand = answer is not None and answer.status != "error"
+                if by_hand and self._mind_mocks(request.name):
+                    await self.ctx.ask(request.name, request.arguments)
+                told = _read_answer(request, answer)
+                self.ctx.record(request.name, request.arguments, told, request.at, real=by_hand)
         self._told.update(each.identity for each in self._requests)
 
     def _was_made(self, request: Request) -> bool:
@@ -133,13 +138,15 @@ class LangChainTurn(BaseCallbackHandler):
             return True
         return False
 
-    def _require_no_mock(self, name: str, answer: ToolMessage | None) -> None:
-        if answer is not None and answer.status != "error" and self.ctx.knows_tool(name):
+    def _mind_mocks(self, name: str) -> bool:
+        """Whether a call that the agent answered by itself had no right to be. Raises TrialError for a mocked tool."""
+        if self.ctx.knows_tool(name):
             raise TrialError(
                 ErrorKind.CONFIG,
                 f"the tool {name!r} is mocked, but the agent answered its call without running a LangChain tool",
                 hint="let the agent run it as a tool (a ToolNode, or tool.invoke), or take the mock out",
             )
+        return not self.ctx.lets_tool_run(name) and not name.startswith(_HANDOFFS)
 
 
 def _read_usage(message: AIMessage) -> Usage | None:
@@ -183,6 +190,20 @@ def _read_command(command: Any) -> str:
     return "; ".join(said) or f"goes to {command.goto!r}"
 
 
+_HANDOFFS = ("transfer_to_", "transfer_back_to_", "handoff_to_")
+
+
+def _is_handoff(tool: BaseTool) -> bool:
+    """Whether the tool only hands over to another agent. Those of LangGraph's own packages are marked; one of the
+    user's is named like them, takes nothing from the model, and says that it returns a Command."""
+    if "__handoff_destination" in (tool.metadata or {}):
+        return True
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    returned = getattr(function, "__annotations__", {}).get("return")
+    returns_command = "Command" in (returned if isinstance(returned, str) else getattr(returned, "__name__", ""))
+    return tool.name.startswith(_HANDOFFS) and returns_command and not tool.args
+
+
 class _Call:
     """A call of a tool in a trial, before it is made."""
 
@@ -190,6 +211,7 @@ class _Call:
         self._call_id = call_id
         self._name = tool.name
         self.arguments = turn.make(tool, tool_input, call_id)
+        self.how = {**_HOW, "control": _is_handoff(tool)}
         self._is_mocked = turn.ctx.knows_tool(tool.name)
 
     def formed(self, answer: Any) -> Any:
@@ -213,7 +235,7 @@ def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _Call(self, tool_input, options.get("tool_call_id"), turn)
         real = partial(original, self, tool_input, *args, **options)
         try:
-            return call.formed(await watch(turn.ctx, self.name, call.arguments, real, **_HOW))
+            return call.formed(await watch(turn.ctx, self.name, call.arguments, real, **call.how))
         except ToolError as error:
             return call.failed(error)
 
@@ -228,7 +250,7 @@ def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _Call(self, tool_input, options.get("tool_call_id"), turn)
         real = partial(original, self, tool_input, *args, **options)
         try:
-            return call.formed(watch_blocking(turn.ctx, self.name, call.arguments, real, **_HOW))
+            return call.formed(watch_blocking(turn.ctx, self.name, call.arguments, real, **call.how))
         except ToolError as error:
             return call.failed(error)
 

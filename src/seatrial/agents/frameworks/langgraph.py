@@ -1,7 +1,7 @@
 """Graphs of LangGraph, and agents of LangChain, which are such graphs."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
@@ -26,6 +26,7 @@ class Adapter:
         if "messages" not in target.channels:
             raise UsageError("the graph's state has no 'messages', so Seatrial cannot talk to it; use type 'python'")
         self._graph = target
+        self.tool_names = frozenset(_tool_names(target)) or None
         self._thread = str(uuid.uuid4())
         self._said: list[BaseMessage] = []
         self._told: set[Identity] = set()
@@ -37,7 +38,7 @@ class Adapter:
         config: Any = {"configurable": {"thread_id": self._thread}, "callbacks": [turn]}
         state = await self._graph.ainvoke(self._next_input(messages, ctx), config)
         said = list(state["messages"])
-        turn.end(said, is_form=_form_of(state))
+        await turn.end(said, is_form=_form_of(state))
         self._said = said
         self._tried = None
         asked = state.get("__interrupt__")
@@ -55,6 +56,15 @@ class Adapter:
         self._tried = ctx.turn
         earlier = _read(messages[:-1], self._told) if ctx.turn == 0 else []
         return {"messages": [*earlier, HumanMessage(ctx.input)]}
+
+
+def _tool_names(graph: Any) -> Iterator[str]:
+    """The tools of the graph's tool nodes, those of subgraphs included. Without any, its nodes call tools by hand."""
+    for node in graph.nodes.values():
+        yield from getattr(node.bound, "tools_by_name", ())
+    for _, below in graph.get_subgraphs(recurse=True):
+        for node in below.nodes.values():
+            yield from getattr(node.bound, "tools_by_name", ())
 
 
 def _read(messages: Sequence[Message], told: set[Identity]) -> list[BaseMessage]:

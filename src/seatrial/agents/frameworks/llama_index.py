@@ -36,6 +36,7 @@ class Adapter:
             )
         for owner in (BaseWorkflowAgent, AgentWorkflow):
             stand_before(owner, "_call_tool", _watched)
+        self.tool_names = _names_of(target)
         self._agent = target
         self._kept: tuple[BaseMemory, Context] | None = None
 
@@ -68,6 +69,19 @@ class Adapter:
         return ChatMemoryBuffer.from_defaults(chat_history=history, llm=first.llm), Context(agent)
 
 
+_HANDOFF = "handoff"
+"""The tool by which an AgentWorkflow lets one agent hand over to another."""
+
+
+def _names_of(target: BaseWorkflowAgent | AgentWorkflow) -> frozenset[str] | None:
+    """The names of all calls that the agent can make; None where some are found no sooner than it runs."""
+    agents = list(target.agents.values()) if isinstance(target, AgentWorkflow) else [target]
+    if any(agent.tool_retriever is not None for agent in agents):
+        return None
+    names = {tool.metadata.get_name() for agent in agents for tool in agent.tools or ()}
+    return frozenset({*names, _HANDOFF} if len(agents) > 1 else names)
+
+
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     async def call_tool(self: Any, context: Any, tool: Any, tool_input: dict[str, Any]) -> ToolOutput:
         ctx = on_trial.get()
@@ -76,7 +90,12 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         name = tool.metadata.get_name()
         try:
             answer = await watch(
-                ctx, name, tool_input, lambda: original(self, context, tool, tool_input), read=_read_output
+                ctx,
+                name,
+                tool_input,
+                lambda: original(self, context, tool, tool_input),
+                read=_read_output,
+                control=isinstance(self, AgentWorkflow) and name == _HANDOFF,
             )
         except ToolError as error:
             return _as_output(name, tool_input, str(error), is_error=True)

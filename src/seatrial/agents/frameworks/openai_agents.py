@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from agents import Agent, FunctionTool, Runner
+from agents import Agent, FunctionTool, Handoff, Runner
 from agents import tool as agents_tool
 from agents.agent import AgentBase
 from agents.items import HandoffCallItem, ToolCallItem, ToolCallOutputItem
@@ -25,7 +25,7 @@ from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .plain import as_text
-from .watch import stand_before, watch
+from .watch import answers, stand_before, watch
 
 _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", default=None)
 """What the tool under way raised: the SDK makes a text of it, which does not say so."""
@@ -39,6 +39,7 @@ class Adapter:
             raise UsageError(f"type 'openai_agents' needs an agents.Agent, got {type(target).__name__}")
         stand_before(AgentBase, "get_all_tools", _with_watched_tools)
         stand_before(agents_tool, "maybe_invoke_function_tool_failure_error_function", _noting_failure)
+        self.tool_names = _names_of(target, set())
         self._agent: Agent[Any] = target
         self._said: list[Any] | None = None
 
@@ -83,6 +84,14 @@ def _watched(tool: Any, ctx: AgentContext) -> Any:
                 hint="take the mock out, or give the agent a function tool of that name for the trial",
             )
             raise ctx.fatal
+        if type(tool).__name__ not in _RUN_BY_OPENAI and not ctx.lets_tool_run(tool.name):
+            ctx.fatal = TrialError(
+                ErrorKind.CONFIG,
+                f"the tool {tool.name!r} is a {type(tool).__name__}, which runs here and can be neither mocked nor held "
+                "back, and unmocked_tools is 'error'",
+                hint="take the tool out for the trial, or set unmocked_tools: passthrough to let real tools run",
+            )
+            raise ctx.fatal
         return tool
     real, twin = tool.on_invoke_tool, copy.copy(tool)
 
@@ -96,14 +105,57 @@ def _watched(tool: Any, ctx: AgentContext) -> Any:
             return ToolAnswer(error=failed) if failed else ToolAnswer(result=plain_value(value))
 
         try:
-            return await watch(ctx, tool.name, parse_arguments(arguments), lambda: real(context, arguments), read=read)
+            return await watch(
+                ctx,
+                tool.name,
+                parse_arguments(arguments),
+                lambda: real(context, arguments),
+                read=read,
+                control=_is_agent(tool),
+            )
         except ToolError as error:
             return str(error)
 
     twin.on_invoke_tool = invoke
-    if ctx.knows_tool(tool.name):
+    if answers(ctx, tool.name, control=_is_agent(tool)):
         twin.needs_approval = False
     return twin
+
+
+_NAMED_AS_CALLED = frozenset(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool"))
+_RUN_BY_OPENAI = _NAMED_AS_CALLED | {"HostedMCPTool", "ToolSearchTool", "ProgrammaticToolCallingTool"}
+
+
+def _is_agent(tool: Any) -> bool:
+    """Whether another agent is behind the tool: its own tools are watched, so that it needs no mock."""
+    return bool(getattr(tool, "_is_agent_tool", False))
+
+
+def _names_of(agent: Any, seen: set[int]) -> frozenset[str] | None:
+    """The names of all calls that the agent can make, through other agents as well; None where they are not known."""
+    if id(agent) in seen:
+        return frozenset()
+    seen.add(id(agent))
+    if not isinstance(agent, Agent) or agent.mcp_servers:
+        return None
+    names: set[str] = set()
+    for tool in agent.tools:
+        if not isinstance(tool, FunctionTool) and type(tool).__name__ not in _NAMED_AS_CALLED:
+            return None
+        names.add(tool.name)
+        if _is_agent(tool):
+            below = _names_of(getattr(tool, "_agent_instance", None), seen)
+            if below is None:
+                return None
+            names |= below
+    for other in agent.handoffs:
+        if not isinstance(other, Agent):
+            return None  # a Handoff may know its agent only when it is made
+        below = _names_of(other, seen)
+        if below is None:
+            return None
+        names |= {Handoff.default_tool_name(other), *below}
+    return frozenset(names)
 
 
 def _noting_failure(original: Callable[..., Any]) -> Callable[..., Any]:

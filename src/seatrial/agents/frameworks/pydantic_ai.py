@@ -25,6 +25,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.toolsets import CombinedToolset, FunctionToolset
 
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import read_calls, read_content
@@ -35,7 +36,7 @@ from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
 
 from .plain import as_text
-from .watch import stand_before, watch
+from .watch import answers, stand_before, watch
 
 _spent: ContextVar[list[Usage | None] | None] = ContextVar("spent", default=None)
 """What the models of this turn took, those of nested agents included."""
@@ -48,6 +49,7 @@ class Adapter:
         if not isinstance(target, AbstractAgent):
             raise UsageError(f"type 'pydantic_ai' needs a pydantic_ai.Agent, got {type(target).__name__}")
         stand_before(Agent, "iter", _with_watcher)
+        self.tool_names = _names_of(target)
         self._agent: AbstractAgent[Any, Any] = target
         self._history: list[ModelMessage] | None = None
 
@@ -93,8 +95,11 @@ class _Watcher(AbstractCapability[Any]):
         """Tools that are only the form of the agent's answer."""
 
     async def prepare_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
-        """A mock needs no approval, and nobody outside to run it."""
-        return [replace(tool, kind="function") if self._ctx.knows_tool(tool.name) else tool for tool in tool_defs]
+        """What Seatrial answers needs no approval, and nobody outside to run it."""
+        return [
+            replace(tool, kind="function") if answers(self._ctx, tool.name, control=_is_control(tool)) else tool
+            for tool in tool_defs
+        ]
 
     async def prepare_output_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
         self._outputs.update(tool.name for tool in tool_defs)
@@ -112,7 +117,9 @@ class _Watcher(AbstractCapability[Any]):
             return await handler(args)
         self._kept.add(call.tool_call_id)
         try:
-            return await watch(self._ctx, call.tool_name, _arguments(call), lambda: handler(args))
+            return await watch(
+                self._ctx, call.tool_name, _arguments(call), lambda: handler(args), control=_is_control(tool_def)
+            )
         except ToolError as error:
             raise ToolFailed(str(error)) from None
 
@@ -140,6 +147,25 @@ class _Watcher(AbstractCapability[Any]):
 
     def _keep(self, call: Any, answer: ToolAnswer) -> None:
         self._ctx.record(call.tool_name, _arguments(call), answer, self._ctx.elapsed_ms())
+
+
+def _is_control(tool_def: Any) -> bool:
+    """Whether it is a tool of pydantic-ai's own, which loads other tools: such have a kind of their own."""
+    return getattr(tool_def, "tool_kind", None) in ("tool-search", "capability-load")
+
+
+def _names_of(agent: AbstractAgent[Any, Any]) -> frozenset[str] | None:
+    """The names of the agent's functions; None where it has tools that are known no sooner than it runs."""
+    names: set[str] = set()
+    for toolset in agent.toolsets:
+        if isinstance(toolset, CombinedToolset) and not toolset.toolsets:
+            continue
+        if not isinstance(toolset, FunctionToolset):
+            return None
+        names.update(toolset.tools)
+    native = getattr(agent, "_cap_native_tools", ())
+    known = all(getattr(tool, "kind", None) == "tool_search" for tool in native)
+    return frozenset(names) if known else None
 
 
 def _read_usage(taken: Any) -> Usage | None:

@@ -37,6 +37,7 @@ class Adapter:
                 f"type 'smolagents' needs a ToolCallingAgent, a CodeAgent or the like, got {type(target).__name__}"
             )
         _refuse_remote(target)
+        self.tool_names = frozenset(_names_of(target))
         self._target = target
         self._twin: MultiStepAgent | None = None
         self._ctx: AgentContext | None = None
@@ -80,7 +81,8 @@ class Adapter:
         twin.state = dict(agent.state)
         twin.tools = {name: tool if name == _ANSWER else self._watched(tool) for name, tool in agent.tools.items()}
         twin.managed_agents = {
-            name: self._watched(self._make_twin(managed)) for name, managed in agent.managed_agents.items()
+            name: self._watched(self._make_twin(managed), control=True)
+            for name, managed in agent.managed_agents.items()
         }
         twin.memory = AgentMemory(twin.system_prompt)
         twin.step_callbacks = _callbacks_of(agent, twin)
@@ -91,8 +93,9 @@ class Adapter:
             twin.execute_tool_call = self._keeping_refusals(twin)
         return twin
 
-    def _watched(self, tool: Any) -> Any:
-        """A copy of a tool, or of a managed agent, each call of which is kept and may be answered by a mock."""
+    def _watched(self, tool: Any, *, control: bool = False) -> Any:
+        """A copy of a tool, or of a managed agent, each call of which is kept and may be answered by a mock. An agent
+        needs no mock: its own tools are watched."""
         kind = type(tool)
 
         def call(_: Any, *args: Any, sanitize_inputs_outputs: bool | None = None, **kwargs: Any) -> Any:
@@ -103,6 +106,7 @@ class Adapter:
                 tool.name,
                 _arguments(tool, args, kwargs),
                 lambda: kind.__call__(tool, *args, **option, **kwargs),
+                control=control,
             )
 
         twin = copy.copy(tool)
@@ -138,6 +142,14 @@ class Adapter:
             input_tokens=sum(usage.input_tokens for usage in known),
             output_tokens=sum(usage.output_tokens for usage in known),
         )
+
+
+def _names_of(agent: MultiStepAgent) -> Iterator[str]:
+    """The names of all calls that the agent can make, through the agents that it manages as well."""
+    yield from (name for name in agent.tools if name != _ANSWER)
+    for name, managed in agent.managed_agents.items():
+        yield name
+        yield from _names_of(managed)
 
 
 def _refuse_remote(agent: MultiStepAgent) -> None:

@@ -1,4 +1,5 @@
-"""Every tool call of a framework's agent: kept as it happens, and answered from the mocks where there is one.
+"""Every tool call of a framework's agent: kept as it happens, and answered from the mocks where the real tool may not
+run.
 
 A framework has one place that all its tool calls come through, those of nested agents included. We stand there, once
 for the process, and step aside whenever the code does not run in a trial: `on_trial` tells, in every task and thread.
@@ -50,14 +51,17 @@ async def watch(
     *,
     read: Reads = as_result,
     unless: Pauses = (),
+    control: bool = False,
 ) -> Any:
-    """What the tool answers: the mock, where there is one, else the real tool. Raises ToolError where the mock does.
+    """What the tool answers: the mock, or the real tool where it may run. Raises ToolError where the mock does, and
+    TrialError where there is neither.
 
-    `unless` names exceptions that only put the call off: it will be made again, and is kept then.
+    `unless` names exceptions that only put the call off: it will be made again, and is kept then. `control` is a tool
+    that only directs the agents, such as a handoff: it needs no mock.
     """
-    if ctx.knows_tool(name):
+    if answers(ctx, name, control=control):
         return await ctx.ask(name, arguments)
-    with _kept(ctx, name, arguments, unless) as keep:
+    with _kept(ctx, name, arguments, unless, control=control) as keep:
         value = await real()
         keep(read(value))
         return value
@@ -71,20 +75,28 @@ def watch_blocking(
     *,
     read: Reads = as_result,
     unless: Pauses = (),
+    control: bool = False,
 ) -> Any:
     """The same for sync tools, in a thread that may wait."""
-    if ctx.knows_tool(name):
+    if answers(ctx, name, control=control):
         return ctx.ask_blocking(name, arguments)
-    with _kept(ctx, name, arguments, unless) as keep:
+    with _kept(ctx, name, arguments, unless, control=control) as keep:
         value = real()
         keep(read(value))
         return value
 
 
+def answers(ctx: AgentContext, name: str, *, control: bool = False) -> bool:
+    """Whether Seatrial answers the call in the place of the real tool: by its mock, or by ending the trial."""
+    return ctx.knows_tool(name) if control else not ctx.lets_tool_run(name)
+
+
 @contextmanager
-def _kept(ctx: AgentContext, name: str, arguments: Any, unless: Pauses) -> "Iterator[Callable[[ToolAnswer], None]]":
+def _kept(
+    ctx: AgentContext, name: str, arguments: Any, unless: Pauses, *, control: bool
+) -> "Iterator[Callable[[ToolAnswer], None]]":
     """Keep the call however it ends."""
-    call = ctx.begin_call(name, arguments)
+    call = ctx.begin_call(name, arguments, real=not control)
     answers: list[ToolAnswer] = []
     token = under_way.set(name)
     try:
