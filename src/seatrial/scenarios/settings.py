@@ -206,7 +206,7 @@ SHARED: dict[str, Key] = {
     "tools": Key(kind=_Tools(), means="JSON Schemas of the tools"),
     "unmocked_tools": Key(
         kind=Choice(("error", "passthrough")),
-        means="what a call without a mock is: error where there are mocks, else passthrough, which lets the real tool run",
+        means="what a tool without a mock does: error, or passthrough, which lets it run (error where there are mocks)",
     ),
     "trials": Key(kind=_Trials(), means="how often it is played; 3 with a simulated user, else 1"),
     "sequential": Key(

@@ -87,8 +87,8 @@ def _watched(tool: Any, ctx: AgentContext) -> Any:
         if type(tool).__name__ not in _RUN_BY_OPENAI and not ctx.lets_tool_run(tool.name):
             ctx.fatal = TrialError(
                 ErrorKind.CONFIG,
-                f"the tool {tool.name!r} is a {type(tool).__name__}, which runs here and can be neither mocked nor held "
-                "back, and unmocked_tools is 'error'",
+                f"the tool {tool.name!r} is a {type(tool).__name__}, which Seatrial can neither mock nor keep from "
+                "running, and unmocked_tools is 'error'",
                 hint="take the tool out for the trial, or set unmocked_tools: passthrough to let real tools run",
             )
             raise ctx.fatal
