@@ -50,6 +50,11 @@ class OpenAIChatAgent:
         self._tools = define_tools(self.tools, where=f"{where}.tools")
         self._wire = Wire(self._url)
 
+    @property
+    def offered_tools(self) -> frozenset[str]:
+        """The names of its own `tools`."""
+        return frozenset(self._tools)
+
     def open(self, start: TrialStart) -> AgentSession:
         return _ChatSession(self, define_tools(start.tool_schemas, where="tools"))
 

@@ -40,8 +40,8 @@ def write_call(call: ToolCall) -> dict[str, Any]:
 
 
 def read_call(written: Mapping[str, Any]) -> ToolCall:
-    name, *rest = (written.get(part) for part in _CALL[:-1])
-    return ToolCall(str(name), *rest, real=bool(written.get("real")))
+    parts: dict[str, Any] = {part: written.get(part) for part in _CALL}
+    return ToolCall(**{**parts, "name": str(parts["name"]), "real": bool(parts["real"])})
 
 
 def write_answer(answer: ToolAnswer) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .problems import FileProblems, Problem
 from .schema import json_schema
 from .select import select
 from .suites import LoadedSuite
+from .tool_names import can_know_tools, find_unknown_tools
 from .yaml_files import parse_value
 
 __all__ = [
@@ -26,9 +27,11 @@ __all__ = [
     "Preparer",
     "Problem",
     "Resolver",
+    "can_know_tools",
     "each_source",
     "expand_examples",
     "fill_environment",
+    "find_unknown_tools",
     "fingerprint",
     "json_schema",
     "load",

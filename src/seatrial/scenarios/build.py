@@ -22,6 +22,7 @@ from .merge import SEQUENTIAL, default_unmocked_tools
 from .model_cast import ModelCast
 from .scorers import scorer_names
 from .suites import LoadedSuite
+from .tool_names import must_not_call, offered_tools
 
 _REPLY = ReplyProduced()
 _LOOKS_FOR_A_REPLY = frozenset(("passfail", "exact"))
@@ -55,6 +56,7 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
             agent_key=cast.agent_key,
             evaluators=cast.evaluators,
             position=position,
+            known_tools=getattr(cast.agent, "tool_names", None) or frozenset(),
         ),
         scenario=scenario,
         agent=cast.agent,
@@ -90,10 +92,17 @@ def _is_plain(prepared: PreparedScenario) -> bool:
 
 
 def make_entry(
-    scenario: Scenario, *, key: ScenarioKey, agent_key: str, evaluators: Mapping[str, Any], position: int
+    scenario: Scenario,
+    *,
+    key: ScenarioKey,
+    agent_key: str,
+    evaluators: Mapping[str, Any],
+    position: int,
+    known_tools: frozenset[str] = frozenset(),
 ) -> ScenarioEntry:
     """What a run keeps of the scenario, whether it is played or not."""
     sequential = _sequential(scenario)
+    known = known_tools | offered_tools(scenario) if scenario.tools else known_tools
     whole, of_trial = fingerprints(scenario, agent_key, evaluators=evaluators)
     return ScenarioEntry(
         key=key,
@@ -107,6 +116,8 @@ def make_entry(
         skip=scenario.skip,
         xfail=scenario.xfail,
         source=scenario.source,
+        mocks=tuple(name for name in scenario.mocks or () if name not in known),
+        must_not_call=tuple(name for name in must_not_call(scenario) if name not in known),
     )
 
 

@@ -13,13 +13,13 @@ from seatrial.errors import UsageError
 from seatrial.runner import Redaction, RunOptions, TrialSettings, run_trial, run_trials
 from seatrial.runner.evaluate import evaluate
 from seatrial.runner.pace import Pace
-from seatrial.scenarios import Cast, LoadedSuite, ModelCast, Preparer, merge_config, read_hooks
+from seatrial.scenarios import Cast, LoadedSuite, ModelCast, Preparer, find_unknown_tools, merge_config, read_hooks
 from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.store import Store, open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
 from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
 from seatrial.vocabulary.failures import PlayAgain
-from seatrial.vocabulary.roles import Evaluator, PreparedScenario
+from seatrial.vocabulary.roles import Agent, Evaluator, PreparedScenario
 from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.vocabulary.scenario import Scenario, SuiteConfig
 from seatrial.vocabulary.summary import summarise
@@ -103,7 +103,11 @@ class OpenRun:
         offline = self._offline if self._offline is not None and asks_models(scenario) else None
         if offline is not None and not offline.knows_something():
             raise NotLive("it asks a model")
-        prepared = self._preparer(casting).prepare(scenario, position=casting.position)
+        preparer = self._preparer(casting)
+        unknown = find_unknown_tools(scenario, self._agents_of(casting))
+        if unknown:
+            raise UsageError("\n".join(unknown))
+        prepared = preparer.prepare(scenario, position=casting.position)
         if casting.name is not None:
             entry = prepared.entry
             prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
@@ -118,6 +122,14 @@ class OpenRun:
             # While the casting is held, nothing else can have these ids.
             self._last = whose, casting, Preparer(self._cast(casting))
         return self._last[2]
+
+    def _agents_of(self, casting: Casting) -> list[Agent]:
+        """All agents that play the scenario: with several, each in a test of its own."""
+        loaded = casting.loaded
+        named = (loaded.suite.agents or {}) if casting.agent_name else {}
+        isolated = self._config_of(loaded).isolation == "process"
+        specs = {**named, casting.agent_name: casting.agent}
+        return [self._agents.of(spec, name=name or loaded.name, isolated=isolated)[1] for name, spec in specs.items()]
 
     def _cast(self, casting: Casting) -> Cast:
         loaded = casting.loaded

@@ -8,7 +8,16 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.runner import Secret
-from seatrial.scenarios import LoadedSuite, ModelCast, Preparer, load, merge_config, select
+from seatrial.scenarios import (
+    LoadedSuite,
+    ModelCast,
+    Preparer,
+    can_know_tools,
+    find_unknown_tools,
+    load,
+    merge_config,
+    select,
+)
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
 from seatrial.vocabulary.scenario import Group, Scenario
@@ -19,6 +28,7 @@ from .request import RunRequest
 from .secrets_of import find_secrets, model_settings
 
 METRICS_PASS_THRESHOLD = 80.0
+_PROBLEMS_SHOWN = 20
 KEPT_IN_MEMORY = 2_000
 """Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
 
@@ -52,6 +62,7 @@ class RunPlan:
             environ=request.environ,
             budgeted=self.config.budget is not None,
         )
+        self._check_tool_names()
         self._prepared: list[PreparedScenario] | None = None
         if sum(suite.count for suite in self.suites) <= KEPT_IN_MEMORY:
             self._prepared = list(self._prepare())
@@ -75,6 +86,18 @@ class RunPlan:
             metrics_pass_threshold=self.config.metrics_pass_threshold,
             groups=tuple(groups),
         )
+
+    def _check_tool_names(self) -> None:
+        """Refuse names of tools that no agent of the suite has, where it is known which tools they have."""
+        problems: list[str] = []
+        for suite in self.suites:
+            agents = [agent for _, _, agent in self.agents.of(suite)]
+            if can_know_tools(agents):
+                for scenario in self._selected(suite):
+                    problems += find_unknown_tools(scenario, agents)
+        if problems:
+            more = [f"… {len(problems) - _PROBLEMS_SHOWN:,} more"] if len(problems) > _PROBLEMS_SHOWN else []
+            raise UsageError("\n".join([*problems[:_PROBLEMS_SHOWN], *more]))
 
     def scenarios(self) -> Iterator[PreparedScenario]:
         return self._prepare() if self._prepared is None else iter(self._prepared)

@@ -50,7 +50,7 @@ def read_entry_rows(rows: Sequence[Row]) -> Iterator[ScenarioEntry]:
 def _write_terms(entry: ScenarioEntry) -> bytearray:
     if entry.sequential is not None or entry.gates.metric_thresholds is not None:
         return _encode_terms(entry)
-    terms = (entry.trials, entry.gates, entry.tags, entry.skip, entry.xfail)
+    terms = (entry.trials, entry.gates, entry.tags, entry.skip, entry.xfail, entry.mocks, entry.must_not_call)
     written = _WRITTEN.get(terms)
     if written is None:
         if len(_WRITTEN) >= _KEPT:

@@ -27,7 +27,9 @@ _LARGE = 16_384
 _PAGE = 5_000
 _KEPT_KEYS = 20_000
 _BODY_PAGE = 50
-_KEPT_IN_DETAILS = ("failure_reasons", "error_message", "scores", "outcomes_unavailable", "failures", "instruments")
+_KEPT_IN_DETAILS = (
+    *("failure_reasons", "error_message", "scores", "outcomes_unavailable", "failures", "instruments", "tools"),
+)
 _NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens", "cost_usd", "duration_ms")
 _MOST = 2.0**63
 _kept = attrgetter(*_KEPT_IN_DETAILS)

@@ -20,6 +20,7 @@ from seatrial.vocabulary.run import (
 from . import reasons
 from .rates import decide_share
 from .scenario import count_decided_by_score, passes_plainly
+from .tool_notes import ToolNotes
 from .totals import TrialSums
 
 _WORST_FIRST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN)
@@ -34,6 +35,7 @@ class RunDecision:
     def __init__(self, gates: RunGates) -> None:
         self._gates = gates
         self._sums = TrialSums()
+        self._tools = ToolNotes()
         self._groups = [GroupDecision(group) for group in gates.groups]
         self._names_matter = any(group.must for group in self._groups)
         self._suites: set[str] = set()
@@ -57,6 +59,7 @@ class RunDecision:
         """So many scenarios that count together; `entry` is any of them. Their trials come apart."""
         assert not self._names_matter
         self._suites.add(entry.key.suite)
+        self._tools.add_scenario(entry)
         self._any_played = True
         self._by_status[Status.PASSED] += scenarios
         for group in self._groups:
@@ -69,6 +72,7 @@ class RunDecision:
     def add(self, outcome: ScenarioOutcome, trials: Iterable[TrialSummary]) -> None:
         """A scenario with its trials."""
         self._suites.add(outcome.entry.key.suite)
+        self._tools.add_scenario(outcome.entry)
         self._skipped += outcome.skipped
         self._xfailed += outcome.xfailed
         self._not_run += outcome.not_run
@@ -89,6 +93,7 @@ class RunDecision:
         for trial in trials:
             self._sums.add(trial)
             self._by_score += count_decided_by_score((trial,))
+            self._tools.add_trial(trial)
 
     def add_use(self, use: ModelUse | None) -> None:
         """What instruments took apart from the trials."""
@@ -138,6 +143,7 @@ class RunDecision:
         why = self._budget_spent(totals, budget)
         if verdict.passed and why is not None:
             yield why
+        yield from self._tools.notes(trials=self._sums.count)
 
     def _budget_spent(self, totals: Totals, budget: float | None) -> str | None:
         """What is said of a budget that kept trials from being run."""

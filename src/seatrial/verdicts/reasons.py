@@ -1,9 +1,13 @@
 """Every sentence in which a verdict gives its reason: one template each, so that all reports say the same."""
 
+from collections.abc import Sequence
+
 from seatrial.vocabulary.conversation import ErrorInfo
 from seatrial.vocabulary.run import Gates, Status, Totals
 
 from .averages import meets
+
+_TOOLS_SHOWN = 10
 
 
 def counted(number: int, noun: str) -> str:
@@ -149,6 +153,18 @@ _RUN_WORDS = {
 
 def scenarios_with(count: int, status: Status) -> str:
     return f"{counted(count, 'scenario')} {_RUN_WORDS[status]}"
+
+
+def real_tools_ran(tools: Sequence[tuple[str, int]]) -> str:
+    shown = ", ".join(f"{name} {counted(count, 'time')}" for name, count in tools[:_TOOLS_SHOWN])
+    more = f" and {counted(len(tools) - _TOOLS_SHOWN, 'other tool')}" if len(tools) > _TOOLS_SHOWN else ""
+    return f"real tools ran: {shown}{more}"
+
+
+def never_called(name: str, *, trials: int, meant: str, called: int) -> str:
+    """For a name in a mock or in a list of forbidden tools that is like that of a tool which was called."""
+    never = f"never called in {counted(trials, 'trial')}: {name}"
+    return f"{never}. Did you mean {meant} (called {counted(called, 'time')})?"
 
 
 def nothing_run() -> str:

@@ -80,6 +80,9 @@ class ScenarioEntry(Value):
     skip: str | None = None
     xfail: str | None = None
     source: str | None = None
+    mocks: tuple[str, ...] = ()
+    must_not_call: tuple[str, ...] = ()
+    """Tools that the scenario mocks, and tools that it forbids, apart from those that the agent is known to have."""
 
 
 class Trial(Value):
@@ -136,6 +139,8 @@ class TrialSummary(Value):
     tokens: int | None = None
     cost_usd: float | None = None
     instruments: ModelUse | None = None
+    tools: tuple[tuple[str, int, int], ...] = ()
+    """Each tool that was called: its name, how often it was called, and how often the real tool ran."""
     started_at: datetime
     duration_ms: float = 0.0
 

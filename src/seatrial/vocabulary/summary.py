@@ -1,5 +1,8 @@
 """A trial without its bodies, as verdicts and lists need it."""
 
+from collections import Counter
+
+from .conversation import Transcript
 from .run import Trial, TrialSummary
 from .value import altered
 
@@ -27,6 +30,7 @@ def summarise(trial: Trial) -> TrialSummary:
         tokens=usage.total_tokens if usage else None,
         cost_usd=transcript.cost_usd,
         instruments=trial.instruments,
+        tools=_count_calls(transcript),
         started_at=trial.started_at,
         duration_ms=trial.duration_ms,
     )
@@ -39,6 +43,14 @@ def summarise(trial: Trial) -> TrialSummary:
         outcomes_unavailable=judgement.outcomes_unavailable,
         failures=tuple((f.severity.value, f.label, f.explanation, f.turn) for f in judgement.failures),
     )
+
+
+def _count_calls(transcript: Transcript) -> tuple[tuple[str, int, int], ...]:
+    calls = [call for turn in transcript.turns for call in turn.tool_calls or ()]
+    if not calls:
+        return ()
+    called, real = Counter(call.name for call in calls), Counter(call.name for call in calls if call.real)
+    return tuple((name, count, real[name]) for name, count in called.items())
 
 
 def _median(ordered: list[float]) -> float | None:

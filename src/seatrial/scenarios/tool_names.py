@@ -1,0 +1,146 @@
+"""The names of tools that a scenario mentions, and whether its agents have such tools."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import chain
+from typing import Any, NamedTuple
+
+from seatrial.evaluators import EVALUATORS
+from seatrial.vocabulary.roles import Agent
+from seatrial.vocabulary.scenario import Expect, Scenario, Turn
+
+_SHOWN = 20
+"""So many of the agent's tools are named to a user who named another."""
+
+
+class NamedTool(NamedTuple):
+    """A tool that a scenario mentions."""
+
+    key: str
+    """The key that names it."""
+    name: str
+    must_not: bool = False
+    """The tool must not be called: nothing else shows that no such tool exists."""
+
+
+def named_tools(scenario: Scenario) -> Iterator[NamedTool]:
+    """Every tool that the scenario's mocks and expectations name."""
+    yield from (NamedTool("mocks", name) for name in scenario.mocks or ())
+    yield from _in(scenario)
+    for holder in _holders(scenario):
+        yield from _in(holder.expect)
+        yield from _in(holder.trajectory, "trajectory.")
+    for evaluator in _evaluators(scenario):
+        yield from _in(evaluator)
+
+
+def must_not_call(scenario: Scenario) -> tuple[str, ...]:
+    """The tools that must not be called, each once."""
+    return tuple(dict.fromkeys(named.name for named in named_tools(scenario) if named.must_not))
+
+
+def offered_tools(scenario: Scenario) -> frozenset[str]:
+    """The tools under `tools:`."""
+    functions = (tool.get("function", tool) for tool in scenario.tools or ())
+    return frozenset(str(each.get("name")) for each in functions if isinstance(each, Mapping))
+
+
+def find_unknown_tools(scenario: Scenario, agents: Sequence[Agent]) -> list[str]:
+    """What is wrong with the names of tools, as sentences. Nothing where the agents' tools are not known.
+
+    With several agents, a name is right if one of them has the tool.
+    """
+    known = _known_tools(scenario, agents)
+    if known is None:
+        return []
+    unknown = {(named.key, named.name): None for named in named_tools(scenario) if named.name not in known}
+    place = f"{scenario.source}: " if scenario.source else ""
+    return [f"{place}scenario {scenario.name!r}: {key}: {_unknown(name, known)}" for key, name in unknown]
+
+
+def can_know_tools(agents: Iterable[Agent]) -> bool:
+    """Whether it can be known which tools the agents have."""
+    return all(getattr(agent, "tool_names", None) is not None or not agent.answers_own_tools for agent in agents)
+
+
+def _known_tools(scenario: Scenario, agents: Sequence[Agent]) -> frozenset[str] | None:
+    """The tools of all agents; None where those of one of them are not known.
+
+    What a scenario offers to an endpoint or a program is what that agent has; without an offer, nothing is known.
+    """
+    offered = offered_tools(scenario)
+    known = set(offered)
+    for agent in agents:
+        names: frozenset[str] | None = getattr(agent, "tool_names", None)
+        if names is None and not agent.answers_own_tools:
+            own: frozenset[str] = getattr(agent, "offered_tools", frozenset())
+            names = own.union(scenario.mocks or ()) if own or offered else None
+        if names is None:
+            return None
+        known |= names
+    return frozenset(known)
+
+
+def _unknown(name: str, known: frozenset[str]) -> str:
+    close = get_close_matches(name, sorted(known), n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    has = f"It has: {', '.join(sorted(known)[:_SHOWN])}{more}." if known else "It has none."
+    return f"the agent has no tool {name!r}.{hint} {has} If it has the tool all the same, name it under `tools:`"
+
+
+def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
+    """The tools that a scenario, an `expect`, a trajectory or an evaluator names, in YAML or in Python."""
+    for key in ("expected_tools", "tool_calls_include", "must_include", "expected_tool_args"):
+        yield from (NamedTool(f"{where}{key}", name) for name in _texts(_get(holder, key)))
+    for key in ("tool_calls_exclude", "must_exclude"):
+        yield from (NamedTool(f"{where}{key}", name, must_not=True) for name in _texts(_get(holder, key)))
+    if isinstance(holder, Expect):
+        yield from (NamedTool("tool_calls_args", entry.tool) for entry in holder.tool_calls_args)
+    if type(holder).__name__ == "ToolCallArgsEvaluator":
+        yield NamedTool("tool", holder.tool)
+    forbidden = _get(holder, "forbidden")
+    if isinstance(forbidden, list | tuple):  # else what it expects are no calls
+        yield from (NamedTool(f"{where}expected", name) for name in _calls(_get(holder, "expected")))
+        yield from (NamedTool(f"{where}forbidden", name, must_not=True) for name in _calls(forbidden))
+
+
+def _evaluators(scenario: Scenario) -> Iterator[Any]:
+    """Evaluators of ours that were given as objects, or the settings of such. What others look for are no tools."""
+    for scorer in scenario.scorers or ():
+        if isinstance(scorer, Mapping):
+            yield from (_settings(name, given) for name, given in scorer.items() if name in EVALUATORS)
+    given = (holder.expect.evaluators for holder in _holders(scenario) if holder.expect is not None)
+    for evaluator in chain(scenario.scorers or (), *given):
+        if type(evaluator).__module__.startswith("seatrial."):
+            yield evaluator
+
+
+def _holders(scenario: Scenario) -> Iterator[Scenario | Turn]:
+    yield scenario
+    yield from scenario.turns
+
+
+def _settings(name: str, given: Any) -> Any:
+    """An evaluator's settings by their names: a list stands for the calls that it expects."""
+    settings = given if isinstance(given, Mapping) else {"tool_calls": {"must_include": given}}.get(name)
+    if name == "trajectory":
+        return {"forbidden": (), **(given if isinstance(given, Mapping) else {"expected": given})}
+    return settings
+
+
+def _calls(entries: Any) -> Iterator[str]:
+    """The names in a trajectory, those of alternatives included."""
+    for entry in entries or ():
+        name = entry if isinstance(entry, str) else _get(entry, "name")
+        if isinstance(name, str):
+            yield name
+        yield from _calls(() if isinstance(entry, str) else _get(entry, "any_of"))
+
+
+def _texts(given: Any) -> Iterator[str]:
+    return (each for each in given if isinstance(each, str)) if isinstance(given, list | tuple | Mapping) else iter(())
+
+
+def _get(holder: Any, key: str) -> Any:
+    return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)
