@@ -49,6 +49,7 @@ def conclude(session: pytest.Session, ledger: Ledger, groups: "Sequence[Group]",
         else:
             if verbosity_of(config) >= 0:
                 lines.append(f"run {ledger.run}: seatrial show {ledger.run}")
+                lines += [f"note: {note}" for note in report.outcome.notes]
             problems += _write_reports(report, options, ledger)
     if ledger.not_live:
         what = "1 test was" if ledger.not_live == 1 else f"{ledger.not_live} tests were"

@@ -1,8 +1,10 @@
 """Agents of frameworks, as far as it can be seen without them; `contracts/` has the rest."""
 
 import asyncio
+import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import seatrial
 from seatrial import Scenario
 from seatrial.agents import resolve_agent
+from seatrial.agents.doors import framework_of
 from seatrial.agents.frameworks import FRAMEWORKS, Framework
 from seatrial.agents.resolve import KINDS
 from seatrial.errors import MissingExtra, UsageError
@@ -168,3 +171,53 @@ def an_agent_that_asks_before_it_adds() -> Any:
 def play(target: Any, *, trials: int = 1, **more: Any) -> list[Any]:
     agent = {"type": "pydantic_ai", "target": target}
     return list(seatrial.run(Scenario(name="x", input="hi", **more), agent=agent, store=None, trials=trials).trials())
+
+
+# Objects without a type
+
+
+def an_object_of(module: str, **methods: Any) -> Any:
+    return type("Thing", (), {"__module__": module, **methods})()
+
+
+@pytest.mark.parametrize(
+    ("module", "kind"),
+    [
+        ("langgraph.graph.state", "langgraph"),
+        ("langchain_core.runnables.base", "langchain"),
+        ("pydantic_ai.agent", "pydantic_ai"),
+        ("smolagents.agents", "smolagents"),
+        ("crewai.crew", "crewai"),
+        ("google.adk.agents.llm_agent", "google_adk"),
+        ("llama_index.core.agent.workflow.function_agent", "llama_index"),
+    ],
+)
+def test_an_object_of_a_framework_is_recognised_by_its_module(module: str, kind: str) -> None:
+    assert framework_of(an_object_of(module, run=lambda self, task: task)) == kind
+
+
+def test_a_users_own_package_named_agents_is_not_taken_for_openais(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = an_object_of("agents.agent", run=lambda self, input: input)
+    monkeypatch.setitem(sys.modules, "agents", ModuleType("agents"))
+    assert framework_of(agent) is None
+    monkeypatch.setattr(sys.modules["agents"], "function_tool", object(), raising=False)
+    assert framework_of(agent) == "openai_agents"
+
+
+def test_a_subclass_with_a_run_of_its_own_is_the_users_agent() -> None:
+    base = type("Base", (), {"__module__": "smolagents.agents", "run": lambda self, task: task})
+    own = type("Own", (base,), {"__module__": "shop", "run": lambda self, input: f"own {input}"})
+    assert framework_of(own()) is None
+
+
+def test_a_framework_that_is_recognised_and_missing_is_named_with_its_extra() -> None:
+    with pytest.raises(MissingExtra, match=r"an agent of type 'crewai' .*seatrial\[crewai\]"):
+        resolve_agent(an_object_of("crewai.crew"))
+
+
+def test_an_object_of_a_framework_that_is_no_agent_is_refused_with_its_type() -> None:
+    from pydantic_ai.models.test import TestModel
+
+    with pytest.raises(UsageError, match=r"needs a pydantic_ai\.Agent, got TestModel") as refused:
+        resolve_agent(TestModel(), name="shop:model")
+    assert "{type: pydantic_ai, target: shop:model}" in str(refused.value)

@@ -18,7 +18,7 @@ from seatrial.vocabulary.value import altered
 
 from .boundary import Boundary, overran
 from .context import AgentContext, being_asked, on_trial
-from .doors import Door, find_door, is_factory, require_no_arguments
+from .doors import Door, find_door, framework_of, is_factory, require_no_arguments
 from .new_messages import only_new
 from .replies import read_reply
 
@@ -89,6 +89,13 @@ class CallableAgent:
                 f"{self.name}: a function without parameters is taken as a factory, but it returned "
                 f"{type(made).__name__}; give the agent a parameter (input, messages or ctx)",
                 final=True,
+            )
+        kind = framework_of(made)
+        if kind is not None:
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the function {self.name!r} makes an object of type {kind!r}, and the agent's settings do not say so",
+                hint=f"write the agent as {{type: {kind}, target: {self.name}}}",
             )
         try:
             return made, find_door(made, self.name)

@@ -1,6 +1,7 @@
 """How a Python object is entered as an agent: which function is called, and which of its parameters gets what."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,42 @@ _MEANING = {
     "ctx": "ctx",
 }
 """Parameter names and what they are given."""
+
+
+_FRAMEWORKS = {
+    "langgraph": "langgraph",
+    "langchain": "langchain",
+    "langchain_core": "langchain",
+    "agents": "openai_agents",
+    "pydantic_ai": "pydantic_ai",
+    "smolagents": "smolagents",
+    "crewai": "crewai",
+    "google.adk": "google_adk",
+    "llama_index": "llama_index",
+}
+"""Packages of frameworks, and the type of an agent that is made with them."""
+
+
+def framework_of(target: Any) -> str | None:
+    """The type of agent that an object of a framework is; None for functions, classes and objects of the user's own.
+
+    Found by the modules of its classes: the framework is not imported for it. A subclass with a `run` or a `__call__`
+    of its own is the user's.
+    """
+    if inspect.isclass(target) or inspect.isroutine(target):
+        return None
+    classes = type(target).__mro__
+    kind = next(filter(None, map(_framework_of_class, classes)), None)
+    entered = [_framework_of_class(each) for each in classes if {"run", "__call__"} & vars(each).keys()]
+    return None if entered and entered[0] is None else kind
+
+
+def _framework_of_class(kind: type) -> str | None:
+    module = kind.__module__ or ""
+    package = ".".join(module.split(".")[:2]) if module.startswith("google.") else module.partition(".")[0]
+    if package == "agents" and not hasattr(sys.modules.get(package), "function_tool"):
+        return None  # a package of the user's with the name of OpenAI's
+    return _FRAMEWORKS.get(package)
 
 
 class Door(Value):

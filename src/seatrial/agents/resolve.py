@@ -37,8 +37,26 @@ def _is_agent(spec: Any) -> bool:
 
 def _python(target: Any, *, name: str, scope: Any = "trial") -> Agent:
     from .callables import CallableAgent
+    from .doors import framework_of
 
+    kind = framework_of(target)
+    if kind is not None:
+        return _recognised(target, kind=kind, name=name)
     return CallableAgent(target, name=name, scope=scope)
+
+
+def _recognised(target: Any, *, kind: str, name: str) -> Agent:
+    """The agent around an object of a framework that was given without its type."""
+    from .frameworks import adapt, mind_version
+
+    mind_version(kind)
+    try:
+        return adapt(target, kind=kind, name=name)
+    except UsageError as problem:
+        raise UsageError(
+            f"{problem}. It is an object of {type(target).__module__.partition('.')[0]}, so it is taken for "
+            f"{{type: {kind}, target: {name}}}; give an agent of that type, or a function that calls the object"
+        ) from None
 
 
 def _python_mapping(spec: Mapping[str, Any], name: str) -> Agent:

@@ -9,6 +9,7 @@ from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall
 from seatrial.vocabulary.findings import EvalResult, MetricScore
 from seatrial.vocabulary.run import Trial
 
+from .explain import checked
 from .phrases import duration
 from .plain import plain
 from .visible import cut
@@ -27,6 +28,9 @@ def converse(trial: Trial) -> Iterator[Line]:
         yield from _findings(trial, turn.index, depth=1)
     yield from _findings(trial, None, depth=0)
     yield from _judged(trial)
+    only = checked(trial)
+    if only is not None:
+        yield 0, f"checked: {only}"
     if trial.error is not None and trial.error.traceback:
         yield 0, cut(trial.error.traceback.rstrip(), TEXT_LIMIT)
 

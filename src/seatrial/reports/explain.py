@@ -34,6 +34,13 @@ def summarise(trial: Trial) -> str:
     return f"({', '.join(parts)})"
 
 
+def checked(trial: Trial) -> str | None:
+    """`a reply` where nothing else was checked: a scenario with only `input` asks for no more; else None."""
+    names = {check.name for result in trial.results for check in result.checks}
+    only_replies = names == {"output_produced"} and all(result.checks for result in trial.results)
+    return "a reply" if only_replies and trial.judgement is None else None
+
+
 def explain(trial: Trial) -> list[str]:
     """Everything that kept the trial from passing; texts of several lines stay in one entry."""
     lines = [] if trial.error is None else list(_around_error(trial.error))

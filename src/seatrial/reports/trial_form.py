@@ -8,6 +8,7 @@ from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore, Mod
 from seatrial.vocabulary.run import Trial
 from seatrial.vocabulary.value import field_names
 
+from .explain import checked
 from .plain import moment, plain
 
 
@@ -29,6 +30,7 @@ def trial_form(trial: Trial) -> dict[str, Any]:
         "state": plain(transcript.state),
         "trajectory": _trajectory(_main_trajectory(trial.results)),
         "results": [_result(result) for result in trial.results],
+        "checked": checked(trial),
         "evaluation": _evaluation(judgement.scores),
         "outcomes": [
             {"id": one.id, "statement": one.statement, "passed": one.passed, "justification": one.justification}
@@ -83,6 +85,7 @@ def _tool_call(call: ToolCall) -> dict[str, Any]:
         "error": call.error,
         "started_ms": plain(call.started_ms),
         "duration_ms": plain(call.duration_ms),
+        "real": call.real,
     }
 
 
