@@ -6,9 +6,9 @@ from seatrial import Scenario
 from seatrial.testing.agent_contract import AgentContract
 from seatrial.vocabulary.conversation import ErrorKind
 
-CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:agent"})
+CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:agent"}, tells_tools=True)
 CREW_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:crew"}, nested="delegate_work_to_coworker")
-WRITER_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:writer"})
+WRITER_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:writer"}, tells_tools=True)
 """A model that writes its calls as text, for which CrewAI itself tries a failing tool again."""
 TRIED_AGAIN = ("a tool's error is told", "a mock's error is told to the agent")
 
@@ -44,3 +44,7 @@ def test_a_mock_for_a_tool_of_crewais_own_is_refused() -> None:
     assert trial.error.kind is ErrorKind.CONFIG
     assert "'delegate_work_to_coworker'" in trial.error.message
     assert [call.name for call in trial.transcript.tool_calls or ()] == ["delegate_work_to_coworker"]
+
+
+def test_the_agent_is_recognised_without_its_type() -> None:
+    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")

@@ -59,8 +59,8 @@ def test_a_tool_that_raises_ends_the_run_as_the_kit_wants_it_and_the_call_is_tol
 def test_a_mock_does_not_hide_that_a_tool_is_not_there() -> None:
     import agent
 
-    mocks = {"teleport_parcel": {"returns": "done"}}
-    trial = play(LlmAgent(name="shop", model=agent.Scripted()), input="Please teleport it.", mocks=mocks)
+    asked = {"mocks": {"teleport_parcel": {"returns": "done"}}, "tools": [{"name": "teleport_parcel"}]}
+    trial = play(LlmAgent(name="shop", model=agent.Scripted()), input="Please teleport it.", **asked)
 
     (call,) = trial.transcript.tool_calls
     assert call.error is not None

@@ -14,7 +14,7 @@ from seatrial.testing import shop
 from seatrial.testing.agent_contract import AgentContract
 from seatrial.vocabulary.conversation import ErrorKind
 
-CONTRACT = AgentContract(agent={"type": "langchain", "target": "agent:agent"}, nested="ask_expert")
+CONTRACT = AgentContract(agent={"type": "langchain", "target": "agent:agent"}, nested="ask_expert", tells_tools=True)
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)
@@ -106,3 +106,7 @@ def test_calls_to_which_the_model_gives_one_id_keep_their_own_arguments(rounds: 
 
     calls = [(call.arguments, call.result) for call in trial.transcript.tool_calls]
     assert calls == [({"amount": 1000}, "refunded 1000"), ({"amount": 5}, "refunded 5")]
+
+
+def test_the_agent_is_recognised_without_its_type() -> None:
+    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")

@@ -11,14 +11,18 @@ from seatrial.vocabulary.conversation import ErrorKind
 
 CONTRACTS = {
     target: AgentContract(
-        agent={"type": "langgraph", "target": target}, nested="ask_expert", handoff="transfer_to_billing"
+        agent={"type": "langgraph", "target": target},
+        nested="ask_expert",
+        handoff="transfer_to_billing",
+        tells_tools=target != "agent:make",
     )
     for target in ("agent:graph", "agent:graph_with_threads", "agent:make")
 }
 
 
-@pytest.mark.parametrize("target", CONTRACTS)
-@pytest.mark.parametrize("clause", CONTRACTS["agent:graph"].clauses)
+@pytest.mark.parametrize(
+    ("target", "clause"), [(target, clause) for target, contract in CONTRACTS.items() for clause in contract.clauses]
+)
 def test_the_adapter_holds(target: str, clause: str) -> None:
     CONTRACTS[target].check(clause)
 
@@ -45,6 +49,13 @@ def test_a_mock_that_cannot_stand_in_is_refused() -> None:
 
     assert trial.error.kind is ErrorKind.CONFIG
     assert "'lookup_order' is mocked, but" in trial.error.message
+
+
+def test_a_tool_that_a_node_calls_by_hand_though_none_may_run_ends_the_trial() -> None:
+    trial = play("agent:by_hand", "Where is order A-1?", unmocked_tools="error")
+
+    assert trial.error.kind is ErrorKind.TOOL
+    assert trial.error.message == "Tool 'lookup_order' was called but no mock is defined"
 
 
 def test_a_mock_stands_in_for_a_tool_that_a_node_runs_by_itself() -> None:
@@ -74,3 +85,7 @@ def test_a_turn_that_is_tried_again_goes_on_in_its_thread() -> None:
 def test_a_graph_without_messages_is_refused() -> None:
     with pytest.raises(UsageError, match="the graph's state has no 'messages'"):
         play("agent:without_messages", "Good morning!")
+
+
+def test_the_agent_is_recognised_without_its_type() -> None:
+    AgentContract(agent="agent:graph").check("beside mocks, a tool without one never runs")

@@ -28,14 +28,14 @@ def test_the_example_passes(tmp_path: Path) -> None:
     assert "2/2 scenarios passed\nPASS\n" in said
 
 
-def test_without_its_mocks_it_does_not(tmp_path: Path) -> None:
+def test_without_one_of_its_mocks_it_does_not(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "langgraph")
     file = tmp_path / "langgraph" / "scenarios.yaml"
-    file.write_text(
-        file.read_text("utf-8").replace("get_weather: {returns: storm}", "other: {returns: storm}"), "utf-8"
-    )
+    written = file.read_text("utf-8")
+    file.write_text(written.replace("      get_weather: {returns: storm}\n", ""), "utf-8")
 
     code, said = run(tmp_path / "langgraph")
 
     assert code == 1
     assert "1/2 scenarios passed" in said
+    assert "Tool 'get_weather' was called but no mock is defined" in said

@@ -8,6 +8,7 @@ CONTRACT = AgentContract(
     agent={"type": "openai_agents", "target": "agent:agent"},
     nested="ask_expert",
     handoff="transfer_to_billing",
+    tells_tools=True,
     unknown_tools=False,  # the SDK ends the run
 )
 
@@ -15,3 +16,7 @@ CONTRACT = AgentContract(
 @pytest.mark.parametrize("clause", CONTRACT.clauses)
 def test_the_adapter_holds(clause: str) -> None:
     CONTRACT.check(clause)
+
+
+def test_the_agent_is_recognised_without_its_type() -> None:
+    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from agents import Agent, Usage, WebSearchTool, function_tool
+from agents import Agent, LocalShellTool, Usage, WebSearchTool, function_tool
 
 import seatrial
 from seatrial import Scenario
@@ -49,6 +49,35 @@ def test_a_mock_for_a_tool_that_openai_runs_is_refused() -> None:
 
     assert trial.error.kind is ErrorKind.CONFIG
     assert "'web_search' is mocked, but it is a WebSearchTool" in trial.error.message
+
+
+def test_a_tool_that_openai_runs_needs_no_mock() -> None:
+    tools = [WebSearchTool(), function_tool(shop.refund_order)]
+    trial = play(tools, input="Good morning!", mocks={"refund_order": {"returns": "done"}})
+
+    assert trial.error is None
+
+
+def test_a_tool_that_runs_here_and_cannot_be_held_back_is_refused_beside_mocks() -> None:
+    tools = [LocalShellTool(executor=lambda request: "done"), function_tool(shop.refund_order)]
+    trial = play(tools, input="Good morning!", mocks={"refund_order": {"returns": "done"}}, tools=[{"name": "x"}])
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "is a LocalShellTool, which Seatrial can neither mock nor keep from running" in trial.error.message
+
+
+def test_an_agent_behind_a_tool_needs_no_mock() -> None:
+    from agent import ask_expert
+
+    mocks = {"lookup_order": {"returns": "P-mock"}, "track_parcel": {"returns": "lost"}}
+    trial = play([ask_expert], input="Ask the expert.", mocks=mocks)
+
+    assert trial.error is None
+    assert [(call.name, call.real) for call in trial.transcript.tool_calls] == [
+        ("ask_expert", False),
+        ("lookup_order", False),
+        ("track_parcel", False),
+    ]
 
 
 def test_tokens_that_the_model_does_not_tell_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "pydantic_ai", "target": "agent:agent"}, nested="ask_expert")
-ISOLATED = AgentContract(agent=CONTRACT.agent, nested="ask_expert", config={"isolation": "process"})
+CONTRACT = AgentContract(agent={"type": "pydantic_ai", "target": "agent:agent"}, nested="ask_expert", tells_tools=True)
+ISOLATED = AgentContract(agent=CONTRACT.agent, nested="ask_expert", tells_tools=True, config={"isolation": "process"})
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)
@@ -13,6 +13,18 @@ def test_the_adapter_holds(clause: str) -> None:
     CONTRACT.check(clause)
 
 
-@pytest.mark.parametrize("clause", ["each turn tells its own calls", "a mock's error is told to the agent"])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "each turn tells its own calls",
+        "a mock's error is told to the agent",
+        "beside mocks, a tool without one never runs",
+        "a mock of a tool that is not there is refused",
+    ],
+)
 def test_the_adapter_holds_in_processes_of_their_own(clause: str) -> None:
     ISOLATED.check(clause)
+
+
+def test_the_agent_is_recognised_without_its_type() -> None:
+    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")

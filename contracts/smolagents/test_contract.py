@@ -4,9 +4,9 @@ import pytest
 
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "smolagents", "target": "agent:agent"}, nested="expert")
+CONTRACT = AgentContract(agent={"type": "smolagents", "target": "agent:agent"}, nested="expert", tells_tools=True)
 CODE_CONTRACT = AgentContract(
-    agent={"type": "smolagents", "target": "agent:coder"}, nested="expert", unknown_tools=False
+    agent={"type": "smolagents", "target": "agent:coder"}, nested="expert", unknown_tools=False, tells_tools=True
 )
 """A CodeAgent calls its tools from Python: a name that is not there is an error in its code, and no call."""
 
@@ -19,3 +19,7 @@ def test_the_adapter_holds(clause: str) -> None:
 @pytest.mark.parametrize("clause", CODE_CONTRACT.clauses)
 def test_the_adapter_holds_for_code_agents(clause: str) -> None:
     CODE_CONTRACT.check(clause)
+
+
+def test_the_agent_is_recognised_without_its_type() -> None:
+    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")

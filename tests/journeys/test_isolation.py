@@ -62,7 +62,7 @@ MOCKS = {"lookup": {"returns": {"status": "shipped"}}, "find": {"returns": {"sta
 def run(folder: Any, scenarios: list[dict[str, Any]], agent: Any = "agent:answer", **config: Any) -> Any:
     """The trials by scenario, and how the run ended."""
     folder.write("agent.py", AGENT)
-    config = {"isolation": "process", "mocks": MOCKS, **config}
+    config = {"isolation": "process", "mocks": MOCKS, "unmocked_tools": "passthrough", **config}
     content = {"suite": {"name": "shop", "agent": agent, "config": config}, "scenarios": scenarios}
     folder.write("suite.yaml", json.dumps(content))
     ended = folder.seatrial("run", "suite.yaml", "--report", "json")

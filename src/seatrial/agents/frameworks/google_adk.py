@@ -207,7 +207,7 @@ def _names_of(agent: Any) -> frozenset[str] | None:
     """The names of all calls that the agent can make, through other agents as well; None where they are not known."""
     if not isinstance(agent, BaseAgent) or getattr(agent, "code_executor", None) is not None:
         return None
-    names = set(_CONTROL)
+    names = {"transfer_to_agent"} if agent.sub_agents else set()
     for tool in getattr(agent, "tools", ()):
         if not isinstance(tool, BaseTool) and not inspect.isroutine(tool):
             return None
