@@ -60,7 +60,7 @@ def test_a_tool_that_openai_runs_needs_no_mock() -> None:
 
 def test_a_tool_that_runs_here_and_cannot_be_held_back_is_refused_beside_mocks() -> None:
     tools = [LocalShellTool(executor=lambda request: "done"), function_tool(shop.refund_order)]
-    trial = play(tools, input="Good morning!", mocks={"refund_order": {"returns": "done"}}, tools=[{"name": "x"}])
+    trial = play(tools, input="Good morning!", mocks={"refund_order": {"returns": "done"}})
 
     assert trial.error.kind is ErrorKind.CONFIG
     assert "is a LocalShellTool, which Seatrial can neither mock nor keep from running" in trial.error.message
