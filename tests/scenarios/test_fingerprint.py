@@ -211,3 +211,20 @@ def test_the_quick_way_to_write_texts_gives_the_fingerprint_of_the_slow_one(scen
 def test_numbers_that_are_equal_and_look_different_have_fingerprints_of_their_own():
     of_int, of_float = (fingerprint(replace(BASE, timeout_seconds=seconds), "agent") for seconds in (30, 30.0))
     assert of_int != of_float
+
+
+def test_fingerprints_of_runs_that_are_stored_already_stay_the_same() -> None:
+    """They were made when calls without a mock were errors by default, whether there were mocks or not."""
+    mocks = {"mocks": {"a": {"returns": 1}}}
+    found = [
+        fingerprint(resolve(Scenario(name="a", input="x", **keys), SuiteConfig()), "agent")
+        for keys in ({}, mocks, {**mocks, "unmocked_tools": "passthrough"})
+    ]
+    assert found == [
+        "ce5eef4c149644074312f9ee93fa61ac",
+        "23c1d30d266b18186b0818894b54ba8c",
+        "e99eb1ddeee7ad1d6065acdbf22377bd",
+    ]
+    assert (
+        fingerprint(resolve(Scenario(name="a", input="x", unmocked_tools="error"), SuiteConfig()), "agent") not in found
+    )

@@ -15,20 +15,22 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import Scenario
 
 from .kinds import given
+from .merge import default_unmocked_tools
 
 _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
 _OVER_TRIALS = ("trials", "threshold", "gate", "sequential", "thresholds", "fail_on_error_severity", "must_pass")
 """What decides over all trials of a scenario, but not one of them."""
 _PLAIN = (
-    *("unmocked_tools", "max_turns", "timeout_seconds", "trial_timeout_seconds", "retries", "pass_threshold"),
+    *("max_turns", "timeout_seconds", "trial_timeout_seconds", "retries", "pass_threshold"),
     *("failures", "judge_votes"),
 )
 """Texts and numbers that the scenarios of a suite mostly share, and that decide a trial."""
 TEXTS = ("input", "expected_output", "expected_tools", "expected_tool_args")
 """What generated scenarios mostly differ in."""
 _DEFAULTS = {field.name: field.default for field in fields(Scenario)}
-_OTHERS = tuple(name for name in _DEFAULTS if name not in (*_FOR_PEOPLE, *_OVER_TRIALS, *_PLAIN, *TEXTS))
+_APART = ("unmocked_tools", *_FOR_PEOPLE, *_OVER_TRIALS, *_PLAIN, *TEXTS)
+_OTHERS = tuple(name for name in _DEFAULTS if name not in _APART)
 _texts_of, _plain_ones, _over_trials = attrgetter(*TEXTS), attrgetter(*_PLAIN), attrgetter(*_OVER_TRIALS)
 _WRITTEN_QUICKLY = frozenset((*TEXTS, "system", "scorers"))
 _SAME_IN_JSON = frozenset((str, int, bool, NoneType))
@@ -65,7 +67,7 @@ class Fingerprints:
             self._shared["custom"] = {name: evaluators[name] for name in names if name in evaluators}
         if functions := {target: _imported(target) for target in _mock_functions(example.mocks)}:
             self._shared["mock functions"] = functions
-        self._of_trial = _shown(_plain_ones(example))
+        self._of_trial = _shown((_unmocked_tools(example), *_plain_ones(example)))
         over_trials = (*_over_trials(example), example.skip is not None, example.xfail is not None, agent_key)
         self._over_trials = _shown(over_trials)
 
@@ -75,6 +77,16 @@ class Fingerprints:
         deciding = self._shared | {name: value for name, value in texts if value is not None}
         of_trial = _hash(f"{_texts(deciding) or _canonical(deciding)}{self._of_trial}")
         return _hash(f"{of_trial}{self._over_trials}"), of_trial
+
+
+def _unmocked_tools(scenario: Scenario) -> str:
+    """What decides calls without a mock. The default reads "error", as before it depended on the mocks, so that runs
+    that were stored then can be resumed."""
+    default = default_unmocked_tools(scenario.mocks)
+    given = scenario.unmocked_tools or default
+    if given == default:
+        return "error"
+    return given if scenario.mocks else f"{given} without mocks"
 
 
 def _mock_functions(mocks: Any) -> Iterator[str]:
