@@ -32,12 +32,3 @@ def starts_with(text: str) -> str:
 
 def does_not_match(pattern: str) -> str:
     return f"{NOT_IN_FRONT}(?:{pattern}))"
-
-
-def problem(pattern: str) -> str | None:
-    """Why Python cannot use it; None when it can."""
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        return str(error)
-    return None

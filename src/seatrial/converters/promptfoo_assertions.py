@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from seatrial.patterns import problem as pattern_problem
+
 from . import patterns
 from .draft import DraftScenario
 from .promptfoo_prompts import Unfilled, fill
@@ -113,7 +115,7 @@ def _pattern(make: Callable[[Any], str], *, several: bool = False) -> Carry:
         if problem is not None:
             return problem
         pattern = make(_texts(value) if several else _text(value))
-        wrong = patterns.problem(pattern)
+        wrong = pattern_problem(pattern)
         if wrong is not None:
             return f"{value!r} is no regular expression of Python's: {wrong}"
         scenario.score({"regex": pattern})

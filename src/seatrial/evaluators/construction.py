@@ -1,9 +1,9 @@
 """What evaluators refuse when they are built, so that a mistake is found before any agent is called."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from seatrial import patterns
 from seatrial.errors import UsageError
 
 from .matchers import OPERATORS, TYPES, operator_of, shown
@@ -159,8 +159,5 @@ def _is_bound(bound: Any, other: Any) -> bool:
 
 
 def _pattern_problem(value: str) -> str | None:
-    try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"{value!r} is not a regular expression: {error}."
-    return None
+    problem = patterns.problem(value)
+    return None if problem is None else f"{value!r} is not a regular expression: {problem}."

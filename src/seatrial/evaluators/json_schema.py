@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.patterns import limited_schema
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
 
@@ -86,4 +87,5 @@ def _validator(schema: Mapping[str, Any] | bool) -> Any:
     from jsonschema.validators import validator_for
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
-    return validator_for(schema, default=Draft202012Validator)(schema, registry=REGISTRY)
+    schema, kind = limited_schema(schema, validator_for(schema, default=Draft202012Validator))
+    return kind(schema, registry=REGISTRY)

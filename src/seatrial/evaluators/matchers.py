@@ -1,10 +1,10 @@
 """When an expected value and a recorded one are the same: JSON equality, and `{$op: value}` matchers inside it."""
 
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from seatrial import patterns
 from seatrial.errors import UsageError
 
 _LONGEST = 500
@@ -180,7 +180,7 @@ def _is_of_type(name: str, actual: Any) -> bool:
 
 
 OPERATORS: Mapping[str, Callable[[Any, Any], Answer]] = {
-    "$regex": lambda pattern, actual: isinstance(actual, str) and re.search(pattern, actual) is not None,
+    "$regex": lambda pattern, actual: isinstance(actual, str) and patterns.search(pattern, actual) is not None,
     "$contains": _contains,
     "$one_of": lambda options, actual: some(answer(option, actual) for option in options),
     "$gt": _ordered(operator.gt),

@@ -4,10 +4,10 @@ Answers here are True, False, or None where they depend on the secret. A rule th
 value as it stands.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from seatrial.patterns import find_all, search
 from seatrial.vocabulary.conversation import REDACTED, ErrorInfo, ErrorKind
 from seatrial.vocabulary.findings import EvalResult
 from seatrial.vocabulary.roles import Context
@@ -69,12 +69,33 @@ def is_found_surely(pattern: str, text: str, flags: int = 0) -> bool:
     """Whether the pattern would be found with the secrets in the text: only if it is found beside them, and asks for
     nothing that must not be there."""
     if REDACTED not in text or _NAME in pattern:
-        return re.search(pattern, text, flags) is not None
-    marks = [mark.span() for mark in re.finditer(re.escape(REDACTED), text)]
+        return search(pattern, text, flags) is not None
+    marks = list(_places_of(REDACTED, text))
     return not any(sign in pattern for sign in _NEGATIVE) and any(
-        all(found.end() <= start or end <= found.start() for start, end in marks)
-        for found in re.finditer(pattern, text, flags)
+        all(found.end <= start or end <= found.start for start, end in marks)
+        for found in find_all(pattern, text, flags)
     )
+
+
+def _places_of(part: str, text: str) -> Iterator[tuple[int, int]]:
+    end = 0
+    while (start := text.find(part, end)) >= 0:
+        end = start + len(part)
+        yield start, end
+
+
+def _fits_around(pieces: Sequence[str], text: str) -> bool:
+    """Whether the text is these pieces in their order, with at least one character in each gap."""
+    first, *middle, last = pieces
+    if not text.startswith(first) or not text.endswith(last):
+        return False
+    end = len(first)
+    for piece in middle:
+        start = text.find(piece, end + 1)
+        if start < 0:
+            return False
+        end = start + len(piece)
+    return end < len(text) - len(last)
 
 
 def includes_surely(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool | None:
@@ -108,8 +129,7 @@ def _possible(expected: Any, actual: Any) -> Possible:
     if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)) and len(expected) == len(actual):
         return _combined(every, [_possible(ours, theirs) for ours, theirs in zip(expected, actual, strict=True)])
     if isinstance(expected, str) and isinstance(actual, str) and REDACTED in actual and _NAME not in expected:
-        around = ".+".join(map(re.escape, actual.split(REDACTED)))
-        return _EITHER if re.fullmatch(around, expected, re.DOTALL) else frozenset((False,))
+        return _EITHER if _fits_around(actual.split(REDACTED), expected) else frozenset((False,))
     return frozenset((answer(expected, actual),))
 
 

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 from unicodedata import category
 
+from seatrial.patterns import search
 from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
@@ -81,11 +82,11 @@ class Regex(Written, kw_only=False):
 
     async def evaluate(self, ctx: Context) -> EvalResult:
         reply = ctx.reply or ""
-        found = re.search(self.pattern, reply)
+        found = search(self.pattern, reply)
         if found is not None:
             if REDACTED in reply and not is_found_surely(self.pattern, reply):
                 return secret_in_reply("regex", ctx, searched_for=repr(self.pattern))
-            reasoning = f"Pattern found: PASS ({shown(found.group())} matches {self.pattern!r})."
+            reasoning = f"Pattern found: PASS ({shown(reply[found.start : found.end])} matches {self.pattern!r})."
             return EvalResult(passed=True, reasoning=reasoning, checks=(_FOUND,))
         detail = f"{self.pattern!r} not found in output"
         check = Check(name="regex", passed=False, detail=detail)
@@ -162,4 +163,4 @@ class ContainsEvaluator(Written, kw_only=False):
 
     def _unmatched(self, patterns: Sequence[str], reply: str) -> list[str]:
         flags = 0 if self.case_sensitive else re.IGNORECASE
-        return [each for each in patterns if re.search(each, reply, flags) is None]
+        return [each for each in patterns if search(each, reply, flags) is None]

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.patterns import limited_schema
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import TrialError
 
@@ -116,6 +117,7 @@ def _violation_finder(text: str) -> FindViolation:
     except SchemaError as error:
         raise UsageError(f"not a JSON Schema: {error.json_path}: {error.message}") from None
     # A registry of our own keeps references inside the schema: nothing is ever fetched.
+    schema, kind = limited_schema(schema, kind)
     validator = kind(schema, registry=Registry())
 
     def find_violation(value: Any) -> str | None:

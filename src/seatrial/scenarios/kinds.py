@@ -5,12 +5,12 @@ loading 1,000 scenarios does; its error texts, unions and positions would all ha
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
+from seatrial import patterns
 from seatrial.vocabulary.value import Value
 
 from .problems import UNFINISHED, Complaints, Where, closest, did_you_mean, show
@@ -64,10 +64,9 @@ class Text(Value):
 
 def check_pattern(pattern: str, where: Where, complaints: Complaints) -> None:
     """Complain unless it is a regular expression."""
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        complaints.add(where, f"{pattern!r} is not a regular expression: {error}")
+    problem = patterns.problem(pattern)
+    if problem is not None:
+        complaints.add(where, f"{pattern!r} is not a regular expression: {problem}")
 
 
 class Number(Value):
