@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from seatrial.judges import Similarity as Similarity
     from seatrial.session import Report as Report
     from seatrial.session import arun as arun
+    from seatrial.session import check as check
     from seatrial.session import compare as compare
     from seatrial.session import load as load
     from seatrial.session import run as run
@@ -60,7 +61,7 @@ __all__, __getattr__, __dir__ = lazy(
             "evaluator",
         ),
         "judges": ("JudgeEvaluator", "Similarity"),
-        "session": ("Report", "arun", "compare", "load", "run"),
+        "session": ("Report", "arun", "check", "compare", "load", "run"),
         "vocabulary.conversation": ("AgentResult", "ToolCall", "Usage"),
         "vocabulary.findings": ("EvalResult",),
         "vocabulary.roles": ("Evaluator", "TrialContext", "TurnContext"),

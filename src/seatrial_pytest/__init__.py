@@ -6,7 +6,7 @@ and everything else is loaded when a scenario file is found, a fixture is used o
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["seatrial", "seatrial_agent"]
 
 _MARKER = (
-    "seatrial(trials=None, threshold=None, live=False): how often a scenario is played and which share must pass; "
-    "live: skip the test unless --seatrial-live is given."
+    "seatrial(trials=None, threshold=None, live=False, expect_failure=False): how often a scenario is played and which "
+    "share must pass; live: skip the test unless --seatrial-live is given; expect_failure: the scenario must fail."
 )
 
 
@@ -90,6 +90,27 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     from .files import ScenarioFile
 
     return ScenarioFile.from_parent(parent, path=file_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """At the end of a test, scenarios that did not pass fail it; also those that it plays by `seatrial.run()`."""
+    try:
+        if "seatrial" in getattr(item, "fixturenames", ()):
+            from .settling import refusing_return
+
+            with refusing_return(item):
+                result = yield
+        else:
+            result = yield
+        if "seatrial.assertions" in sys.modules:
+            from .settling import settle
+
+            settle(item)
+        return result
+    finally:
+        if "seatrial.assertions" in sys.modules:
+            sys.modules["seatrial.assertions"].unsettled.clear()
 
 
 @pytest.hookimpl(optionalhook=True)

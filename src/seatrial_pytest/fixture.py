@@ -12,7 +12,7 @@ import pytest
 
 from seatrial.scenarios import load
 from seatrial.session.open_run import Casting, PlayedScenario
-from seatrial.vocabulary.run import ScenarioOutcome, Status
+from seatrial.vocabulary.run import Status
 from seatrial.vocabulary.scenario import Scenario
 
 from .agents import require_agent
@@ -35,7 +35,7 @@ class Seatrial:
         self._results: list[ScenarioResult] = []
         self._turn = threading.Lock()
         """Threads of the test take turns: one loop plays the scenarios, and their names are counted."""
-        notes_of(item)
+        notes_of(item).fixture = self
         if self._marker.get("live"):
             require_live(item, "it is marked live")
 
@@ -76,28 +76,36 @@ class Seatrial:
             if evaluators:
                 result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
         keep(self._item, result.played, opened)
-        result.asked = True
+        result.asserted = True
         with self._hiding_no_failure():
             end(self._item, result.played)
         return result
 
     def settle(self) -> None:
-        """At the end of the test: what was played must have been looked at."""
+        """At the end of the test: what it did not assert must have passed, and it must have looked at everything."""
         __tracebackhide__ = True
         if notes_of(self._item).call_ended_early:
             return
         for result in self._results:
-            if not result.awaited:
-                result.played  # noqa: B018  it says that it was not awaited
-            if result.asked:
-                continue
-            if not result.seen:
+            played = result.played  # raises where it was not awaited
+            if not self._is_excused(result):
+                end(self._item, played)
+            if not (result.seen or result.asserted):
                 raise ScenarioErrored(
                     f"{self._item.nodeid}: the test played {result!r} and asserted nothing about it. "
                     "Write `assert result.passed`, or seatrial.check(result, …)"
                 )
-            if result.played.outcome.verdict.status is not Status.PASSED:
-                raise_for(self._item, result.played)
+
+    @property
+    def passed(self) -> list[bool]:
+        """Which scenarios of the test passed, in the order in which they were played."""
+        return [result.played.outcome.verdict.passed for result in self._results]
+
+    def _is_excused(self, result: ScenarioResult) -> bool:
+        """Whether the scenario may have failed: an assertion read the verdict, or the marker expects a failure."""
+        verdict = result.played.outcome.verdict
+        is_expected = bool(self._marker.get("expect_failure")) and verdict.status is Status.FAILED
+        return result.asserted or verdict.passed or is_expected
 
     @contextmanager
     def _taking_turn(self) -> Iterator[None]:
@@ -117,13 +125,13 @@ class Seatrial:
 
     @contextmanager
     def _hiding_no_failure(self) -> Iterator[None]:
-        """A test that is skipped or xfailed here does not come to ask for what failed before."""
+        """A test that is skipped or xfailed here does not come to assert what failed before."""
         __tracebackhide__ = True
         try:
             yield
         except (pytest.skip.Exception, pytest.xfail.Exception):
             for result in self._results:
-                if result.awaited and not result.asked and not _may_be_left(result.played.outcome):
+                if result.awaited and not self._is_excused(result) and not result.played.outcome.xfailed:
                     raise_for(self._item, result.played)
             raise
 
@@ -194,7 +202,3 @@ def run_async(item: Any) -> None:
     """Run the test on an event loop of its own."""
     arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     asyncio.run(item.obj(**arguments))
-
-
-def _may_be_left(outcome: ScenarioOutcome) -> bool:
-    return outcome.verdict.passed or outcome.xfailed

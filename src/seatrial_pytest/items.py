@@ -61,6 +61,8 @@ def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
     """Play the scenario and end the test by its verdict. `supplied` is what the fixture `seatrial_agent` gave."""
     __tracebackhide__ = True
     marker = read_marker(item)
+    if marker.get("expect_failure"):
+        raise pytest.UsageError(f"{item.nodeid}: expect_failure is for tests in Python; give the scenario an xfail")
     if marker.get("live"):
         require_live(item, "it is marked live")
     whole = cast_item(item, casting, marker, supplied)

@@ -46,6 +46,8 @@ class Notes:
     """Castings of a Python test that could not be played."""
     run_is_known: bool = False
     """A report tells of the run."""
+    fixture: Any = None
+    """The fixture `seatrial` of a Python test."""
     call_ended_early: bool = False
     """It failed or was skipped, so nobody may expect that it asserted anything."""
 

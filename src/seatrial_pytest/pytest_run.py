@@ -136,11 +136,12 @@ def read_marker(item: pytest.Item) -> dict[str, Any]:
     """What `@pytest.mark.seatrial(…)` says, the closest mark first. Raises pytest.UsageError."""
     found: dict[str, Any] = {}
     for mark in item.iter_markers("seatrial"):
-        unknown = sorted(set(mark.kwargs) - {"trials", "threshold", "live"})
+        unknown = sorted(set(mark.kwargs) - {"trials", "threshold", "live", "expect_failure"})
         if mark.args or unknown:
             what = f"got {mark.args!r}" if mark.args else f"unknown: {', '.join(unknown)}"
             raise pytest.UsageError(
-                f"{item.nodeid}: @pytest.mark.seatrial takes trials=, threshold= and live= by name; {what}"
+                f"{item.nodeid}: @pytest.mark.seatrial takes trials=, threshold=, live= and expect_failure= "
+                f"by name; {what}"
             )
         found = {**mark.kwargs, **found}
     given = {key: found[key] for key in ("trials", "threshold") if found.get(key) is not None}

@@ -1,8 +1,10 @@
 """What a scenario came to, in a Python test."""
 
+import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
+from seatrial.assertions import is_asserting
 from seatrial.session.open_run import PlayedScenario
 from seatrial.vocabulary.conversation import ToolCall, Transcript
 from seatrial.vocabulary.run import Interval, ScenarioOutcome, Status, Trial
@@ -14,17 +16,17 @@ from .outcomes import ScenarioErrored
 class ScenarioResult:
     """A scenario's verdict and its trials. Where an event loop is running, `await` it first.
 
-    It notes whether the test looks at it, because trials that nobody looks at prove nothing.
+    It notes what the test does with it: reading a verdict is not an assertion, unless an `assert` reads it.
     """
 
     def __init__(self, *, played: PlayedScenario | None = None, name: str = "") -> None:
         self._played = played
         self.name = name
         self._play: Callable[[], Coroutine[Any, Any, PlayedScenario]] | None = None
-        self.asked = False
-        """The test asked for the verdict."""
+        self.asserted = False
+        """An assertion of the test read the verdict, or the test had it checked."""
         self.seen = False
-        """The test looked at the trials."""
+        """The test looked at the verdict or at the trials."""
 
     @classmethod
     def pending(cls, name: str, play: "Callable[[], Coroutine[Any, Any, PlayedScenario]]") -> "ScenarioResult":
@@ -59,33 +61,41 @@ class ScenarioResult:
     @property
     def outcome(self) -> ScenarioOutcome:
         """The verdict with all its numbers."""
-        self.asked = True
-        return self.played.outcome
+        return self._read()
 
     @property
     def passed(self) -> bool:
-        return self.outcome.verdict.passed
+        return self._read().verdict.passed
 
     def __bool__(self) -> bool:
-        return self.passed
+        return self._read().verdict.passed
 
     @property
     def status(self) -> Status:
-        return self.outcome.verdict.status
+        return self._read().verdict.status
 
     @property
     def failure_reasons(self) -> tuple[str, ...]:
-        return self.outcome.verdict.failure_reasons
+        return self._read().verdict.failure_reasons
+
+    def _read(self) -> ScenarioOutcome:
+        """The outcome. Notes whether the code that asked one of our properties for it is part of an assertion."""
+        self.seen = True
+        outcome = self.played.outcome
+        self.asserted = self.asserted or is_asserting(sys._getframe(2))
+        return outcome
 
     @property
     def pass_rate(self) -> float | None:
         """The share of trials that passed; None when none was played."""
-        outcome = self.outcome
+        self.seen = True
+        outcome = self.played.outcome
         return outcome.passed / outcome.played if outcome.played else None
 
     @property
     def interval(self) -> Interval | None:
-        return self.outcome.interval
+        self.seen = True
+        return self.played.outcome.interval
 
     @property
     def trials(self) -> Sequence[Trial]:

@@ -9,6 +9,7 @@ from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
     from .doors import arun as arun
+    from .doors import check as check
     from .doors import compare as compare
     from .doors import load as load
     from .doors import run as run
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
-        "doors": ("arun", "compare", "load", "run"),
+        "doors": ("arun", "check", "compare", "load", "run"),
         "planning": ("NothingSelected", "RunPlan"),
         "records": ("Report", "StoredRecord"),
         "request": ("RunRequest",),

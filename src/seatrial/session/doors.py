@@ -7,7 +7,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from seatrial import scenarios
+from seatrial import assertions, scenarios
 from seatrial.errors import UsageError
 from seatrial.scenarios import LoadedSuite
 from seatrial.settings import models_from, not_redacted, read_settings
@@ -44,7 +44,7 @@ def run(
     report = execute(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
     if report.run.state is RunState.INTERRUPTED:
         raise KeyboardInterrupt
-    return report
+    return _settled_by_test(report)
 
 
 async def arun(
@@ -58,7 +58,24 @@ async def arun(
     **overrides: Any,
 ) -> Report:
     """`run`, on the event loop that is running."""
-    return await play(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
+    report = await play(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
+    return _settled_by_test(report)
+
+
+def _settled_by_test(report: Report) -> Report:
+    """The report. In a pytest test the plugin asks at the end whether the test asserts its verdict."""
+    if assertions.in_a_test():
+        report.asserted = False
+        assertions.unsettled.append(report)
+    return report
+
+
+def check(report: Report) -> Report:
+    """The report, if the run passed. Raises AssertionError with the reasons where it did not."""
+    report.asserted = True
+    if not report.passed:
+        raise AssertionError(f"run {report.run.id}: {report.status}\n" + "\n".join(report.failure_reasons))
+    return report
 
 
 def load(sources: Source | Sequence[Source]) -> list[LoadedSuite]:

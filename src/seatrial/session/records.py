@@ -1,9 +1,11 @@
 """Runs as they can be read back: verdicts derived from the rows, whenever somebody asks."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
+from seatrial.assertions import is_asserting
 from seatrial.errors import StoreError, UsageError
 from seatrial.store import Store
 from seatrial.store.runs import damaged
@@ -115,6 +117,8 @@ class Report:
         self.record = record
         self.played = played
         """How many trials were played for it just now; a resumed run has more."""
+        self.asserted = True
+        """Whether a test asserts the verdict; False only for reports that a test has made."""
 
     @property
     def run(self) -> Run:
@@ -122,27 +126,34 @@ class Report:
 
     @property
     def outcome(self) -> RunOutcome:
-        return self.record.outcome
+        return self._read()
 
     @property
     def passed(self) -> bool:
-        return self.outcome.verdict.passed
+        return self._read().verdict.passed
 
     def __bool__(self) -> bool:
         """Else `assert run(...)` would hold for every run."""
-        return self.passed
+        return self._read().verdict.passed
 
     @property
     def status(self) -> Status:
-        return self.outcome.verdict.status
+        return self._read().verdict.status
+
+    def _read(self) -> RunOutcome:
+        """The outcome. Notes whether the code that asked one of our properties for it is part of an assertion."""
+        if not self.asserted:
+            self.asserted = is_asserting(sys._getframe(2))
+        return self.record.outcome
 
     @property
     def failure_reasons(self) -> tuple[str, ...]:
         """Why the run did not pass: the run's own reasons, then those of each scenario."""
-        own = self.outcome.verdict.failure_reasons
+        outcome = self._read()
+        own = outcome.verdict.failure_reasons
         theirs = tuple(
             f"{scenario.entry.key.label}: {reason}"
-            for scenario in self.outcome.scenarios
+            for scenario in outcome.scenarios
             if not scenario.verdict.passed and not scenario.skipped and not scenario.xfailed
             for reason in scenario.verdict.failure_reasons
         )
@@ -153,13 +164,13 @@ class Report:
 
         Raises UsageError where the run has no scenario of that name: whatever is asked of all of none holds.
         """
-        keys: Iterator[ScenarioKey] = (each.entry.key for each in self.outcome.scenarios)
+        keys: Iterator[ScenarioKey] = (each.entry.key for each in self.record.outcome.scenarios)
         if scenario is not None:
             keys = iter(self._keys_named(scenario))
         return (trial for key in keys for trial in self.record.trials(key))
 
     def _keys_named(self, name: str) -> list[ScenarioKey]:
-        keys = [each.entry.key for each in self.outcome.scenarios]
+        keys = [each.entry.key for each in self.record.outcome.scenarios]
         found = [key for key in keys if key.name == name]
         if not found:
             raise UsageError(f"run {self.run.id}: has no scenario {name!r}.{_which_there_are(name, keys)}")
@@ -168,9 +179,10 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0 passed, 1 not passed, 130 interrupted."""
+        outcome = self._read()
         if self.run.state is RunState.INTERRUPTED:
             return 130
-        return 0 if self.passed else 1
+        return 0 if outcome.verdict.passed else 1
 
     def __repr__(self) -> str:
         # Not the verdict: event loops print what they wait for, and a verdict reads every row.
