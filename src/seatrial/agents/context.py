@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ class AgentContext:
     def __init__(self, start: TrialStart, *, hall: asyncio.AbstractEventLoop) -> None:
         self._start = start
         self._hall = hall
+        self._process = os.getpid()
         self._in_flight: set[asyncio.Task[Any]] = set()
         self._begun: dict[object, tuple[str, Any, float, bool]] = {}
         """Calls that have not ended: name, arguments, when, and whether a real tool runs."""
@@ -102,6 +104,10 @@ class AgentContext:
     def require_open(self, name: str) -> None:
         if self.closed:
             raise TrialError(ErrorKind.AGENT, f"tool {name!r} was called after the trial had ended")
+        if os.getpid() != self._process:
+            # No loop runs in a fork, so that a mock would never answer; and what is recorded there is lost.
+            message = f"tool {name!r} was called in a fork of the agent's process, which has no part in the trial"
+            raise TrialError(ErrorKind.AGENT, message, hint="call tools in the agent's process; a thread will do")
 
     async def _answer(self, name: str, arguments: Any) -> ToolAnswer:
         self.require_open(name)
