@@ -1,6 +1,7 @@
 """Mistakes that users make: each gets one clear line and the right exit code, never a traceback."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -218,3 +219,29 @@ def test_a_suite_report_of_unknown_kind_is_refused_before_the_run(folder: Any) -
         assert refused(folder, command, "suite.yaml").startswith("suite.yaml: suite.reports: unknown report 'pdf'.")
     assert "more.yaml: suite.reports: unknown report 'htm'" in refused(folder, "validate", "suite.yaml", "more.yaml")
     assert not folder.exists("called")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of open files here")
+def test_too_many_open_files_are_an_error_that_says_what_to_do(folder: Any) -> None:
+    folder.write(
+        "agent.py",
+        """
+        import resource
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        held = []
+
+        def greedy(input):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (32, most))
+            try:
+                while True: held.append(open("/dev/null"))
+            except OSError: return "full"
+        """,
+    )
+    folder.write("suite.yaml", "suite: {agent: 'agent:greedy'}\nscenarios: [{name: a, input: x}]\n")
+
+    ended = folder.process("run", "suite.yaml")
+
+    assert ended.code == 1
+    assert "error: too many files are open" in ended.err
+    assert "Lower --concurrency, or raise the limit: ulimit -n 8192" in ended.err
+    assert "Traceback" not in ended.err

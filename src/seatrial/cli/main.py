@@ -125,12 +125,22 @@ def _exit_code(args: Sequence[str] | None) -> int:
         _drop_output()
         return 1
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        show_error(SeatrialError(f"not everything could be written: {error.strerror}"))
-        _drop_output()
-        return 1
+        return _exit_code_of(error)
     return code if isinstance(code, int) else 0
+
+
+def _exit_code_of(error: OSError) -> int:
+    """What to do about a limit of the system. Raises any other error again."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        # Not by show_error, which imports modules: their files could not be opened.
+        remedy = "Lower --concurrency, or raise the limit: ulimit -n 8192"
+        click.echo(f"error: too many files are open ({error.strerror}). {remedy}", err=True)
+        return 1
+    if error.errno != errno.ENOSPC:
+        raise error
+    show_error(SeatrialError(f"not everything could be written: {error.strerror}"))
+    _drop_output()
+    return 1
 
 
 def _nowhere() -> TextIO:
