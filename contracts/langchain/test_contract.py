@@ -24,7 +24,9 @@ def test_the_adapter_holds(clause: str) -> None:
 
 def run_with(target: Any, **scenario: Any) -> Any:
     asked = Scenario(name="x", **scenario)
-    (trial,) = seatrial.run(asked, agent={"type": "langchain", "target": target}, store=None).trials()
+    report = seatrial.run(asked, agent={"type": "langchain", "target": target}, store=None)
+    assert report.status != "not_run"
+    (trial,) = report.trials()
     return trial
 
 

@@ -29,7 +29,9 @@ def test_the_adapter_holds(target: str, clause: str) -> None:
 
 def play(target: str, *said: str, **more: Any) -> Any:
     scenario = Scenario(name="x", turns=[Turn(user=text) for text in said], **more)
-    (trial,) = seatrial.run(scenario, agent={"type": "langgraph", "target": target}, store=None).trials()
+    report = seatrial.run(scenario, agent={"type": "langgraph", "target": target}, store=None)
+    assert report.status != "not_run"
+    (trial,) = report.trials()
     return trial
 
 

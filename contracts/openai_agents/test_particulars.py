@@ -16,7 +16,9 @@ def play(tools: list[Any], **scenario: Any) -> Any:
 
     target = Agent(name="Shop", model=ShopModel(), tools=tools)
     asked = Scenario(name="x", **{"input": "Please refund order B-2.", **scenario})
-    (trial,) = seatrial.run(asked, agent={"type": "openai_agents", "target": target}, store=None).trials()
+    report = seatrial.run(asked, agent={"type": "openai_agents", "target": target}, store=None)
+    assert report.status != "not_run"
+    (trial,) = report.trials()
     return trial
 
 

@@ -19,7 +19,9 @@ class Receipt(BaseModel):
 
 def play(target: Any, **scenario: Any) -> Any:
     asked = Scenario(name="x", input="Please.", **scenario)
-    (trial,) = seatrial.run(asked, agent={"type": "pydantic_ai", "target": target}, store=None).trials()
+    report = seatrial.run(asked, agent={"type": "pydantic_ai", "target": target}, store=None)
+    assert report.status != "not_run"
+    (trial,) = report.trials()
     assert trial.error is None, trial.error
     return trial
 

@@ -12,13 +12,22 @@ import yaml
 import seatrial.evaluators
 import seatrial.judges
 import seatrial.llm
+import seatrial.session
 import seatrial.statistics
 import seatrial.store.codec
+import seatrial.traces
 import seatrial_pytest.concluding
 import seatrial_pytest.files
 import seatrial_pytest.fixture
 
-LAZY = (seatrial.evaluators, seatrial.judges, seatrial.llm, seatrial.statistics)
+LAZY = (
+    seatrial.evaluators,
+    seatrial.judges,
+    seatrial.llm,
+    seatrial.session,
+    seatrial.statistics,
+    seatrial.traces,
+)
 LOADED = (yaml, seatrial, seatrial_pytest, *(getattr(room, name) for room in LAZY for name in room.__all__))
 
 AGENT = """

@@ -1,9 +1,9 @@
 """What a run keeps: the scenarios it planned, the trials it played, and the verdicts that follow from them."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from re import fullmatch
 from typing import Any, NamedTuple
 
 from .conversation import ErrorInfo, ErrorKind, Transcript
@@ -32,7 +32,7 @@ RUN_ID_RULE = "expected up to 100 letters, digits, dots, dashes and underscores;
 
 def is_run_id(text: str) -> bool:
     """Whether a run may have the id: it stands in addresses, paths and commands."""
-    return fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) is not None and text not in TAKEN_NAMES
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) is not None and text not in TAKEN_NAMES
 
 
 class ScenarioKey(NamedTuple):
