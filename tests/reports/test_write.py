@@ -1,6 +1,7 @@
 """Which reports there are, where they go, and how they become files."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,6 +94,19 @@ def test_a_pipe_that_a_shell_hands_over_is_written_to(build: SimpleNamespace) ->
 def test_a_dash_is_standard_output(build: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     write_report("json", build.record(), "-")
     assert capsys.readouterr().out.startswith('{"schema_version": 1')
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "html"])
+def test_nothing_an_agent_says_is_a_command_to_a_ci_system(
+    kind: str, build: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GitHub obeys `::add-mask::` where a line begins and `##[error]` anywhere in it, Azure `##vso[…]`."""
+    write_report(kind, build.hostile_record(), "-")
+    lines = capsys.readouterr().out.splitlines()
+    ours = [line for line in lines if line.startswith("::error title=")]
+    assert len(ours) == (kind == "github")
+    assert [line for line in lines if line.lstrip().startswith("::") and line not in ours] == []
+    assert [line for line in lines if re.search(r"##\w*\[", line)] == []
 
 
 def test_showing_a_run_at_the_terminal_loads_no_third_party() -> None:

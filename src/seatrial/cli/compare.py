@@ -1,6 +1,5 @@
 """`seatrial compare`."""
 
-import json
 import os
 import sys
 
@@ -10,6 +9,7 @@ from seatrial.comparison import Gate, confirm, decide_gate
 from seatrial.errors import UsageError
 from seatrial.reports.comparison import print_comparison
 from seatrial.reports.comparison_form import comparison_form
+from seatrial.reports.visible import json_text
 from seatrial.session.comparing import StoredRuns
 from seatrial.session.confirming import make_rerun
 from seatrial.vocabulary.changes import Comparison, RegressionLimits
@@ -86,7 +86,7 @@ def command(
     decision = decide_gate(comparison, gate=chosen, allow_missing=allow_missing)
     if as_json:
         form = comparison_form(comparison, gate=chosen.value, decision=decision, alignments=alignments)
-        click.echo(json.dumps(form, ensure_ascii=True))
+        click.echo(json_text(form))
     else:
         print_comparison(comparison, sys.stdout, decision=decision, alignments=alignments, verbose=verbose)
     return _EXIT_CODES[decision.verdict]

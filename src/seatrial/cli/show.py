@@ -1,6 +1,5 @@
 """`seatrial show`."""
 
-import json
 import re
 import sys
 from typing import Any
@@ -112,10 +111,11 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
 def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:
     from seatrial.reports.run_form import scenario_form
     from seatrial.reports.trial_form import trial_form
+    from seatrial.reports.visible import json_text
 
     forms = [trial_form(trial) for trial in trials]
     form: dict[str, Any] = {**scenario_form(outcome), "trials": forms} if whole else forms[0]
-    click.echo(json.dumps(form, ensure_ascii=True))
+    click.echo(json_text(form))
 
 
 def _print_scenario(outcome: ScenarioOutcome, trials: list[Trial], *, everything: bool) -> None:

@@ -10,7 +10,7 @@ from seatrial.vocabulary.run import ScenarioOutcome
 
 from .markdown import blocks
 from .phrases import failing, verdict_line
-from .visible import cut, visible
+from .visible import cut, defused, visible
 
 SUMMARY_BYTES = 1024 * 1024
 """A larger summary is refused as a whole."""
@@ -81,7 +81,7 @@ def _place(source: str | None) -> Iterator[str]:
 
 
 def _data(text: str) -> str:
-    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return defused(visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

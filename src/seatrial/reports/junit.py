@@ -13,7 +13,7 @@ from seatrial.vocabulary.run import RunOutcome, ScenarioOutcome, Status
 from .phrases import aside, interval, trials_of, verdict_line
 from .repeats import is_flaky, repeats_of
 from .tally import Tally, tally
-from .visible import cut, one_line, visible
+from .visible import cut, markup_text, one_line
 
 TEXT_LIMIT = 20_000
 RUN_SUITE = "seatrial"
@@ -80,9 +80,9 @@ def _write_testcase(outcome: ScenarioOutcome, sums: Tally, stream: TextIO) -> No
         stream.write(f"<skipped{_attributes({'message': aside(outcome) or reasons})}/>")
     elif kind is not None:
         attributes = {"message": cut(reasons, 1_000), "type": outcome.verdict.status.value}
-        stream.write(f"<{kind}{_attributes(attributes)}>{_text(_body(outcome, sums))}</{kind}>")
+        stream.write(f"<{kind}{_attributes(attributes)}>{markup_text(_body(outcome, sums))}</{kind}>")
     known = "\n".join(f"{name}={value}" for name, value in _numbers(outcome, sums).items())
-    stream.write(f"<system-out>{_text(known)}</system-out></testcase>\n")
+    stream.write(f"<system-out>{markup_text(known)}</system-out></testcase>\n")
 
 
 def _element(outcome: ScenarioOutcome) -> str | None:
@@ -127,13 +127,5 @@ def _write_properties(known: dict[str, str], stream: TextIO) -> None:
 
 
 def _attributes(values: Mapping[str, object]) -> str:
-    return "".join(f' {name}="{_escaped(one_line(str(value)))}"' for name, value in values.items())
-
-
-def _text(text: str) -> str:
-    return _escaped(visible(text))
-
-
-def _escaped(text: str) -> str:
-    """Text without markup; `>` too, since `]]>` may not stand in text."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    quoted = ((name, markup_text(one_line(str(value))).replace('"', "&quot;")) for name, value in values.items())
+    return "".join(f' {name}="{value}"' for name, value in quoted)

@@ -27,7 +27,7 @@ from .phrases import (
 )
 from .repeats import flaky_line, is_flaky
 from .tally import Tally, tally
-from .visible import cut, one_line, visible
+from .visible import cut, markup_text, one_line
 
 ROWS_SHOWN = 1_000
 FAILING_SHOWN = 50
@@ -77,8 +77,7 @@ def escaped(text: str) -> str:
 
 def quoted(text: str) -> str:
     """The text as it is, line by line, in a block of its own."""
-    text = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return f"<pre>\n{text}\n</pre>\n\n"
+    return f"<pre>\n{markup_text(text)}\n</pre>\n\n"
 
 
 def _table(record: RunRecord) -> Iterator[str]:

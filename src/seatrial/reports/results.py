@@ -1,19 +1,19 @@
 """results.json and results.jsonl, written trial by trial, in pure ASCII."""
 
-import json
-from typing import Any, TextIO
+from typing import TextIO
 
 from seatrial.vocabulary.roles import RunRecord
 from seatrial.vocabulary.run import ScenarioOutcome
 
 from .run_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form
 from .trial_form import trial_form
+from .visible import json_text
 
 
 def write_json(record: RunRecord, stream: TextIO) -> None:
     """One JSON document that follows results.schema.json."""
     head = {"schema_version": SCHEMA_VERSION, "run": run_form(record.run), **outcome_form(record.outcome)}
-    stream.write(f'{_dumped(head)[:-1]}, "scenarios": [')
+    stream.write(f'{json_text(head)[:-1]}, "scenarios": [')
     for position, outcome in enumerate(record.outcome.scenarios):
         stream.write(",\n" if position else "\n")
         _write_scenario(record, outcome, stream)
@@ -27,15 +27,11 @@ def write_jsonl(record: RunRecord, stream: TextIO) -> None:
         where = {"schema_version": SCHEMA_VERSION, "run_id": record.run.id, "run_name": record.run.name}
         where |= {"scenario": key.name, "suite": key.suite, "agent": key.agent or None}
         for trial in record.trials(key):
-            stream.write(_dumped({**where, **trial_form(trial)}) + "\n")
+            stream.write(json_text({**where, **trial_form(trial)}) + "\n")
 
 
 def _write_scenario(record: RunRecord, outcome: ScenarioOutcome, stream: TextIO) -> None:
-    stream.write(f'{_dumped(scenario_form(outcome))[:-1]}, "trials": [')
+    stream.write(f'{json_text(scenario_form(outcome))[:-1]}, "trials": [')
     for position, trial in enumerate(record.trials(outcome.entry.key)):
-        stream.write((",\n" if position else "\n") + _dumped(trial_form(trial)))
+        stream.write((",\n" if position else "\n") + json_text(trial_form(trial)))
     stream.write("]}")
-
-
-def _dumped(form: dict[str, Any]) -> str:
-    return json.dumps(form, ensure_ascii=True, allow_nan=False)

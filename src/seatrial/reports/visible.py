@@ -1,6 +1,8 @@
 """Text that came from agents, made harmless to look at: what a terminal or a parser would obey is spelt out."""
 
+import json
 import re
+from typing import Any
 
 # Control characters (ESC, NUL, carriage return, C1), marks that turn the direction of writing, invisible characters,
 # lone surrogates and the two code points XML forbids. Tab and newline are left to the caller; so are U+200C and
@@ -29,6 +31,20 @@ def defused(text: str) -> str:
     if ":" in text:
         text = _COLONS.sub(r"\1\\x3a", text)
     return _HASHES.sub(r"#\\x23", text) if "##" in text else text
+
+
+def markup_text(text: str) -> str:
+    """The visible text for XML, and for the HTML in Markdown: no tag and no CI command.
+
+    What a CI system would obey becomes a character reference, so that the text still reads as it was said.
+    """
+    text = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _HASHES.sub("#&#35;", _COLONS.sub(r"\1&#58;", text))
+
+
+def json_text(form: Any) -> str:
+    """The form as JSON in ASCII, on one line, without anything that a CI system would take for a command."""
+    return json.dumps(form, ensure_ascii=True, allow_nan=False).replace("##", "#\\u0023")
 
 
 def cut(text: str, limit: int) -> str:
