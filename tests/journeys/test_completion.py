@@ -67,6 +67,32 @@ def test_a_broken_suite_writes_nothing_into_the_line(folder: Any) -> None:
     assert offered(folder, "seatrial run --tag ") == []
 
 
+@pytest.mark.parametrize("line", ["seatrial run --tag ", "seatrial run --scenario ", "seatrial run pack.suite --tag "])
+def test_completing_runs_no_code_of_the_folder(folder: Any, line: str) -> None:
+    code = "import pathlib; pathlib.Path(__file__).with_suffix('.executed').touch()\n"
+    for name in ("scenarios/more_trials.py", "checks.py", "pack/__init__.py", "pack/suite.py"):
+        folder.write(name, code)
+    suite = "suite: {agent: 'agent:answer', evaluators: [checks], tags: [all]}\nscenarios: [{name: hello, input: hi}]\n"
+    folder.write("scenarios/one.yaml", suite)
+
+    words = offered(folder, line)
+
+    assert list(folder.path.rglob("*.executed")) == []
+    if "pack" not in line:
+        assert words == (["all"] if "--tag" in line else ["hello"])
+
+
+def test_scenarios_of_every_data_format_are_completed(folder: Any) -> None:
+    folder.write(
+        "scenarios/a.jsonl", '{"suite": {"tags": ["lines"]}}\n{"name": "line", "input": "x", "tags": ["one"]}\n'
+    )
+    folder.write("scenarios/b.json", '{"scenarios": [{"name": "object", "input": "x", "tags": ["two"]}]}')
+    folder.write("scenarios/c.yaml", "id: transcript\ntags: [three]\nturns: [{user: hi}]\n")
+
+    assert offered(folder, "seatrial run --scenario ") == ["line", "object", "transcript"]
+    assert offered(folder, "seatrial run --tag ") == ["lines", "one", "three", "two"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_says_where_it_belongs(folder: Any, shell: str) -> None:
     ended = folder.seatrial("completion", shell)

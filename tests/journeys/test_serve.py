@@ -49,8 +49,9 @@ def test_it_runs_suites_of_its_folder_alone(project: Any) -> None:
     process, address = begin(project, "scenarios")
 
     suites = httpx2.get(f"{address}/api/suites").json()["suites"]
-    refused = httpx2.post(f"{address}/api/runs", json={"paths": ["../other.yaml"]})
-    started = httpx2.post(f"{address}/api/runs", json={"paths": ["one.yaml"]}).json()["run_id"]
+    session = httpx2.get(address).cookies
+    refused = httpx2.post(f"{address}/api/runs", json={"paths": ["../other.yaml"]}, cookies=session)
+    started = httpx2.post(f"{address}/api/runs", json={"paths": ["one.yaml"]}, cookies=session).json()["run_id"]
     with httpx2.stream("GET", f"{address}/api/runs/{started}/events", timeout=30) as events:
         told = "".join(events.iter_text())
 

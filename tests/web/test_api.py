@@ -200,6 +200,7 @@ def test_a_label_of_the_whole_trial_is_yes_or_no(served: Any, value: float) -> N
 
 @pytest.mark.parametrize("given", [{"name": "a\0b"}, {"tags": ["a\0b"]}])
 def test_a_text_that_no_command_can_hold_is_refused(served: Any, given: dict[str, Any]) -> None:
+    served.get("/")
     assert served.client.post("/api/runs", json={"paths": ["slow.yaml"], **given}).status_code == 422
 
 
@@ -235,6 +236,7 @@ def test_a_verdict_is_made_anew_when_the_rows_change(serve: Any, own_project: An
 
 
 def test_unknown_keys_of_a_request_are_refused(served: Any) -> None:
+    served.get("/")
     answer = served.client.post("/api/runs", json={"paths": ["slow.yaml"], "agent": {"type": "command"}})
 
     assert answer.status_code == 422

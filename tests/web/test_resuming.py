@@ -25,7 +25,9 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def server(serve: Any, own_project: Any, gate: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(own_project.path)
-    return serve(store=own_project.store, root=own_project.path)
+    started = serve(store=own_project.store, root=own_project.path)
+    started.get("/")  # for the session
+    return started
 
 
 @pytest.fixture
@@ -119,6 +121,7 @@ def test_a_run_of_files_elsewhere_is_not_started(serve: Any, own_project: Any, k
     killed()
     (tmp_path / "served").mkdir()
     server = serve(store=own_project.store, root=tmp_path / "served")
+    server.get("/")
     answer = server.client.post("/api/runs/dead/resume")
     assert answer.status_code == 409
     assert "there is no such suite" in answer.json()["detail"]

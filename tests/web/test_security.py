@@ -214,18 +214,51 @@ def test_static_files_are_those_of_the_folder_alone(served: Any, path: str) -> N
         "agent.py/../../outside.yaml",
         "\x00",
         "hostile.json\n",
+        "agent.py",
+        "clean_up_trials.py",
+        ".hidden/secret_trials.py",
+        ".hidden",
+        "mixed",
+        "empty",
     ],
 )
 def test_only_suites_under_the_folder_are_run(serve: Any, own_project: Any, path: str) -> None:
     outside = own_project.path.parent / "outside.yaml"
     outside.write_text("scenarios: []", encoding="utf-8")
     (own_project.path / "link.yaml").symlink_to(outside)
+    code = "import pathlib; pathlib.Path(__file__).with_name('executed').touch()"
+    for name in ("clean_up_trials.py", "mixed/clean_up_trials.py", ".hidden/secret_trials.py"):
+        (own_project.path / name).parent.mkdir(exist_ok=True)
+        (own_project.path / name).write_text(code, encoding="utf-8")
+    (own_project.path / "empty").mkdir()
     served = serve(root=own_project.path, store=own_project.store)
+    served.get("/")
 
     answer = served.client.post("/api/runs", json={"paths": [path]})
 
     assert answer.status_code == 422
     assert "detail" in answer.json()
+    assert not any("executed" in str(file) for file in own_project.path.rglob("*"))
+    assert served.json("/api/suites")["suites"] == ["hostile.trial.json", "slow.yaml", "tables.json"]
+
+
+def test_a_folder_of_suites_can_be_run(serve: Any, own_project: Any) -> None:
+    (own_project.path / "more").mkdir()
+    (own_project.path / "tables.json").rename(own_project.path / "more" / "tables.json")
+    served = serve(root=own_project.path, store=own_project.store)
+    served.get("/")
+
+    assert served.client.post("/api/runs", json={"paths": ["more"]}).status_code == 202
+
+
+@pytest.mark.parametrize("path", ["/api/runs", "/api/runs/bad/resume"])
+def test_a_program_without_a_session_starts_nothing(serve: Any, path: str) -> None:
+    served = serve()
+    body = {"paths": ["nosuch.yaml"]}
+    without = served.client.post(path, json=body)
+    assert (without.status_code, "session" in without.json()["detail"]) == (403, True)
+    served.get("/")
+    assert served.client.post(path, json=body).status_code in (409, 422)
 
 
 def test_another_site_cannot_log_anybody_in(serve: Any) -> None:

@@ -19,7 +19,9 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server(serve: Any, own_project: Any, gate: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(own_project.path)
     monkeypatch.setenv("SEATRIAL_TOKEN", "for-the-server-only")
-    return serve(store=own_project.store, root=own_project.path)
+    started = serve(store=own_project.store, root=own_project.path)
+    started.get("/")  # for the session
+    return started
 
 
 def start(server: Any, **more: Any) -> str:
@@ -150,6 +152,7 @@ def test_runs_end_with_the_server(serve: Any, own_project: Any, gate: Path, monk
 
     monkeypatch.chdir(own_project.path)
     server = serve(store=own_project.store, root=own_project.path)
+    server.get("/")
     run_id = start(server)
     for _, found in events(server, run_id):
         if found["played"] == 1:

@@ -1,20 +1,18 @@
 """What a shell is offered while a command is typed: names of scenarios, tags and runs.
 
 A shell that waits is worse than one that offers nothing, and an error would be written into the line being typed: so
-whatever cannot be read gives no offers.
+a file that cannot be read gives no offers. Nothing of the user's is imported or run while a command is typed: scenarios
+that are written in Python are not offered.
 """
 
 import os
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from seatrial.errors import SeatrialError
-
-if TYPE_CHECKING:
-    from seatrial.vocabulary.scenario import Scenario
 
 _RUNS = 50
 """The newest ones."""
@@ -23,11 +21,11 @@ _RUNS = 50
 def scenario_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Names that have the text, as `--scenario` takes them."""
     wanted = incomplete.strip("'\"").lower()
-    return [_as_one_word(one.name) for one in _scenarios(ctx) if wanted in one.name.lower()]
+    return [_as_one_word(name) for name, _ in _scenarios(ctx) if wanted in name.lower()]
 
 
 def tags(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    found = {tag for one in _scenarios(ctx) for tag in one.tags}
+    found = {tag for _, tags in _scenarios(ctx) for tag in tags}
     return sorted(_as_one_word(tag) for tag in found if tag.startswith(incomplete))
 
 
@@ -50,13 +48,19 @@ def _as_one_word(text: str) -> str:
     return shlex.quote(text) if os.environ.get("_SEATRIAL_COMPLETE") == "bash_complete" else text
 
 
-def _scenarios(ctx: click.Context) -> "Iterator[Scenario]":
-    from seatrial.scenarios import load
+def _scenarios(ctx: click.Context) -> Iterator[tuple[str, set[str]]]:
+    """Names and tags in the files that can be read without running code."""
+    from seatrial.scenarios.documents import read_outline
+    from seatrial.scenarios.paths import find_files
+    from seatrial.scenarios.positions import UnreadableFile
 
     from .request import default_paths
 
-    try:
-        for suite in load(default_paths(ctx.params.get("paths") or ()), check_agents=False):
-            yield from suite.resolved()
-    except SeatrialError:
-        return
+    # Looking for a module of that name would import the package around it.
+    paths = [path for path in default_paths(ctx.params.get("paths") or ()) if os.path.exists(path)]
+    for file in find_files(paths, []):
+        if isinstance(file, Path) and file.suffix.lower() != ".py":
+            try:
+                yield from read_outline(file)
+            except UnreadableFile:
+                continue

@@ -16,7 +16,7 @@ from seatrial.version import __version__
 COMMANDS = {
     "init": ("init", "Write a small suite and agent that pass at once."),
     "run": ("run", "Run scenarios against an agent."),
-    "validate": ("validate", "Check scenario files without running anything."),
+    "validate": ("validate", "Check scenario files without calling an agent."),
     "list": ("listing", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
     "compare": ("compare", "Compare two stored runs."),

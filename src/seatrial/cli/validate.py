@@ -12,7 +12,11 @@ from .showing import reports_of
 @click.command("validate")
 @click.argument("paths", nargs=-1)
 def command(paths: tuple[str, ...]) -> int:
-    """Check scenario files: every problem of every file, with its place. Nothing is run."""
+    """Check scenario files: every problem of every file, with its place. No agent is called.
+
+    Suites in Python (*_trials.py) and the modules that `evaluators` names are imported, which runs their code: check
+    only files that you would run.
+    """
     suites = load(default_paths(paths))
     wrong = []
     for suite in suites:

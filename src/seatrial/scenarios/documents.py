@@ -1,6 +1,6 @@
 """YAML and JSON files: one document with a suite and its scenarios, or a transcript of pytest-agent-eval."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,33 @@ def read_text(path: Path) -> str:
         before = raw[: error.start]
         place = (before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
         raise UnreadableFile("not UTF-8", place, "Save the file as UTF-8") from None
+
+
+def read_outline(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """Name and tags of each scenario, as a file says them. Nothing is checked, and no module is imported."""
+    shared: set[str] = set()
+    for one in _parts(path):
+        if "suite" in one:
+            shared |= _tags_of(one["suite"])
+        raws = one.get("scenarios", [one])
+        for raw in raws if isinstance(raws, list) else ():
+            name = raw.get("name", raw.get("id")) if isinstance(raw, Mapping) else None
+            if isinstance(name, str):
+                yield name, shared | _tags_of(raw)
+
+
+def _parts(path: Path) -> list[Mapping[str, Any]]:
+    """The mappings at the top level of a file: the whole of it, or each line."""
+    if path.suffix.lower() == ".jsonl":
+        parts = [json_files.parse(line)[0] for line in read_text(path).splitlines() if line.strip()]
+    else:
+        parts = [_read_content(path).data]
+    return [one for one in parts if isinstance(one, Mapping)]
+
+
+def _tags_of(raw: Any) -> set[str]:
+    tags = raw.get("tags") if isinstance(raw, Mapping) else None
+    return {tag for tag in tags if isinstance(tag, str)} if isinstance(tags, list) else set()
 
 
 def _read_transcript(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> None:

@@ -1,6 +1,7 @@
 """Who may do what: tokens, sessions, and whether a request comes from our own pages."""
 
 import hmac
+import re
 import secrets
 from collections.abc import Mapping
 from hashlib import sha256
@@ -15,6 +16,7 @@ COOKIE = "seatrial_session"
 CSRF_HEADER = "x-csrf-token"
 READING = ("GET", "HEAD", "OPTIONS")
 OPEN_PATHS = ("/login", "/static/")
+_STARTS_CODE = re.compile(r"/api/runs(/[^/]+/resume)?")
 
 
 class Refusal(Value):
@@ -78,16 +80,19 @@ class Access:
             return Refusal(status=403, text="this server was started with --read-only")
         if not _is_own_page(headers):
             return Refusal(status=403, text="the request comes from another site")
-        if path.startswith("/api/") and not shown and not self._may_change(session, headers):
-            return Refusal(status=403, text=f"the header {CSRF_HEADER} is missing or wrong")
+        if path.startswith("/api/") and not shown and not self.is_csrf_token(session, headers.get(CSRF_HEADER, "")):
+            return self._refuse_program(path, session, headers)
         return None
 
-    def _may_change(self, session: str | None, headers: Mapping[str, str]) -> bool:
-        if self.is_csrf_token(session, headers.get(CSRF_HEADER, "")):
-            return True
-        # A program on this machine, not a browser: browsers say where a request comes from.
+    def _refuse_program(self, path: str, session: str | None, headers: Mapping[str, str]) -> Refusal | None:
+        """Why a program on this machine that shows no token may not change anything."""
         by_browser = any(name in headers for name in ("origin", "sec-fetch-site"))
-        return not self.needs_token and not by_browser
+        if self.needs_token or by_browser:
+            return Refusal(status=403, text=f"the header {CSRF_HEADER} is missing or wrong")
+        if session is None and _STARTS_CODE.fullmatch(path):
+            # A request that is sent blindly, by a server that was made to send it, has no cookie of ours.
+            return Refusal(status=403, text="a session is needed: load a page and send its cookie, or set a token")
+        return None
 
     def _is_known_host(self, host: str) -> bool:
         # Where a token is asked for, a foreign page learns nothing; and a proxy in front has a name of its own.
