@@ -1,6 +1,9 @@
 """`seatrial serve` as a process of its own."""
 
+import contextlib
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +101,22 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "pip install 'seatrial[server]'" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits descriptors as a POSIX shell does")
+def test_half_open_connections_do_not_keep_others_out(project: Any) -> None:
+    """More of them than the process may have descriptors: macOS gives 256."""
+    command = f"ulimit -n 256; exec {shlex.quote(sys.executable)} -m seatrial serve --port 0"
+    process = subprocess.Popen(["sh", "-c", command], cwd=project.path, stdout=subprocess.PIPE, text=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(end, process, signal.SIGKILL)
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[3]
+        host, port = address.removeprefix("http://").split(":")
+        for number in range(300):
+            one = stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+            if number % 2:
+                with contextlib.suppress(OSError):  # it may have been closed already
+                    one.sendall(b"POST /api/runs HTTP/1.1\r\ncontent-length: 10\r\n")
+
+        assert [httpx2.get(f"{address}/api/runs", timeout=10).status_code for _ in range(3)] == [200, 200, 200]

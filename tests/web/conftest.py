@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 
 from seatrial.web import ServeOptions, make_app
+from seatrial.web.serving import make_config
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)> \"'><b>bold</b> </td></table> {{ 7*7 }} "
@@ -124,11 +125,10 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(options: ServeOptions) -> Iterator[Served]:
-    app = make_app(options)
+def serving(options: ServeOptions, **limits: Any) -> Iterator[Served]:
+    """As `seatrial serve` does. `limits` are those of connections."""
     listening = socket.create_server((options.host, 0))
-    config = uvicorn.Config(app, log_config=None, lifespan="on", ws="none", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(make_config(make_app(options), **limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     served = Served(f"http://{options.host}:{listening.getsockname()[1]}")
@@ -154,9 +154,9 @@ def serve(project: Project) -> Iterator[Callable[..., Served]]:
     """Servers with options of one's own; `serve.close()` ends them before the test does."""
     with contextlib.ExitStack() as stack:
 
-        def start(**options: Any) -> Served:
+        def start(*, limits: dict[str, Any] | None = None, **options: Any) -> Served:
             chosen = {"store": project.store, "root": project.path, **options}
-            return stack.enter_context(serving(ServeOptions(**chosen)))
+            return stack.enter_context(serving(ServeOptions(**chosen), **(limits or {})))
 
         start.close = stack.close  # type: ignore[attr-defined]
         yield start

@@ -3,11 +3,16 @@
 import logging
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.store import open_store
 
 from .options import ServeOptions
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
 
 _GRACE_SECONDS = 3
 
@@ -25,8 +30,23 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
     listening = _listen(options)
     host, port = listening.getsockname()[:2]
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    config = uvicorn.Config(
+    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    try:
+        uvicorn.Server(make_config(app)).run(sockets=[listening])
+    except KeyboardInterrupt:
+        return  # uvicorn has ended in order, and passes on what ended it
+
+
+def make_config(app: "FastAPI", *, request_seconds: float = 10.0, connections: int | None = None) -> "uvicorn.Config":
+    """How uvicorn serves the application. `request_seconds` is what a client has to send a whole request."""
+    import uvicorn
+
+    from .connections import limit_requests, most_connections
+
+    return uvicorn.Config(
         app,
+        http=limit_requests(request_seconds),
+        limit_concurrency=most_connections() if connections is None else connections,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -34,11 +54,6 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
         ws="none",
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        return  # uvicorn has ended in order, and passes on what ended it
 
 
 def _listen(options: ServeOptions) -> socket.socket:
