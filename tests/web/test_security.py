@@ -10,6 +10,7 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.web import ServeOptions, make_app
+from seatrial.web.access import Access
 
 TOKEN = "correct-horse-battery"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -267,3 +268,83 @@ def test_another_site_cannot_log_anybody_in(serve: Any) -> None:
 
     assert answer.status_code == 403
     assert "set-cookie" not in answer.headers
+
+
+def log_in(served: Any, token: str = TOKEN) -> Any:
+    return served.client.post("/login", data={"token": token})
+
+
+def test_logging_out_ends_the_session_for_good(serve: Any) -> None:
+    served = serve(token=TOKEN, read_only=True)
+    log_in(served)
+    cookie = served.client.cookies["seatrial_session"]
+    page = served.get("/").text
+    assert ">Log out<" in page
+
+    assert served.client.post("/logout").status_code == 403
+    done = served.client.post("/logout", data={"csrf": csrf_of(page)})
+
+    assert (done.status_code, done.headers["location"]) == (303, "/login")
+    assert "Max-Age=0" in done.headers["set-cookie"]
+    assert "seatrial_session" not in served.client.cookies
+    stolen = served.get("/", headers={"cookie": f"seatrial_session={cookie}"})
+    assert (stolen.status_code, stolen.headers["location"]) == (303, "/login?next=%2F")
+
+
+def test_without_a_token_there_is_nothing_to_log_out_of(served: Any) -> None:
+    assert "Log out" not in served.get("/").text
+    assert "Log out" not in served.get("/login").text
+
+
+def test_a_session_ends_after_twelve_hours(tmp_path: Path) -> None:
+    time = [1_000_000.0]
+    access = Access(ServeOptions(store="runs.db", root=tmp_path, token=TOKEN), clock=lambda: time[0])
+    cookie = {"cookie": f"seatrial_session={access.new_session()}"}
+
+    time[0] += 12 * 3600 - 1
+    assert access.refuse("GET", "/", cookie) is None
+    time[0] += 2
+    refusal = access.refuse("GET", "/", cookie)
+    assert refusal is not None
+    assert refusal.status == 401
+
+
+def test_a_session_does_not_outlive_the_server(tmp_path: Path) -> None:
+    options = ServeOptions(store="runs.db", root=tmp_path, token=TOKEN)
+    cookie = {"cookie": f"seatrial_session={Access(options).new_session()}"}
+
+    assert Access(options).session(cookie) is None
+
+
+@pytest.mark.parametrize("by", ["form", "header"])
+def test_guesses_of_the_token_are_slowed(serve: Any, by: str) -> None:
+    served = serve(token=TOKEN)
+
+    def guess(token: str) -> Any:
+        if by == "form":
+            return log_in(served, token)
+        return served.get("/api/runs", headers={"authorization": f"Bearer {token}"})
+
+    answers = [guess(f"wrong-horse-battery-{number}") for number in range(7)]
+
+    assert [answer.status_code for answer in answers][:6] == ([403] if by == "form" else [401]) * 6
+    assert answers[6].status_code == 429
+    assert int(answers[6].headers["retry-after"]) >= 1
+    assert "Try again in" in answers[6].text
+    assert guess(TOKEN).status_code == 429, "a guess that is right is not told from one that is wrong meanwhile"
+
+
+def test_each_wrong_guess_doubles_the_wait_up_to_a_minute(tmp_path: Path) -> None:
+    time = [0.0]
+    access = Access(ServeOptions(store="runs.db", root=tmp_path, token=TOKEN), clock=lambda: time[0])
+    waits = []
+    for _ in range(14):
+        assert access.check_token("wrong", "10.0.0.1") is False
+        waits.append(access.seconds_to_wait("10.0.0.1"))
+        time[0] += waits[-1]
+
+    assert waits == [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert access.seconds_to_wait("10.0.0.2") == 0
+    assert access.check_token(TOKEN, "10.0.0.1") is True
+    assert access.check_token("wrong", "10.0.0.1") is False
+    assert access.seconds_to_wait("10.0.0.1") == 0

@@ -3,11 +3,13 @@
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
+from math import ceil
 from urllib.parse import urlsplit
 
+from seatrial.clock import now
 from seatrial.vocabulary.value import Value
 
 from .options import LOOPBACK, ServeOptions
@@ -19,42 +21,91 @@ OPEN_PATHS = ("/login", "/static/")
 _STARTS_CODE = re.compile(r"/api/runs(/[^/]+/resume)?")
 
 
+SESSION_SECONDS = 12 * 3600
+_FREE_GUESSES = 5
+_LONGEST_WAIT = 60
+_FORGOTTEN_AFTER = 900.0
+_MOST_GUESSERS = 10_000
+
+
 class Refusal(Value):
     """Why a request goes no further."""
 
     status: int
     text: str
+    retry_after: int | None = None
+    """Seconds."""
+
+
+class _Guesses(Value):
+    """Wrong tokens from one address."""
+
+    count: int
+    at: float
+
+    @property
+    def wait(self) -> int:
+        """Seconds from the last of them to the next: none, then 1, 2, 4 and so on."""
+        over = self.count - _FREE_GUESSES
+        return min(2 ** (over - 1), _LONGEST_WAIT) if over > 0 else 0
 
 
 class Access:
     """Checks requests by their method, path and headers alone, before anything else sees them."""
 
-    def __init__(self, options: ServeOptions) -> None:
+    def __init__(self, options: ServeOptions, *, clock: Callable[[], float] = lambda: now().timestamp()) -> None:
         self._options = options
-        # From the token where there is one, so that a restart does not log anybody out.
-        self._key = sha256(options.token.encode()).digest() if options.token else secrets.token_bytes(32)
+        self._clock = clock
+        # Made anew with each start: sessions, and which of them were ended, are known to this process alone.
+        self._key = secrets.token_bytes(32)
+        self._ended: dict[str, float] = {}
+        self._guesses: dict[str, _Guesses] = {}
 
     @property
     def needs_token(self) -> bool:
         return self._options.token is not None
 
-    def is_token(self, text: str) -> bool:
-        """Whether it is the token; how long the answer takes says nothing about it."""
+    def check_token(self, text: str, address: str) -> bool:
+        """Whether it is the token; how long the answer takes says nothing about it. Counts wrong ones by address."""
         token = self._options.token or ""
-        return bool(token) and hmac.compare_digest(text.encode("utf-8", "replace"), token.encode())
+        is_right = bool(token) and hmac.compare_digest(text.encode("utf-8", "replace"), token.encode())
+        known = self._guesses.pop(address, None)
+        if not is_right:
+            self._guesses[address] = _Guesses(count=1 if known is None else known.count + 1, at=self._clock())
+            if len(self._guesses) > _MOST_GUESSERS:
+                del self._guesses[next(iter(self._guesses))]
+        return is_right
+
+    def seconds_to_wait(self, address: str) -> int:
+        """How long no token is looked at that comes from the address, after many wrong ones."""
+        known = self._guesses.get(address)
+        if known is None:
+            return 0
+        since = self._clock() - known.at
+        if since > _FORGOTTEN_AFTER:
+            self._guesses.pop(address, None)
+            return 0
+        return max(0, ceil(known.wait - since))
 
     def new_session(self) -> str:
-        """The value of a cookie that only this server can have made."""
-        nonce = secrets.token_urlsafe(18)
-        return f"{nonce}.{self._sign('session', nonce)}"
+        """The value of a cookie that only this server can have made, and that holds for twelve hours."""
+        session = f"{secrets.token_urlsafe(18)}.{self._clock():.0f}"
+        return f"{session}.{self._sign('session', session)}"
 
     def session(self, headers: Mapping[str, str]) -> str | None:
-        """The session of the request's cookie; None where there is none that we made."""
+        """The session of the request's cookie; None where there is none that we made and that still holds."""
         value = _cookies(headers.get("cookie", "")).get(COOKIE, "")
-        nonce, _, signature = value.partition(".")
-        return (
-            value if nonce and hmac.compare_digest(signature.encode(), self._sign("session", nonce).encode()) else None
-        )
+        session, _, signature = value.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign("session", session).encode()):
+            return None
+        is_over = self._clock() - float(session.rpartition(".")[2]) > SESSION_SECONDS
+        return None if is_over or value in self._ended else value
+
+    def end_session(self, session: str) -> None:
+        """Let nobody use the session any more, wherever its cookie is kept."""
+        time = self._clock()
+        self._ended = {one: at for one, at in self._ended.items() if time - at <= SESSION_SECONDS}
+        self._ended[session] = time
 
     def csrf_token(self, session: str) -> str:
         """What our own forms carry, and no other page can know."""
@@ -65,18 +116,22 @@ class Access:
             text.encode("utf-8", "replace"), self._sign("csrf", session).encode()
         )
 
-    def refuse(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
+    def refuse(self, method: str, path: str, headers: Mapping[str, str], *, address: str = "") -> Refusal | None:
         """Why the request may not go on; None when it may. Forms of pages are checked once more when they are read."""
         if not self._is_known_host(headers.get("host", "")):
             # Another name that leads here is how a foreign page would read what is only for this machine.
             return Refusal(status=403, text="this server answers only to the names of this machine, such as localhost")
         session = self.session(headers)
-        shown = self.is_token(_bearer(headers))
+        given = _bearer(headers) if self.needs_token else ""
+        wait = self.seconds_to_wait(address) if given else 0
+        if wait:
+            return Refusal(status=429, text=f"many wrong tokens came from here. {try_again(wait)}", retry_after=wait)
+        shown = bool(given) and self.check_token(given, address)
         if self.needs_token and not shown and session is None and not path.startswith(OPEN_PATHS):
             return Refusal(status=401, text="a token is needed: send it as `Authorization: Bearer TOKEN`")
         if method in READING:
             return None
-        if self._options.read_only and path != "/login":
+        if self._options.read_only and path not in ("/login", "/logout"):
             return Refusal(status=403, text="this server was started with --read-only")
         if not _is_own_page(headers):
             return Refusal(status=403, text="the request comes from another site")
@@ -100,6 +155,10 @@ class Access:
 
     def _sign(self, purpose: str, text: str) -> str:
         return hmac.new(self._key, f"{purpose}:{text}".encode(), sha256).hexdigest()
+
+
+def try_again(seconds: int) -> str:
+    return f"Try again in {seconds} s."
 
 
 def _is_own_page(headers: Mapping[str, str]) -> bool:

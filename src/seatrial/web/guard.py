@@ -51,7 +51,9 @@ class Guard:
         scope.setdefault("state", {})["session"] = session
         cookie = None if fresh is None else session_cookie(fresh, secure=scope.get("scheme") == "https")
         answer = _Answer(send, path=scope["path"], cookie=cookie)
-        refusal = self._access.refuse(scope["method"], scope["path"], headers) or _check_length(headers)
+        address = (scope.get("client") or ("",))[0]
+        refusal = self._access.refuse(scope["method"], scope["path"], headers, address=address)
+        refusal = refusal or _check_length(headers)
         if refusal is not None:
             await _refuse(scope, refusal)(scope, receive, answer.send)
             return
@@ -83,6 +85,11 @@ def session_cookie(value: str, *, secure: bool) -> str:
     return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
+def no_cookie(*, secure: bool) -> str:
+    """What makes a browser forget the session."""
+    return f"{session_cookie('', secure=secure)}; Max-Age=0"
+
+
 _TOO_LARGE = Refusal(status=413, text=f"the body is larger than {LARGEST_BODY:,} bytes")
 
 
@@ -112,5 +119,7 @@ def _refuse(scope: Scope, refusal: Refusal) -> Response:
         query = scope.get("query_string", b"").decode("ascii", "replace")
         wanted = path + (f"?{query}" if query else "")
         return RedirectResponse(f"/login?next={quote(wanted, safe='')}", status_code=303)
-    headers = {"www-authenticate": "Bearer"} if refusal.status == 401 else None
+    headers = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}
+    if refusal.retry_after is not None:
+        headers["retry-after"] = str(refusal.retry_after)
     return AsciiJSONResponse({"detail": refusal.text}, status_code=refusal.status, headers=headers)

@@ -1,4 +1,4 @@
-"""The forms of the pages: log in, start, cancel, resume, label, choose the baseline. Each proves that it is ours."""
+"""The forms of the pages: log in and out, start, cancel, resume, label, choose the baseline. Each has its proof."""
 
 from typing import Annotated
 from urllib.parse import parse_qs, quote
@@ -8,10 +8,11 @@ from starlette.responses import RedirectResponse, Response
 
 from seatrial.errors import UsageError
 
+from .access import try_again
 from .addresses import run_url
 from .changing import cancel_run, choose_baseline, put_label
 from .desk import AtDesk
-from .guard import session_cookie
+from .guard import no_cookie, session_cookie
 from .launching import Start
 from .rendering import render
 from .resuming import resume_run
@@ -40,19 +41,43 @@ Form = Annotated[dict[str, str], Depends(read_form)]
 
 @router.get("/login")
 def show_login(request: Request, next: str = "/") -> Response:
-    return render(request, "login.html.jinja", {"title": "Log in", "next": next, "wrong": False})
+    return _login_page(request, next)
 
 
 @router.post("/login")
 def log_in(request: Request, fields: Fields) -> Response:
-    """A cookie for whoever knows the token."""
+    """A cookie for those who know the token."""
     access = request.app.state.access
     wanted = fields.get("next", "/")
-    if access.needs_token and not access.is_token(fields.get("token", "")):
-        return render(request, "login.html.jinja", {"title": "Log in", "next": wanted, "wrong": True}, status=403)
+    address = request.client.host if request.client else ""
+    wait = access.seconds_to_wait(address)
+    if wait:
+        answer = _login_page(request, wanted, f"Many wrong tokens came from here. {try_again(wait)}", status=429)
+        answer.headers["retry-after"] = str(wait)
+        return answer
+    if access.needs_token and not access.check_token(fields.get("token", ""), address):
+        return _login_page(request, wanted, "That is not the token.", status=403)
     answer = _go(wanted if _is_our_page(wanted) else "/")
-    answer.headers.append("set-cookie", session_cookie(access.new_session(), secure=request.url.scheme == "https"))
+    answer.headers.append("set-cookie", session_cookie(access.new_session(), secure=_is_secure(request)))
     return answer
+
+
+@router.post("/logout")
+def log_out(request: Request, form: Form) -> Response:
+    """End the session, here and in the browser."""
+    request.app.state.access.end_session(request.state.session)
+    answer = _go("/login" if request.app.state.access.needs_token else "/")
+    answer.headers.append("set-cookie", no_cookie(secure=_is_secure(request)))
+    return answer
+
+
+def _login_page(request: Request, wanted: str, problem: str = "", *, status: int = 200) -> Response:
+    values = {"title": "Log in", "next": wanted, "problem": problem}
+    return render(request, "login.html.jinja", values, status=status)
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
 
 
 @router.post("/runs")

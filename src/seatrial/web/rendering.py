@@ -41,6 +41,7 @@ def render(request: Request, template: str, values: Mapping[str, Any], *, status
     session = getattr(request.state, "session", None)
     frame = {
         "read_only": request.app.state.options.read_only,
+        "needs_token": access.needs_token,
         "csrf": access.csrf_token(session) if session else "",
         "path": request.url.path,
     }
