@@ -1,6 +1,8 @@
 """A secret in an agent's header, environment, address or reply is in nothing that Seatrial writes or says."""
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.llm.cache import AnswerCache
+from seatrial.store import open_store
 from seatrial.testing.model_server import ModelServer, ReceivedRequest
 
 IN_ENVIRONMENT = "env-7f3a9c11-secret"
@@ -373,3 +377,34 @@ def test_secrets_of_many_names_and_forms_are_in_no_file(folder: Any, monkeypatch
     assert reply.count("[redacted]") == 2 * len(told)
     assert all(each not in reply for each in told)
     assert find_secrets(folder.path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_what_is_kept_is_for_its_owner_alone(folder: Any) -> None:
+    folder.seatrial("init")
+    kept = folder.path / ".seatrial"
+    kept.mkdir(mode=0o755)  # as earlier versions made them
+    (kept / "runs.db").touch(mode=0o644)
+    reports = ("json", "html", "github=.seatrial/summary.md")
+    assert folder.seatrial("run", *(f"--report={report}" for report in reports)).code == 0
+    AnswerCache(kept / "cache").put("abcd", raw="yes", model="any")
+    with open_store(kept / "runs.db") as store:
+        let_go = store.claim_run("any")
+        modes = {one.name: oct(one.stat().st_mode & 0o777) for one in [kept, *kept.rglob("*")]}
+        let_go()
+
+    names = {"runs.db", "runs.db-wal", "runs.db-shm", "results.json", "report.html", "summary.md", ".gitignore"}
+    assert names | {".seatrial", "cache", "abcd.json"} <= modes.keys()
+    assert {name: mode for name, mode in modes.items() if name in names and mode != "0o600"} == {}
+    assert (modes[".seatrial"], modes["abcd.json"]) == ("0o700", "0o600")
+    assert {mode for name, mode in modes.items() if name.endswith(".playing")} == {"0o600"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_a_store_elsewhere_is_shared_as_its_folder_is(folder: Any) -> None:
+    (folder.path / "shared").mkdir(mode=0o755)
+    with open_store(folder.path / "shared" / "runs.db"):
+        modes = [(folder.path / "shared" / name).stat().st_mode & 0o777 for name in (".", "runs.db")]
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert modes == [0o755, 0o666 & ~umask]

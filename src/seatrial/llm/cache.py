@@ -12,6 +12,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from seatrial.private_files import make_file, make_folder
+
 from .question import Question
 from .structured import json_schema
 
@@ -54,7 +56,7 @@ class AnswerCache:
         """Keep an answer. A folder that cannot be written costs money, not the run: it is warned about, once."""
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             _replace(path, json.dumps({"raw": raw, "model": model}, ensure_ascii=False))
         except OSError as error:
             if not self._warned:
@@ -69,6 +71,7 @@ def _replace(path: Path, text: str) -> None:
     # Not tempfile: importing it costs every run, and process and thread make the name unique already.
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
+        make_file(draft)
         draft.write_text(text, "utf-8")
         draft.replace(path)
     except BaseException:

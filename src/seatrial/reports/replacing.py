@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from seatrial.private_files import make_file, make_folder
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -12,7 +14,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A pipe or a device cannot be replaced; it takes what is written as it comes. Raises OSError.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     if path.exists() and not path.is_file() and not path.is_dir():
         yield path
         return
@@ -22,6 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
         raise IsADirectoryError(f"{str(place)!r} is a folder")
     draft = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
+        make_file(draft)
         yield draft
         os.replace(draft, place)
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, get_args
 
 from seatrial.errors import UsageError
+from seatrial.private_files import make_file, make_folder
 
 from .replacing import replacing
 
@@ -94,7 +95,8 @@ def _replaced(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def _appended(path: Path) -> Iterator[TextIO]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    make_file(path)
     with _opened(path, "a") as stream:
         yield stream
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from seatrial.private_files import keep_private
+
 
 def hold(path: Path) -> Callable[[], None] | None:
     """Make the file this process's own. Gives the function that lets it go; None while another process has it."""
@@ -13,6 +15,7 @@ def hold(path: Path) -> Callable[[], None] | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         return _let_nothing_go  # as where files cannot be locked
+    keep_private(path)
     if not _lock(descriptor):
         os.close(descriptor)
         return None

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -10,6 +11,7 @@ from time import sleep
 
 from seatrial.clock import milliseconds
 from seatrial.errors import StoreError, UsageError
+from seatrial.private_files import keep_private, make_file, make_folder
 
 from .connection import Connection, Row
 from .held_files import hold
@@ -44,6 +46,7 @@ class SqliteDatabase:
         _make_folder(path.parent, self.name)
         if path.exists() and not os.access(path, os.W_OK):
             raise UsageError(f"{self.name}: is read-only. {_ELSEWHERE}")
+        _keep_private(self._path)
 
     def connect(self) -> sqlite3.Connection:
         if self._file is not None:
@@ -151,11 +154,20 @@ def _use_wal(raw: sqlite3.Connection) -> None:
 
 def _make_folder(folder: Path, name: str) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if folder.name == ".seatrial" and not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+            keep_private(folder / ".gitignore")
     except (OSError, ValueError) as refused:
         raise _unusable(name, refused) from refused
+
+
+def _keep_private(path: Path) -> None:
+    """SQLite gives the files of its log the permissions of the database; those of an older version are corrected."""
+    with suppress(OSError):  # connecting will say why
+        make_file(path)
+    for end in ("-wal", "-shm"):
+        keep_private(path.with_name(path.name + end))
 
 
 def _unusable(name: str, refused: Exception) -> UsageError:
