@@ -277,6 +277,59 @@ def test_the_fifty_first_round_of_tools_is_a_limit_error() -> None:
     assert "50 times in one turn" in transcript.error.message
 
 
+def many_calls(count: int) -> AgentReply:
+    return AgentReply(tool_calls=(), requested=tuple(ToolCall("next", {}, id=str(one)) for one in range(count)))
+
+
+def test_a_thousand_calls_in_one_round_are_answered() -> None:
+    transcript = play(a_scenario(ScriptedAgent(many_calls(1_000), "done"), mocks={"next": {"returns": 1}}))
+    assert (transcript.error, len(transcript.tool_calls or ())) == (None, 1_000)
+
+
+def test_more_than_a_thousand_calls_in_one_round_are_a_limit_error() -> None:
+    transcript = play(a_scenario(ScriptedAgent(many_calls(1_001), "never said"), mocks={"next": {"returns": 1}}))
+    assert transcript.error is not None
+    assert (transcript.error.kind, transcript.stop_reason) == (ErrorKind.LIMIT, StopReason.LIMIT)
+    assert transcript.error.message == "the agent asked for 1,001 tool calls at once; 1,000 are answered at most"
+
+
+def test_other_trials_go_on_while_the_calls_of_one_are_answered() -> None:
+    """A loop that is held stops the clock of every trial, so that no time limit would hold."""
+    prepared = a_scenario(ScriptedAgent(many_calls(100), "done"), mocks={"next": {"returns": 1}})
+    turns_of_others = 0
+
+    async def count_turns() -> None:
+        nonlocal turns_of_others
+        while True:
+            await asyncio.sleep(0)
+            turns_of_others += 1
+
+    async def run() -> None:
+        other = asyncio.create_task(count_turns())
+        await run_trial(prepared, 0, TrialSettings())
+        other.cancel()
+
+    asyncio.run(run())
+    assert turns_of_others >= 99
+
+
+@pytest.mark.parametrize("asked", [3600.0, 61.0])
+def test_an_agent_that_asks_for_more_than_a_minute_is_not_waited_for(asked: float) -> None:
+    failure = AgentFailure("endpoint returned 429: slow down", retry_after=asked)
+    transcript = play(a_scenario(ScriptedAgent(failure, "never said"), retries=3))
+    assert transcript.error is not None
+    assert (transcript.error.kind, transcript.turns[0].retries) == (ErrorKind.AGENT, 0)
+    expected = f"endpoint returned 429: slow down; it asks to wait {asked:g} s, and 60 s is the longest wait"
+    assert transcript.error.message == expected
+
+
+def test_an_agent_that_asks_for_more_than_the_trial_has_left_is_not_waited_for() -> None:
+    failure = AgentFailure("endpoint returned 503: later", retry_after=50.0)
+    transcript = play(a_scenario(ScriptedAgent(failure, "never said"), retries=3, trial_timeout_seconds=30.0))
+    assert transcript.error is not None
+    assert transcript.error.message.startswith("endpoint returned 503: later; it asks to wait 50 s, and the trial has ")
+
+
 def test_a_mock_result_that_json_cannot_tell_is_told_and_kept_as_plain_data() -> None:
     agent = ScriptedAgent(asks_for("odd"), "x")
     transcript = play(a_scenario(agent, mocks={"odd": lambda a, c: {(1, 2): object()}}))

@@ -36,6 +36,9 @@ from .exchange import Exchange
 from .pace import Pace
 
 MAX_TOOL_ROUNDS = 50
+MAX_CALLS_AT_ONCE = 1_000
+LONGEST_WAIT_SECONDS = 60.0
+"""An agent that asks for more before it is asked again is not waited for."""
 
 CLOCKS_APART_MS = 2.0
 """A timer of the event loop may go off so much before our own clock says that the time is up."""
@@ -205,10 +208,11 @@ class _Conversation:
     ) -> None:
         """Get a reply after an error of the agent's own, as often as the scenario allows."""
         while not failure.final and exchange.retries < self._prepared.retries:
+            wait = _wait_for(failure, trial_seconds_left=self._trial_seconds_left())
             await move_to_loop()
             exchange.retries += 1
             del self._messages[said_before:]
-            await asyncio.sleep(min(failure.retry_after or 0.0, self._trial_seconds_left()))
+            await asyncio.sleep(wait)
             try:
                 return await self._exchange(session, exchange)
             except AgentFailure as another:
@@ -235,8 +239,12 @@ class _Conversation:
             if not reply.requested:
                 exchange.answer(reply.reply)
                 return
+            if len(reply.requested) > MAX_CALLS_AT_ONCE:
+                raise _too_many_calls(len(reply.requested))
             for call in reply.requested:
                 await move_to_loop()
+                # Mocks may answer without a pause. The clocks of all trials stand still while the loop is held.
+                await asyncio.sleep(0)
                 await self._answer(call, deadline)
         raise TrialError(
             ErrorKind.LIMIT,
@@ -310,6 +318,29 @@ class _Conversation:
             f"the trial took longer than {self._prepared.trial_timeout_seconds:g} s",
             hint="raise trial_timeout_seconds, or lower max_turns",
         )
+
+
+def _wait_for(failure: AgentFailure, *, trial_seconds_left: float) -> float:
+    """How long the agent asks us to wait. Raises the failure where that is longer than we wait."""
+    wait = failure.retry_after or 0.0
+    if wait <= min(LONGEST_WAIT_SECONDS, trial_seconds_left):
+        return wait
+    has_time = trial_seconds_left > LONGEST_WAIT_SECONDS
+    why = (
+        f"{LONGEST_WAIT_SECONDS:g} s is the longest wait"
+        if has_time
+        else f"the trial has {trial_seconds_left:.0f} s left"
+    )
+    message = f"{failure.info.message}; it asks to wait {wait:g} s, and {why}"
+    raise AgentFailure(message, hint=failure.info.hint, traceback=failure.info.traceback, final=True) from None
+
+
+def _too_many_calls(count: int) -> TrialError:
+    return TrialError(
+        ErrorKind.LIMIT,
+        f"the agent asked for {count:,} tool calls at once; {MAX_CALLS_AT_ONCE:,} are answered at most",
+        hint="look at the calls: the agent or its model may repeat itself",
+    )
 
 
 def _stopped_by(error: ErrorInfo) -> tuple[StopReason, ErrorInfo]:
