@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.web import launching
+
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -104,6 +106,27 @@ def test_a_run_of_another_process_is_followed_but_not_cancelled(server: Any, own
         process.communicate()
 
     assert server.json("/api/runs/other")["status"] == "passed"
+
+
+def test_a_run_too_many_is_for_later(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "MOST_AT_ONCE", 0)
+    answer = server.client.post("/api/runs", json={"paths": ["slow.yaml"]})
+
+    assert answer.status_code == 409
+    assert "under way already" in answer.json()["detail"]
+
+
+def test_a_run_that_is_under_way_is_compared_later(server: Any, gate: Path) -> None:
+    run_id = start(server)
+    for _, found in events(server, run_id):
+        if found["played"] == 1 and found["state"] == "running":
+            asked = {"baseline_run_id": "good", "candidate_run_id": run_id}
+            answer = server.get("/api/runs/compare", params=asked)
+            same = server.get("/api/runs/compare", params={**asked, "baseline_run_id": run_id})
+            gate.touch()
+
+    assert (answer.status_code, same.status_code) == (409, 422)
+    assert "has not come to its end" in answer.json()["detail"]
 
 
 def test_a_selection_can_be_run(server: Any) -> None:

@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, Response
 from seatrial.errors import StoreError, UsageError
 from seatrial.store import UnknownRun
 
-from .desk import NotFound, NotNow
+from .desk import NotFound
+from .launching import NotNow
 from .patience import StillWorking
 from .rendering import render, render_problem
 

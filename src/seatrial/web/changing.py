@@ -5,7 +5,8 @@ from seatrial.errors import UsageError
 from seatrial.store import Label
 from seatrial.vocabulary.run import Run, RunState
 
-from .desk import Desk, NotFound, NotNow
+from .desk import Desk, NotFound
+from .launching import NotNow
 
 
 def cancel_run(desk: Desk, run_id: str) -> None:

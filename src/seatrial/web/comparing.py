@@ -4,11 +4,13 @@ from collections import OrderedDict
 
 from seatrial.clock import milliseconds
 from seatrial.comparison import RunSide
+from seatrial.errors import UsageError
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Comparison, RegressionLimits
 from seatrial.vocabulary.run import Run, RunState
 
 from .decided import DecidedRuns
+from .launching import NotNow
 from .patience import Worker
 
 MOST_KEPT = 16
@@ -32,7 +34,10 @@ class Comparisons:
         allow_unfinished: bool = False,
         patience: float | None = None,
     ) -> Compared:
-        """Two runs by what people call them: an id, a name, `latest` or `baseline`. Raises UsageError, StillWorking."""
+        """Two runs by what people call them: an id, a name, `latest` or `baseline`.
+
+        Raises UsageError, NotNow where a run has not come to its end, and StillWorking.
+        """
         began = milliseconds()
 
         def left() -> float | None:
@@ -44,7 +49,13 @@ class Comparisons:
         if known is not None:
             return known
         runs.sides  # noqa: B018  each is decided by itself, before the two are compared
-        return self._worker.do(asked, lambda: self._compare(asked, runs, limits, allow_unfinished), left())
+        try:
+            return self._worker.do(asked, lambda: self._compare(asked, runs, limits, allow_unfinished), left())
+        except UsageError as problem:
+            whole = runs.base.state is runs.candidate.state is RunState.FINISHED
+            if allow_unfinished or whole or runs.base.id == runs.candidate.id:
+                raise
+            raise NotNow(str(problem)) from None
 
     def _compare(self, asked: str, runs: StoredRuns, limits: RegressionLimits, allow_unfinished: bool) -> Compared:
         made = (runs, runs.compare(limits=limits, allow_unfinished=allow_unfinished))

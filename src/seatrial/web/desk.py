@@ -22,10 +22,6 @@ class NotFound(UsageError):
     """There is no such thing in the store."""
 
 
-class NotNow(UsageError):
-    """What is asked for cannot be done in the state that things are in."""
-
-
 @dataclass(slots=True)
 class Desk:
     """The store and those who work with it, for as long as the server runs."""

@@ -24,6 +24,10 @@ _SAID_AT_MOST = 4_000
 _PATIENCE_SECONDS = 5.0
 
 
+class NotNow(UsageError):
+    """What is asked for cannot be done in the state that things are in."""
+
+
 class Start(Value):
     """What is asked for when a run is started."""
 
@@ -52,7 +56,7 @@ class _Started:
         try:
             self.process.wait(_PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            raise UsageError(f"run {run_id}: is still ending. Try again in a moment.") from None
+            raise NotNow(f"run {run_id}: is still ending. Try again in a moment.") from None
 
     def said(self) -> str:
         """The end of what it wrote to stderr."""
@@ -75,7 +79,7 @@ class Launcher:
         self._lock = Lock()
 
     def start(self, asked: Start) -> str:
-        """The id of the run, which will be in the store as soon as its files are read. Raises UsageError."""
+        """The id of the run, which will be in the store as soon as its files are read. Raises UsageError, NotNow."""
         if not asked.paths:
             raise UsageError("paths: name at least one suite")
         files = [find_suite(self._options.root, path) for path in asked.paths]
@@ -93,7 +97,7 @@ class Launcher:
         return run_id
 
     def resume(self, run: Run, files: list[Path]) -> None:
-        """Play what is missing of a run that nobody plays any more. Raises UsageError."""
+        """Play what is missing of a run that nobody plays any more. Raises NotNow."""
         with self._lock:
             earlier = self._started.get(run.id)
             if earlier is not None and earlier.is_running and earlier.before == run:
@@ -149,7 +153,7 @@ class Launcher:
 
     def _require_room(self) -> None:
         if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
-            raise UsageError(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
+            raise NotNow(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
 
     def _spawn(self, options: list[str], files: list[Path], *, before: Run | None = None) -> _Started:
         errors = TemporaryFile()  # noqa: SIM115  closed with the launcher

@@ -7,7 +7,8 @@ from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.vocabulary.run import Run, RunState
 
-from .desk import Desk, NotFound, NotNow
+from .desk import Desk, NotFound
+from .launching import NotNow
 from .suites import find_suite
 
 SILENT_SECONDS = 60.0
