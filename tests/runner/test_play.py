@@ -281,16 +281,16 @@ def many_calls(count: int) -> AgentReply:
     return AgentReply(tool_calls=(), requested=tuple(ToolCall("next", {}, id=str(one)) for one in range(count)))
 
 
-def test_a_thousand_calls_in_one_round_are_answered() -> None:
-    transcript = play(a_scenario(ScriptedAgent(many_calls(1_000), "done"), mocks={"next": {"returns": 1}}))
-    assert (transcript.error, len(transcript.tool_calls or ())) == (None, 1_000)
+def test_five_thousand_calls_in_one_round_are_answered() -> None:
+    transcript = play(a_scenario(ScriptedAgent(many_calls(5_000), "done"), mocks={"next": {"returns": 1}}))
+    assert (transcript.error, len(transcript.tool_calls or ())) == (None, 5_000)
 
 
-def test_more_than_a_thousand_calls_in_one_round_are_a_limit_error() -> None:
-    transcript = play(a_scenario(ScriptedAgent(many_calls(1_001), "never said"), mocks={"next": {"returns": 1}}))
+def test_more_than_five_thousand_calls_in_one_round_are_a_limit_error() -> None:
+    transcript = play(a_scenario(ScriptedAgent(many_calls(5_001), "never said"), mocks={"next": {"returns": 1}}))
     assert transcript.error is not None
     assert (transcript.error.kind, transcript.stop_reason) == (ErrorKind.LIMIT, StopReason.LIMIT)
-    assert transcript.error.message == "the agent asked for 1,001 tool calls at once; 1,000 are answered at most"
+    assert transcript.error.message == "the agent asked for 5,001 tool calls at once; 5,000 are answered at most"
 
 
 def test_other_trials_go_on_while_the_calls_of_one_are_answered() -> None:

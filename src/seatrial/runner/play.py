@@ -36,7 +36,7 @@ from .exchange import Exchange
 from .pace import Pace
 
 MAX_TOOL_ROUNDS = 50
-MAX_CALLS_AT_ONCE = 1_000
+MAX_CALLS_AT_ONCE = 5_000
 LONGEST_WAIT_SECONDS = 60.0
 """An agent that asks for more before it is asked again is not waited for."""
 
