@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = "examples/booking/scenarios.yaml"
+SECOND = "{type: python, target: examples.booking.agent_v2:answer, tools: all_wrapped}"
 
 
 def say(text: str = "") -> None:
@@ -34,7 +35,7 @@ def main() -> int:
     say("A booking agent, and what it must do: examples/booking/scenarios.yaml\n")
     first = seatrial("run", SUITE, "--name", "booking-v1")
     say("The second version sounds nicer. Does it still do its work?\n")
-    second = seatrial("run", SUITE, "--agent", "examples.booking.agent_v2:answer", "--name", "booking-v2")
+    second = seatrial("run", SUITE, "--agent", SECOND, "--name", "booking-v2")
     say("It says that the booking is moved, and moves nothing. One of the trials, word for word:\n")
     shown = seatrial("show", "booking-v2", "moves a booking", "1")
     command = Path(sys.executable).with_name("seatrial")

@@ -51,6 +51,7 @@ def conclude(session: pytest.Session, ledger: Ledger, groups: "Sequence[Group]",
                 lines.append(f"run {ledger.run}: seatrial show {ledger.run}")
                 lines += [f"note: {note}" for note in report.outcome.notes]
             problems += _write_reports(report, options, ledger)
+            problems += [report.run.problem] if report.run.problem is not None else []
     if ledger.not_live:
         what = "1 test was" if ledger.not_live == 1 else f"{ledger.not_live} tests were"
         lines.append(f"{what} skipped because a model would have to be asked: --seatrial-live runs them")

@@ -7,6 +7,7 @@ from typing import Any
 from seatrial.assertions import is_asserting
 from seatrial.session.open_run import PlayedScenario
 from seatrial.vocabulary.conversation import ToolCall, Transcript
+from seatrial.vocabulary.roles import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, CalledTools
 from seatrial.vocabulary.run import Interval, ScenarioOutcome, Status, Trial
 
 from .failure import in_one_line
@@ -119,14 +120,14 @@ class ScenarioResult:
 
     @property
     def tools_called(self) -> list[str]:
-        """The names of the tools, in order. Raises ScenarioErrored when they were not recorded."""
-        calls = self.tool_calls
-        if calls is None:
-            raise ScenarioErrored(
-                f"{self.name}: the agent does not record its tool calls; let it return an AgentResult with tool_calls, "
-                "or call its tools through ctx"
-            )
-        return [call.name for call in calls]
+        """The names of the tools, in order. Raises ScenarioErrored when it is asked for what is not known."""
+        transcript = self.transcript
+        message = NOT_RECORDED if transcript.tool_calls is None else MAY_BE_MORE
+        unknown = None if transcript.calls_complete else ScenarioErrored(f"{self.name}: {message}. {RECORD_CALLS}")
+        if unknown is not None and transcript.tool_calls is None and not transcript.reachable_tools:
+            raise unknown
+        names = [call.name for call in transcript.seen_calls]
+        return CalledTools(names, known=transcript.reachable_tools, unknown=unknown)
 
     def __repr__(self) -> str:
         if self._played is None:

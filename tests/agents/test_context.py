@@ -204,7 +204,7 @@ def test_a_call_after_the_trials_end_is_refused() -> None:
 
     trial = Trial(agent)
     trial.run()
-    with pytest.raises(TrialError, match="tool 'lookup' was called after the trial had ended"):
+    with pytest.raises(TrialError, match="tool 'lookup' was called for trial t after it had ended"):
         kept[0].call_tool("lookup")
     assert trial.calls == []
 
@@ -554,7 +554,7 @@ def test_a_wrapped_tool_after_the_trials_end_is_refused() -> None:
     trial.run()
     go.set()
     assert done.wait(10)
-    assert refused == ["tool 'send' was called after the trial had ended"]
+    assert refused == ["tool 'send' was called for trial t after it had ended, so the call is in no transcript"]
 
 
 def test_a_result_that_holds_itself_is_marked_where_it_does() -> None:

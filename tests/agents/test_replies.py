@@ -66,10 +66,29 @@ def test_a_dict_with_output_is_a_result() -> None:
 # Messages.
 
 
-def test_a_chat_message_is_a_reply_that_called_no_tools() -> None:
+def test_a_chat_message_says_nothing_of_the_calls_before_it() -> None:
     reply = read_reply({"role": "assistant", "content": "hi"})
-    assert (reply.reply, reply.tool_calls, reply.requested) == ("hi", (), ())
-    assert reply.messages == ({"role": "assistant", "content": "hi"},)
+    assert (reply.reply, reply.tool_calls, reply.requested) == ("hi", None, ())
+
+
+def test_only_a_plain_mapping_with_an_empty_list_states_that_no_tool_was_called() -> None:
+    message = {"role": "assistant", "content": "hi", "tool_calls": []}
+    dict_like = type("Message", (dict,), {})(message)
+    assert read_reply(message).tool_calls == ()
+    assert read_reply({"content": "hi", "tool_calls": []}).tool_calls == ()
+    assert read_reply({"output": "hi", "tool_calls": []}).tool_calls == ()
+    assert read_reply(dict_like).tool_calls is None
+    assert read_reply({**message, "refusal": None}).tool_calls is None
+    assert read_reply({"choices": [{"message": message}]}).tool_calls is None
+    assert read_reply({**message, "tool_calls": None}).tool_calls is None
+
+
+@pytest.mark.parametrize(
+    "message", [{"role": role} for role in ("user", "system", "developer", "tool", "function")] + [{"type": "human"}]
+)
+def test_a_message_of_another_role_is_refused_with_what_to_return(message: dict[str, Any]) -> None:
+    with pytest.raises(AgentFailure, match="which is no reply of the agent; return a str, an AgentResult"):
+        read_reply({**message, "content": "hi"})
 
 
 def test_a_chat_message_in_another_mapping_is_read_as_one() -> None:
@@ -171,7 +190,7 @@ def a_block(name: str = "cancel", **more: Any) -> dict[str, Any]:
 def test_calls_in_blocks_are_requests() -> None:
     content = [{"type": "text", "text": "One moment."}, a_block()]
     reply = read_reply({"role": "assistant", "content": content})
-    assert (reply.reply, reply.tool_calls) == ("One moment.", ())
+    assert (reply.reply, reply.tool_calls) == ("One moment.", None)
     assert reply.requested == (ToolCall("cancel", {"id": 1}, id="t1"),)
 
 
@@ -243,7 +262,8 @@ def test_what_real_apis_put_beside_the_content_is_no_call() -> None:
         "metadata": {"recall": 1},
         "callback": "x",
     }
-    assert read_reply({"role": "assistant", "content": "hi", **beside}).tool_calls == ()
+    reply = read_reply({"role": "assistant", "content": "hi", **beside})
+    assert (reply.reply, reply.tool_calls, reply.requested) == ("hi", None, ())
 
 
 def test_what_stands_beside_calls_that_are_read_does_not_matter() -> None:

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlencode
 
 import pytest
 
+import seatrial
 from seatrial.cli import main
 from seatrial.testing.model_server import ModelServer, ReceivedRequest
 
@@ -71,6 +72,25 @@ class Folder:
             text=True,
             encoding="utf-8",
         )
+
+    def play(self, way: str, *files: str) -> bool:
+        """Whether the suite passes when it is played in this way (see `way`). `results` has what is stored of it."""
+        if way == "command":
+            return self.seatrial("run", *files).code == 0
+        if way == "regrade":
+            self.seatrial("run", *files)
+            return self.seatrial("regrade", "latest").code == 0
+        if way == "python":
+            importlib.invalidate_caches()
+            sys.path.insert(0, str(self.path))
+            return seatrial.run(files).exit_code == 0
+        return self._pytest(*files).returncode == 0
+
+    def _pytest(self, *files: str) -> "subprocess.CompletedProcess[str]":
+        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", *files]
+        ended = subprocess.run(argv, cwd=self.path, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode in (0, 1), ended.stdout + ended.stderr
+        return ended
 
     def results(self) -> Any:
         """What is stored of the last run."""
@@ -201,3 +221,10 @@ def _entry(entry: Any) -> dict[str, Any]:
     if "graded" in made:
         made["reply"] += f" graded:{urlencode(made.pop('graded'), doseq=True)}"
     return made
+
+
+@pytest.fixture(params=["command", "pytest", "python", "regrade"])
+def way(request: pytest.FixtureRequest) -> str:
+    """Each way to play a suite, for `Folder.play`: a rule about verdicts holds in all of them."""
+    chosen: str = request.param
+    return chosen

@@ -160,7 +160,7 @@ def test_every_form_of_mock_answers_an_endpoint(folder: Any, endpoint: ModelServ
         "chosen": "passed",
         "strict": "errored(tool)",
         "late": "passed",
-        "slow": "errored(limit)",
+        "slow": "errored(tool)",
         "faults": "passed",
         "charge": "passed",
         "another state": "failed",

@@ -247,7 +247,7 @@ def test_a_retry_is_recorded(outcome: Outcome) -> None:
         ("a stalled stream", "limit", "the agent did not answer within 0.5 s"),
         ("a body of 50 MB", "agent", "endpoint returned 200 with a body of more than 10 MB"),
         ("half a body", "agent", "the connection to http://127.0.0.1:"),
-        ("connection refused", "agent", "cannot connect to http://127.0.0.1:"),
+        ("connection refused", "infra", "cannot connect to http://127.0.0.1:"),
     ],
 )
 def test_what_is_no_answer_is_errored_and_says_why(outcome: Outcome, case: str, kind: str, message: str) -> None:

@@ -81,7 +81,7 @@ def test_an_agent_in_a_process_answers_as_it_would_in_a_thread(folder: Any) -> N
         "trajectory": {"mode": "strict", "expected": ["lookup", "search", "lookup", "search"]},
     }
 
-    found, ended = run(folder, [scenario])
+    found, ended = run(folder, [scenario], {"type": "python", "target": "agent:answer", "tools": "all_wrapped"})
 
     assert ended.code == 0, ended.out
     assert "noise" not in ended.out

@@ -190,7 +190,7 @@ def test_an_endpoint_that_is_not_running(project: Any) -> None:
 
     assert ended.code == 1
     assert ended.out.startswith(
-        f"✗ explains the return policy  ERROR agent: cannot connect to {address}/chat/completions: Connection refused\n"
+        f"✗ explains the return policy  ERROR infra: cannot connect to {address}/chat/completions: Connection refused\n"
         "    in turn 1\n    is the agent running at this address?\n"
     ), ended.out
 
@@ -204,7 +204,8 @@ def test_an_expectation_of_tools_that_nobody_recorded(project: Any) -> None:
     assert ended.out.startswith(
         "✗ looks up the order  ERROR config: expected_tools: the agent's tool calls were not recorded\n"
         "    Record them: return AgentResult(output, tool_calls=[...]) from the agent, "
-        "where [] says that it called none, or call tools through ctx.call_tool.\n"
+        "where [] says that it called none; or call all its tools through ctx.call_tool or @seatrial.tool, "
+        "and say so in its settings: {type: python, target: ..., tools: all_wrapped}.\n"
     ), ended.out
 
 

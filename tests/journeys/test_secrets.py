@@ -253,7 +253,8 @@ def test_a_rule_that_passes_because_of_the_redaction_is_no_pass_also_when_judged
     body = f"the key is sk-{IN_ENVIRONMENT}"
     folder.write("agent.py", f"def answer(ctx): return ctx.call_tool('send', body={body!r})")
     scenario = {"name": "keeps quiet", "input": "Your key?", "mocks": {"send": {"returns": f"sent {body}"}}, **keys}
-    folder.write("suite.yaml", json.dumps({"suite": {"agent": "agent:answer"}, "scenarios": [scenario]}))
+    agent = {"type": "python", "target": "agent:answer", "tools": "all_wrapped"}
+    folder.write("suite.yaml", json.dumps({"suite": {"agent": agent}, "scenarios": [scenario]}))
 
     played, again = folder.seatrial("run", "suite.yaml"), folder.seatrial("regrade", "latest")
 

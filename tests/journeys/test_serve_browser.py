@@ -74,9 +74,8 @@ def fill(path: Path) -> None:
     suite = "examples/booking/scenarios.yaml"
     for number in (1, 2):
         seatrial(path, "run", suite, "--trials=4", f"--id=good-{number}", "--name=booking v1")
-    seatrial(
-        path, "run", suite, "--trials=4", "--id=bad", "--name=booking v2", "--agent=examples.booking.agent_v2:answer"
-    )
+    second = "{type: python, target: examples.booking.agent_v2:answer, tools: all_wrapped}"
+    seatrial(path, "run", suite, "--trials=4", "--id=bad", "--name=booking v2", f"--agent={second}")
     seatrial(path, "run", "hostile.json", "--id=hostile", f"--name={HOSTILE}", "--report=html=report.html")
 
 

@@ -259,12 +259,13 @@ def test_a_tool_in_a_thread_of_the_agents_own_is_no_proof_that_it_was_not_called
         folder,
         {"input": "Hello?", "trajectory": {"forbidden": ["cancel"]}},
         config={"isolation": isolation},
+        agent={"type": "python", "target": "agent:answer", "tools": "all_wrapped"},
     )
 
     ended = folder.seatrial("run", "suite.yaml")
 
     assert ended.code == 1
-    assert "ERROR config: trajectory: the agent's tool calls were not recorded" in ended.out
+    assert "ERROR config: trajectory: only the calls that went through Seatrial are known" in ended.out
 
 
 def test_an_agent_with_ctx_that_called_nothing_is_told_how_to_say_so(folder: Any) -> None:

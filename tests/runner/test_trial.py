@@ -258,7 +258,8 @@ def test_of_an_errored_trial_only_the_trajectories_are_evaluated_for_the_record(
         ctx.call_tool("other")
         raise ValueError("boom")
 
-    trial = run(a_scenario(GOOD, trajectory, agent=agent, mocks={"other": {"returns": 1}}))
+    mocks = {name: {"returns": 1} for name in ("other", "lookup")}
+    trial = run(a_scenario(GOOD, trajectory, agent=agent, mocks=mocks))
     assert [result.evaluator for result in trial.results] == ["trajectory"]
     assert trial.failure_reasons == ("agent: ValueError: boom",)
 

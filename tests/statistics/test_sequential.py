@@ -52,6 +52,13 @@ def test_trials_without_an_answer_count_neither_way_and_are_told() -> None:
     assert (with_errors.left_out, without.left_out) == (3, 0)
 
 
+def test_a_pass_must_hold_if_the_trials_without_an_answer_had_failed() -> None:
+    test = SequentialTest()
+    open_, decided = (decide_sequentially(outcomes("e" + "P" * passes), test) for passes in (16, 17))
+    assert (open_.verdict, open_.would_pass, open_.more_clean_to_pass) == ("continue", True, 1)
+    assert (decided.verdict, decided.left_out) == ("pass", 1)
+
+
 def test_what_comes_after_the_verdict_does_not_change_it() -> None:
     test = SequentialTest()
     assert decide_sequentially(outcomes("FFF" + "P" * 50), test) == decide_sequentially(outcomes("FFF"), test)

@@ -124,7 +124,7 @@ def test_each_result_is_an_event_of_the_span_it_speaks_about(exporter: InMemoryS
     scenario = Scenario(
         name="refund",
         turns=[seatrial.Turn(user="Refund 10.", expect={"reply_contains_all": ["R-1"]})],
-        mocks={"refund": refund},
+        mocks={"refund": refund, "send_email": {"returns": {}}},
         expected_tools=["refund", "send_email"],
     )
     play(scenario)

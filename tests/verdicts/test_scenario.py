@@ -233,9 +233,33 @@ def test_a_sequential_test_passes_fails_or_goes_on() -> None:
 
 
 def test_a_sequential_test_leaves_out_instrument_errors_and_tells_of_them() -> None:
-    outcome = decide("J" + "." * 12, trials=60, sequential=AUTO)
+    outcome = decide("J" + "." * 17, trials=60, sequential=AUTO)
     assert (outcome.verdict.passed, outcome.notes) == (True, ("1 trial errored",))
     assert decide("JJJ", trials=60, sequential=AUTO).verdict.status is Status.ERRORED
+
+
+def test_a_sequential_pass_that_instrument_errors_could_have_undone_is_inconclusive() -> None:
+    assert decide("." * 12, trials=60, sequential=AUTO).verdict.passed
+    outcome = decide("J" + "." * 16, trials=60, sequential=AUTO)
+    assert outcome.verdict.status is Status.INCONCLUSIVE
+    assert outcome.verdict.failure_reasons == (
+        "16 of 16 trials passed: not enough if the trials without an answer had failed",
+        "1 trial errored",
+    )
+    assert decide("J." * 30, trials=60, sequential=AUTO).verdict.status is Status.INCONCLUSIVE
+
+
+def test_a_call_that_no_mock_answers_counts_as_not_passed() -> None:
+    def trial(index: int, ours: bool) -> TrialSummary:
+        return a_trial(index, "T", error_kind=ErrorKind.TOOL, counts_as_failed=not ours)
+
+    derailed, spoiled = ([a_trial(0, "."), trial(1, ours)] for ours in (False, True))
+    half, whole = decide(derailed).interval, decide(spoiled).interval
+    assert half == decide(".F").interval
+    assert whole == decide(".").interval
+    assert (decide(derailed).broken_down, decide(spoiled).broken_down) == (1, 0)
+    sequence = [trial(index, ours=False) for index in range(3)]
+    assert decide(sequence, trials=60, sequential=AUTO).verdict.status is Status.FAILED
 
 
 def test_a_sequential_test_counts_the_agents_own_errors() -> None:

@@ -11,13 +11,13 @@ from typing import Any, Literal
 from seatrial.by_hand import hall, move_to_loop
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
-from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import AgentReply, TrialStart
 from seatrial.vocabulary.value import altered
 
-from .boundary import Boundary, overran
-from .context import AgentContext, being_asked, on_trial
+from .boundary import Boundary
+from .context import AgentContext, at_work, being_asked, on_trial, wrapped_tools
 from .doors import Door, find_door, framework_of, is_factory, require_no_arguments
 from .new_messages import only_new
 from .replies import read_reply
@@ -36,8 +36,11 @@ class CallableAgent:
 
     answers_own_tools = True
 
-    def __init__(self, target: Any, *, name: str = "agent", scope: Scope = "trial") -> None:
+    def __init__(self, target: Any, *, name: str = "agent", scope: Scope = "trial", all_wrapped: bool = False) -> None:
+        """`all_wrapped`: the user's word that all its tools are called through ctx or `@seatrial.tool`."""
         self.name = name
+        self.all_wrapped = all_wrapped
+        self._late_calls: list[str] = []
         self._boundary = Boundary()
         self._shares_boundary = False
         self._make = target if is_factory(target) else None
@@ -64,7 +67,16 @@ class CallableAgent:
         self._shares_boundary = True
 
     def open(self, start: TrialStart) -> "CallableSession":
+        at_work[id(self)] = self._late_calls
         return CallableSession(self, start)
+
+    def make_context(self, start: TrialStart) -> AgentContext:
+        """A trial as the agent sees it."""
+        return AgentContext(start, hall=hall(), late_calls=self._late_calls)
+
+    async def late_calls(self) -> list[str]:
+        """Calls that belong to no trial, one sentence each."""
+        return list(self._late_calls)
 
     async def enter(self, *, timeout: float) -> tuple[Any, Door]:
         """Whom to talk to, and how, where it is made: the one that all share, or a fresh one."""
@@ -128,6 +140,7 @@ class CallableAgent:
                 return
 
     async def close(self) -> None:
+        at_work.pop(id(self), None)
         shared, self._shared = self._shared, None
         self._sharing = asyncio.Lock()
         try:
@@ -159,7 +172,7 @@ class CallableSession:
         if self._start.turn() > 0:
             self._agent.require_memory(door)
         if self._ctx is None:
-            self._ctx = AgentContext(self._start, hall=hall())
+            self._ctx = self._agent.make_context(self._start)
         ctx = self._ctx
         ctx.input = _latest_user_text(messages)
         if door.sees_conversation:
@@ -170,9 +183,11 @@ class CallableSession:
             reply: AgentReply = await self._agent.call(
                 _entering(door, ctx, messages), is_async=door.is_async, timeout=timeout
             )
-        except TrialError:
+        except TrialError as failure:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
+            if failure.info.kind is ErrorKind.LIMIT and ctx.waits_for is not None:
+                raise mock_overran(ctx.waits_for) from None
             raise
         finally:
             being_asked.discard(ctx)
@@ -180,15 +195,28 @@ class CallableSession:
         waited = (ctx.entered_at - asked_at) + (perf_counter() - ctx.replied_at)
         if waited > _NOTICED_SECONDS:
             reply = altered(reply, waited_ms=reply.waited_ms + 1000 * waited)
-        if ctx.misses_calls:
-            ctx.misses_calls = False
-            reply = altered(reply, hides_calls=True)
+        reply = self._with_evidence(reply, ctx)
         if ctx.is_waiting:
             await move_to_loop()
             if not await ctx.settle(timeout=timeout):
-                raise overran(timeout)
+                raise mock_overran(ctx.waits_for or "")
         if ctx.fatal is not None:
             raise ctx.fatal
+        return reply
+
+    @property
+    def reaches(self) -> tuple[str, ...] | None:
+        """The tools that it can call through us: all, if it takes ctx; else those that are wrapped in this process."""
+        takes_ctx = self._entered is not None and any(meaning == "ctx" for _, meaning in self._entered[1].parameters)
+        return None if takes_ctx else tuple(wrapped_tools)
+
+    def _with_evidence(self, reply: AgentReply, ctx: AgentContext) -> AgentReply:
+        """The reply; of an agent whose tools are all wrapped it is known that it called none but those we saw."""
+        if ctx.misses_calls:
+            ctx.misses_calls = False
+            return altered(reply, hides_calls=True)
+        if self._agent.all_wrapped:
+            return altered(reply, tool_calls=reply.tool_calls or (), hides_calls=False)
         return reply
 
     async def close(self) -> None:

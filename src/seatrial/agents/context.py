@@ -22,6 +22,10 @@ on_trial: ContextVar["AgentContext | None"] = ContextVar("on_trial", default=Non
 """The context of the trial that this code runs in; None outside of trials."""
 being_asked: "set[AgentContext]" = set()
 """Trials whose agent is at work, in whichever run of this process: a call without a context may be any of theirs."""
+wrapped_tools: "set[str]" = set()
+"""The names of all functions of this process that `@tool` wraps."""
+at_work: "dict[int, list[str]]" = {}
+"""By agent that plays trials in this process: where to note calls that belong to no trial, one sentence each."""
 under_way: ContextVar[str | None] = ContextVar("under_way", default=None)
 """The tool whose call a framework's adapter keeps already, so that `@tool` around it does not keep it again."""
 
@@ -29,11 +33,16 @@ under_way: ContextVar[str | None] = ContextVar("under_way", default=None)
 class AgentContext:
     """One trial as the agent sees it. `call_tool` is awaited in async code and plainly called in sync code."""
 
-    def __init__(self, start: TrialStart, *, hall: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, start: TrialStart, *, hall: asyncio.AbstractEventLoop, late_calls: list[str] | None = None
+    ) -> None:
+        """`late_calls` takes a sentence for each call that is made after the trial, by code of no other trial."""
         self._start = start
         self._hall = hall
         self._process = os.getpid()
-        self._in_flight: set[asyncio.Task[Any]] = set()
+        self._late_calls = [] if late_calls is None else late_calls
+        self._in_flight: dict[asyncio.Task[Any], str] = {}
+        """Calls that mocks have not answered, with the names of the tools."""
         self._begun: dict[object, tuple[str, Any, float, bool]] = {}
         """Calls that have not ended: name, arguments, when, and whether a real tool runs."""
         self.messages: Sequence[Message] = ()
@@ -102,12 +111,30 @@ class AgentContext:
         return _result(await asyncio.wrap_future(future))
 
     def require_open(self, name: str) -> None:
+        """Refuse a call for a trial that has ended, and one in a fork of the agent's process."""
         if self.closed:
-            raise TrialError(ErrorKind.AGENT, f"tool {name!r} was called after the trial had ended")
+            raise self._late_call(name)
         if os.getpid() != self._process:
             # No loop runs in a fork, so that a mock would never answer; and what is recorded there is lost.
             message = f"tool {name!r} was called in a fork of the agent's process, which has no part in the trial"
             raise TrialError(ErrorKind.AGENT, message, hint="call tools in the agent's process; a thread will do")
+
+    def _late_call(self, name: str) -> TrialError:
+        """The error of a call that is in no transcript, and that counts all the same.
+
+        Where the code that calls runs in another trial, that one is errored; else the run is.
+        """
+        late = TrialError(
+            ErrorKind.AGENT,
+            f"tool {name!r} was called for trial {self.trial_id} after it had ended, so the call is in no transcript",
+            hint="let the agent wait for its calls before it replies, and keep no ctx from one trial to the next",
+        )
+        running = on_trial.get()
+        if running is not None and not running.closed:
+            running.fatal = running.fatal or late
+        else:
+            self._late_calls.append(str(late))
+        return late
 
     async def _answer(self, name: str, arguments: Any) -> ToolAnswer:
         self.require_open(name)
@@ -115,7 +142,7 @@ class AgentContext:
         on_trial.set(None)
         task = asyncio.current_task()
         assert task is not None
-        self._in_flight.add(task)
+        self._in_flight[task] = name
         started = self._start.elapsed_ms()
         name, arguments = plain_value(name), plain_arguments(arguments)
         try:
@@ -128,7 +155,7 @@ class AgentContext:
             self.record(name, arguments, ToolAnswer(error="cancelled by the agent"), started)
             raise
         finally:
-            self._in_flight.discard(task)
+            self._in_flight.pop(task, None)
         self.record(name, arguments, answer, started)
         return answer
 
@@ -140,6 +167,11 @@ class AgentContext:
     def is_waiting(self) -> bool:
         """Whether calls are unanswered."""
         return bool(self._in_flight)
+
+    @property
+    def waits_for(self) -> str | None:
+        """A tool whose mock has not answered yet."""
+        return next(iter(self._in_flight.values()), None)
 
     async def settle(self, *, timeout: float) -> bool:
         """Wait for calls that the agent did not wait for: they were made. False when some are still unanswered."""
@@ -213,6 +245,7 @@ def tool(function: _Function) -> _Function:
     count as not recorded."""
     signature = inspect.signature(function)
     name = function.__name__
+    wrapped_tools.add(name)
 
     if inspect.iscoroutinefunction(function):
 
@@ -249,12 +282,16 @@ def tool(function: _Function) -> _Function:
 
 def _note_missed_call(name: str) -> None:
     """Tell the trials under way of a call that may be one of theirs: made in a thread that is not ours and was given
-    no context. Hooks and evaluators are called on the runner's loop; mocks have a context that says so."""
+    no context. Where no agent is asked, it came after a reply, and the run is told. Hooks and evaluators are called on
+    the runner's loop; mocks have a context that says so."""
     thread = threading.current_thread()
-    if not being_asked or thread is threading.main_thread() or thread.name.startswith("seatrial"):
+    if not at_work or thread is threading.main_thread() or thread.name.startswith("seatrial"):
         return
     if on_trial in copy_context():
         return
+    if not being_asked:
+        for late_calls in list(at_work.values()):
+            late_calls.append(f"tool {name!r} was called in a thread after the agent had replied")
     missing = [ctx for ctx in list(being_asked) if ctx.miss_call()]
     if missing:
         warnings.warn(

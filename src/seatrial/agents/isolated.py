@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from seatrial.clock import milliseconds
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind, Message
-from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
 from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, TrialStart
 
 from .boundary import overran
@@ -100,6 +100,10 @@ class IsolatedAgent:
     def open(self, start: TrialStart) -> AgentSession:
         return _IsolatedSession(self, start)
 
+    async def late_calls(self) -> list[str]:
+        """Calls that belong to no trial, one sentence each, as far as its workers know of them."""
+        return [call for worker in self._idle for call in await _late_calls(worker)]
+
     async def close(self) -> None:
         idle, self._idle = self._idle, []
         for worker in idle:
@@ -121,6 +125,20 @@ class IsolatedAgent:
         self._idle.append(worker)
 
 
+async def _late_calls(worker: LineProcess) -> list[str]:
+    """None where the worker has died or does not answer: then it can call nothing any more, or is ended soon."""
+    import asyncio
+
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await worker.send({"type": "late_calls"})
+            while (said := await worker.receive()).get("type") != "late_calls":
+                pass
+    except (TimeoutError, AgentFailure):
+        return []
+    return list(said["calls"])
+
+
 class _IsolatedSession:
     """A trial with an agent in a worker; after a failure it goes on with another worker."""
 
@@ -130,6 +148,9 @@ class _IsolatedSession:
         self._worker: LineProcess | None = None
         self._fatal: TrialError | None = None
         """What ends the trial even if the agent swallows it."""
+        self.reaches: tuple[str, ...] | None = ()
+        self._in_flight: dict[int, str] = {}
+        """Calls that mocks have not answered, with the names of the tools."""
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
         from .patience import Patience
@@ -143,7 +164,8 @@ class _IsolatedSession:
                 answer = await self._talk({"type": "turn", "turn": self._start.turn(), "messages": list(messages)})
         except TimeoutError:
             await self._end_worker()
-            raise overran(timeout) from None
+            waits_for = next(iter(self._in_flight.values()), None)
+            raise overran(timeout) if waits_for is None else mock_overran(waits_for) from None
         except BaseException:
             await self._end_worker()
             raise
@@ -151,6 +173,7 @@ class _IsolatedSession:
             raise self._fatal
         if answer["type"] == "error":
             raise read_error(answer)
+        self.reaches = None if answer["reaches"] is None else tuple(answer["reaches"])
         return patience.excuse(replace(read_reply(answer), waited_ms=waited))
 
     async def close(self) -> None:
@@ -201,6 +224,7 @@ class _IsolatedSession:
         worker = self._worker
         assert worker is not None
         await worker.send(message)
+        self._in_flight.clear()
         # Calls may come side by side, and each may take its time.
         answering: set[asyncio.Task[None]] = set()
         try:
@@ -225,12 +249,14 @@ class _IsolatedSession:
             await asyncio.gather(*answering, return_exceptions=True)
 
     async def _answer(self, worker: LineProcess, asked: Mapping[str, Any]) -> None:
+        self._in_flight[asked["number"]] = asked["name"]
         try:
             given = await self._start.tools.call(asked["name"], asked["arguments"], turn=self._start.turn())
             answer = write_answer(given)
         except TrialError as failure:
             self._fatal = self._fatal or failure
             answer = {"trial_error": write_error(failure)}
+        del self._in_flight[asked["number"]]
         await worker.send({"number": asked["number"], **answer})
 
     async def _end_worker(self) -> None:

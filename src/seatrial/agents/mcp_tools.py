@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from seatrial.clock import milliseconds
 from seatrial.errors import MissingExtra, ToolError
-from seatrial.vocabulary.conversation import Message
-from seatrial.vocabulary.failures import TrialError
+from seatrial.vocabulary.conversation import ErrorKind, Message
+from seatrial.vocabulary.failures import TrialError, mock_overran
 from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, ToolAnswer, TrialStart
 
 from .boundary import overran
@@ -134,6 +134,8 @@ class TrialDesk:
 class _McpSession:
     """A trial with the agent, and the desk that serves it."""
 
+    reaches = None
+
     def __init__(self, agent: McpAgent, start: TrialStart) -> None:
         self._agent = agent
         self._start = start
@@ -145,9 +147,11 @@ class _McpSession:
         waited = milliseconds() - began
         try:
             reply = await inner.respond(messages, timeout=timeout)
-        except TrialError:
+        except TrialError as failure:
             if desk.ctx.fatal is not None:
                 raise desk.ctx.fatal from None
+            if failure.info.kind is ErrorKind.LIMIT and desk.ctx.waits_for is not None:
+                raise mock_overran(desk.ctx.waits_for) from None
             raise
         if not await desk.settle(timeout=timeout):
             raise overran(timeout)

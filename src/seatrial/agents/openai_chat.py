@@ -83,6 +83,8 @@ class OpenAIChatAgent:
 class _ChatSession:
     """A trial's conversation: the endpoint is given all of it each time, so nothing is kept here."""
 
+    reaches = None
+
     def __init__(self, agent: OpenAIChatAgent, tools: Mapping[str, dict[str, Any]]) -> None:
         self._agent = agent
         self._tools = tools

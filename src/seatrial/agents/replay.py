@@ -84,6 +84,10 @@ class _Replay:
         self._agent = agent
         self._recording: Recording | None = None
 
+    @property
+    def reaches(self) -> tuple[str, ...]:
+        return () if self._recording is None else self._recording.transcript.reachable_tools
+
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
         said = latest_user_text(messages)
         if self._recording is None:
@@ -95,6 +99,7 @@ class _Replay:
         return AgentReply(
             reply=turn.reply,
             tool_calls=turn.tool_calls,
+            hides_calls=not turn.calls_complete,
             usage=turn.usage,
             cost_usd=turn.cost_usd,
             # What the agent took then is on its clock, as if it had taken it now.
@@ -125,7 +130,13 @@ class _Replay:
         error = turn.error
         if error.kind is ErrorKind.AGENT:
             return AgentFailure(error.message, hint=error.hint, traceback=error.traceback, final=True)
-        return TrialError(error.kind, error.message, hint=error.hint, traceback=error.traceback)
+        return TrialError(
+            error.kind,
+            error.message,
+            hint=error.hint,
+            traceback=error.traceback,
+            counts_as_failed=error.counts_as_failed,
+        )
 
     def _require_times(self, recording: Recording) -> None:
         """A limit on latency would be kept by any recording that has no times."""

@@ -18,6 +18,10 @@ _FORMS = (
     "a chat message dict, or a list of messages"
 )
 _OTHER_ROLES = ("user", "tool", "function", "system", "developer")
+_OTHER_TYPES = ("human", "tool", "function", "system")
+"""What LangChain's messages of other roles say in their `type`; they have no role."""
+_PLAIN_MESSAGE = frozenset(("role", "content", "tool_calls"))
+"""The keys of a message as people write one. Those of providers and frameworks have more."""
 _ABOUT_CALLS = re.compile(r"tool|(?<![a-z])(function)?call(s|ed)?(?![a-z])")
 """Names that speak of calls: `tools_called`, `toolUse`, `function_call`; but not `recall` or `callback`."""
 
@@ -35,14 +39,16 @@ def read_reply(value: Any) -> AgentReply:
     if isinstance(value, tuple):
         return _from_tuple(value)
     if isinstance(value, Mapping):
-        return _from_mapping(value)
+        return _from_mapping(value, plain=type(value) is dict)
     if isinstance(value, list):
         return _from_messages(value)
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         dumped = dump()
-        if isinstance(dumped, Mapping | list):
-            return read_reply(dumped)
+        if isinstance(dumped, Mapping):
+            return _from_mapping(dumped, plain=False)
+        if isinstance(dumped, list):
+            return _from_messages(dumped)
     raise AgentFailure(f"the agent returned {_brief(value)}; {_FORMS}", final=True)
 
 
@@ -64,15 +70,16 @@ def _from_tuple(value: tuple[Any, ...]) -> AgentReply:
     )
 
 
-def _from_mapping(value: Mapping[str, Any]) -> AgentReply:
+def _from_mapping(value: Mapping[str, Any], *, plain: bool) -> AgentReply:
+    """`plain`: a dict that the agent wrote, and no object of a library that looks like one."""
     if "choices" in value:
         choice = _first_choice(value)
-        reply = _from_message(choice["message"], usage=_read_usage(value.get("usage")))
+        reply = _from_message(choice["message"], plain=False, usage=_read_usage(value.get("usage")))
         if lacks_calls(choice.get("finish_reason"), reply):
             raise AgentFailure("the agent returned a completion that " + LACKING, final=True)
         return reply
     if "role" in value or "content" in value:
-        return _from_message(value)
+        return _from_message(value, plain=plain)
     if "output" in value:
         return _from_result(AgentResult(**_own_fields(value)))
     raise AgentFailure(f"the agent returned a dict with the keys {sorted(map(str, value))}; {_FORMS}", final=True)
@@ -111,18 +118,36 @@ def lacks_calls(finish_reason: Any, reply: AgentReply) -> bool:
     return finish_reason == "tool_calls" and not reply.requested and not reply.tool_calls
 
 
-def _from_message(message: Mapping[str, Any], *, usage: Usage | None = None) -> AgentReply:
+def _from_message(message: Mapping[str, Any], *, plain: bool, usage: Usage | None = None) -> AgentReply:
+    """A single message, mostly the last of a loop: of the calls before it, it says nothing.
+
+    Only a plain mapping in which the agent itself wrote `tool_calls: []` states that it made none.
+    """
+    _require_assistant(message)
     calls = tuple(
         call if call.id else replace(call, id=f"call_{place}") for place, call in enumerate(calls_in(message), 1)
     )
     answered, requested = _sort_by_answer(calls, [message])
+    states = plain and message.get("tool_calls") == [] and _PLAIN_MESSAGE.issuperset(message)
     return AgentReply(
         reply=read_content(message.get("content")),
-        tool_calls=answered,
+        tool_calls=answered if states or answered else None,
+        hides_calls=bool(answered) and not states,
         requested=requested,
         messages=(plain_value(_with_ids(message, calls) if message.get("tool_calls") else message),),
         usage=usage,
     )
+
+
+def _require_assistant(message: Mapping[str, Any]) -> None:
+    """Refuse a message of the user, the system or a tool: nobody said it as the agent."""
+    role = message.get("role")
+    if role is None and message.get("type") in _OTHER_TYPES:
+        role = message["type"]
+    if role in (*_OTHER_ROLES, *_OTHER_TYPES):
+        raise AgentFailure(
+            f"the agent returned a message with the role {role!r}, which is no reply of the agent; {_FORMS}", final=True
+        )
 
 
 def _from_messages(messages: Sequence[Any]) -> AgentReply:

@@ -35,14 +35,14 @@ def _is_agent(spec: Any) -> bool:
     return hasattr(spec, "open") and hasattr(spec, "close") and all(isinstance(answer, bool) for answer in says)
 
 
-def _python(target: Any, *, name: str, scope: Any = "trial") -> Agent:
+def _python(target: Any, *, name: str, scope: Any = "trial", all_wrapped: bool = False) -> Agent:
     from .callables import CallableAgent
     from .doors import framework_of
 
     kind = framework_of(target)
     if kind is not None:
         return _recognised(target, kind=kind, name=name)
-    return CallableAgent(target, name=name, scope=scope)
+    return CallableAgent(target, name=name, scope=scope, all_wrapped=all_wrapped)
 
 
 def _recognised(target: Any, *, kind: str, name: str) -> Agent:
@@ -65,7 +65,8 @@ def _python_mapping(spec: Mapping[str, Any], name: str) -> Agent:
     if scope not in ("trial", "run"):
         raise UsageError(f"agent {name!r}: scope must be 'trial' or 'run', got {scope!r}")
     loaded = import_attribute(target, what="agent") if isinstance(target, str) else target
-    return _python(loaded, name=target if isinstance(target, str) else name, scope=scope)
+    given = target if isinstance(target, str) else name
+    return _python(loaded, name=given, scope=scope, all_wrapped=spec.get("tools") == ALL_WRAPPED)
 
 
 def _require_http(kind: str) -> None:
@@ -112,6 +113,9 @@ def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
     return make
 
 
+ALL_WRAPPED = "all_wrapped"
+"""What `tools` of a Python agent may say: that it calls all its tools through ctx.call_tool or `@seatrial.tool`."""
+
 FRAMEWORK_KINDS = (
     "langchain",
     "langgraph",
@@ -124,7 +128,7 @@ FRAMEWORK_KINDS = (
 )
 
 KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any], str], Agent], tuple[str, ...], tuple[str, ...]]] = {
-    "python": (_python_mapping, ("target",), ("scope", "mcp")),
+    "python": (_python_mapping, ("target",), ("scope", "tools", "mcp")),
     "openai": (_openai, ("base_url",), ("model", "headers", "body", "stream", "tools", "api_key")),
     "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd", "mcp")),
     "command": (_command, ("argv",), ("env", "cwd", "mcp")),
@@ -172,6 +176,8 @@ def check_agent_spec(spec: Any) -> list[str]:
         if key not in ("type", *required, *optional):
             close = get_close_matches(str(key), (*required, *optional), n=1)
             problems.append(f"unknown key {key!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+    if kind == "python" and spec.get("tools", ALL_WRAPPED) != ALL_WRAPPED:
+        problems.append(f"tools: expected {ALL_WRAPPED!r}, which says that all its tools are, got {spec['tools']!r}")
     return [*problems, *_mcp_problems(kind, spec)]
 
 

@@ -199,7 +199,8 @@ def _explain(error: "httpx2.HTTPError", url: str) -> TrialError:
         return TrialError(ErrorKind.INFRA, f"too many open files to connect to {where}", hint=hint)
     reason = _words_of(system) or str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError):
-        return AgentFailure(f"cannot connect to {where}: {reason}", hint="is the agent running at this address?")
+        hint = "is the agent running at this address?"
+        return AgentFailure(f"cannot connect to {where}: {reason}", hint=hint, kind=ErrorKind.INFRA)
     if isinstance(error, httpx2.LocalProtocolError):
         return AgentFailure(f"the request to {where} cannot be sent", hint="check the agent's headers", final=True)
     if isinstance(error, httpx2.DecodingError):

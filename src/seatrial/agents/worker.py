@@ -122,13 +122,16 @@ class Worker:
         await self._agent.close()
 
     async def _do(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        if message["type"] == "late_calls":
+            return {"type": "late_calls", "calls": await self._agent.late_calls()}
         if message["type"] == "trial":
             self._session = self._agent.open(self._start(message))
             return {"type": "ready"}
         assert self._session is not None
         if message["type"] == "turn":
             self._turn = message["turn"]
-            return write_reply(await self._session.respond(message["messages"], timeout=_NO_LIMIT))
+            reply = await self._session.respond(message["messages"], timeout=_NO_LIMIT)
+            return {**write_reply(reply), "reaches": self._session.reaches}
         session, self._session = self._session, None
         await session.close()
         return {"type": "ended"}

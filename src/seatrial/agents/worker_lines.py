@@ -65,6 +65,7 @@ def write_error(error: TrialError) -> dict[str, Any]:
         "hint": info.hint,
         "traceback": info.traceback,
         "final": isinstance(error, AgentFailure) and error.final,
+        "counts_as_failed": info.counts_as_failed,
     }
 
 
@@ -73,7 +74,8 @@ def read_error(written: Mapping[str, Any]) -> TrialError:
     hint, traceback = written.get("hint"), written.get("traceback")
     if kind is ErrorKind.AGENT:
         return AgentFailure(message, hint=hint, traceback=traceback, final=bool(written.get("final")))
-    return TrialError(kind, message, hint=hint, traceback=traceback)
+    counts = bool(written.get("counts_as_failed"))
+    return TrialError(kind, message, hint=hint, traceback=traceback, counts_as_failed=counts)
 
 
 def write_reply(reply: AgentReply) -> dict[str, Any]:

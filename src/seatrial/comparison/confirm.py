@@ -86,7 +86,7 @@ def _judge(suspects: Sequence[tuple[ScenarioChange, Sequence[TrialSummary]]]) ->
     for change, trials in suspects:
         counts = counts_of(change)
         assert counts is not None, "a suspect was tested"
-        answered = sum(answer_of(trial.status, trial.error_kind) is not None for trial in trials)
+        answered = sum(answer_of(trial) is not None for trial in trials)
         passed = sum(trial.status is Status.PASSED for trial in trials)
         fresh = replace(counts, candidate_passed=passed, candidate_total=answered)
         tested.append((change.key, fresh, len(trials) - answered))

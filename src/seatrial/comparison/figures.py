@@ -24,7 +24,7 @@ def measure_scenario(outcome: ScenarioOutcome, trials: Sequence[TrialSummary]) -
         passed=outcome.passed,
         failed=outcome.failed,
         errored=outcome.errored,
-        answered=sum(answer_of(trial.status, trial.error_kind) is not None for trial in trials),
+        answered=sum(answer_of(trial) is not None for trial in trials),
         interval=outcome.interval,
         avg_score=outcome.overall_score,
         avg_latency_ms=_mean(trial.median_latency_ms for trial in trials),

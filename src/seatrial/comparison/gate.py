@@ -30,6 +30,8 @@ def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_m
     regressions: list[str] = []
     doubts: list[str] = []
     missing = comparison.keys(Change.MISSING)
+    if comparison.candidate.problem is not None:
+        doubts.append(f"cannot tell: run {comparison.candidate.id} errored: {comparison.candidate.problem}")
     if missing and not allow_missing:
         regressions.append(f"{sentences.counted(len(missing), 'scenario')} missing: {sentences.named(missing)}")
     if gate is not Gate.STATISTICAL:

@@ -2,7 +2,7 @@
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import RECORD_CALLS
+from seatrial.vocabulary.roles import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, Context
 
 from .matchers import shown
 
@@ -26,9 +26,15 @@ def malformed_call(call: ToolCall) -> EvalResult:
     )
 
 
-def calls_not_recorded(what: str, *, checks: tuple[Check, ...] = ()) -> EvalResult:
-    """The result where an expectation about tools meets an agent whose calls were not recorded."""
-    return no_answer(f"{what}: the agent's tool calls were not recorded", hint=RECORD_CALLS, checks=checks)
+def is_surely_absent(tool: str, ctx: Context) -> bool:
+    """Whether a call of the tool that is not among those seen was not made: all are known, or it is one of ours."""
+    return ctx.knows_all_calls or tool in ctx.reachable_tools
+
+
+def calls_not_known(what: str, ctx: Context, *, checks: tuple[Check, ...] = ()) -> EvalResult:
+    """The result where an expectation about tools depends on calls that nobody recorded."""
+    message = NOT_RECORDED if ctx.tool_calls is None else MAY_BE_MORE
+    return no_answer(f"{what}: {message}", hint=RECORD_CALLS, checks=checks)
 
 
 def arguments_not_recorded(what: str, *, tool: str, checks: tuple[Check, ...] = ()) -> EvalResult:

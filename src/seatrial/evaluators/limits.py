@@ -88,9 +88,7 @@ _MEASURES: dict[str, Callable[[Transcript], _Taken]] = {
     "latency_ms": lambda transcript: (max(turn.latency_ms for turn in transcript.turns), True),
     "cost_usd": lambda transcript: _sum_known(turn.cost_usd for turn in transcript.turns),
     "tokens": _tokens,
-    "tool_calls": lambda transcript: _sum_known(
-        None if turn.tool_calls is None else len(turn.tool_calls) for turn in transcript.turns
-    ),
+    "tool_calls": lambda transcript: (len(transcript.seen_calls), transcript.calls_complete),
     "turns": lambda transcript: (len(transcript.turns), True),
 }
 

@@ -5,16 +5,16 @@ from types import NoneType
 from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ToolCall
+from seatrial.vocabulary.conversation import ToolCall, is_blank
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
 from seatrial.vocabulary.value import Written, set_field
 
 from .construction import arguments, text, texts
-from .evidence import arguments_not_recorded, calls_not_recorded
+from .evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
-from .text import NO_OUTPUT, OUTPUT_PRODUCED, is_blank
+from .text import NO_OUTPUT, OUTPUT_PRODUCED
 
 # Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
 _TOOLS_CALLED = Check(name="expected_tools", passed=True)
@@ -52,13 +52,14 @@ class PassFail(Written):
         checks: tuple[Check, ...] = (OUTPUT_PRODUCED,)
         tools, tool_args, output = self._expectations(ctx)
         if tools or tool_args:
-            calls = ctx.tool_calls
-            if calls is None:
-                what = "expected_tools" if tools else "expected_tool_args"
-                return calls_not_recorded(what, checks=checks)
+            calls = ctx.seen_calls
+            called = {call.name for call in calls}
+            for what, names in (("expected_tools", tools or ()), ("expected_tool_args", tool_args or ())):
+                missing = [tool for tool in names if tool not in called]
+                if missing and not any(is_surely_absent(tool, ctx) for tool in missing):
+                    return calls_not_known(what, ctx, checks=checks)
             if tools:
-                called = {call.name for call in calls}
-                missing = [tool for tool in tools if tool not in called]
+                missing = [tool for tool in tools if tool not in called and is_surely_absent(tool, ctx)]
                 if missing:
                     detail = f"missing: {', '.join(dict.fromkeys(missing))}"
                     return _failed(said, checks, name="expected_tools", title="Expected tools called", detail=detail)

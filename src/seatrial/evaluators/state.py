@@ -52,7 +52,8 @@ def _differs(detail: str) -> EvalResult:
 
 
 def _could_be_written(ctx: Context) -> bool:
-    """Whether mocks stood ready in this trial and the agent's calls are known, so that a missing value tells of it."""
-    if not isinstance(ctx, TrialContext) or ctx.scenario is None:
+    """Whether the agent could call the mocks that write it, or mocks stood ready and its calls are known."""
+    if not isinstance(ctx, TrialContext):
         return False
-    return bool(ctx.scenario.mocks) and ctx.tool_calls is not None
+    has_mocks = ctx.scenario is not None and bool(ctx.scenario.mocks)
+    return bool(ctx.reachable_tools) or (has_mocks and ctx.tool_calls is not None)

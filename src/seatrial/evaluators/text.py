@@ -4,10 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
-from unicodedata import category
 
 from seatrial.patterns import search
-from seatrial.vocabulary.conversation import REDACTED
+from seatrial.vocabulary.conversation import REDACTED, is_blank
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
 from seatrial.vocabulary.value import Value, Written, set_field
@@ -21,11 +20,6 @@ OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
 NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")
 _SAME = Check(name="exact_match", passed=True)
 _FOUND = Check(name="regex", passed=True)
-
-
-def is_blank(reply: str | None) -> bool:
-    """Whether there is nothing to see in it: white space, zero-width and other invisible characters alone."""
-    return all(char.isspace() or category(char) in ("Cc", "Cf") for char in reply or "")
 
 
 class ReplyProduced(Value):

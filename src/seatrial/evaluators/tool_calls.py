@@ -9,7 +9,7 @@ from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
 
 from .construction import arguments, choice, flag, text, texts
-from .evidence import arguments_not_recorded, calls_not_recorded
+from .evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
 
@@ -31,30 +31,36 @@ class ToolCallEvaluator:
         flag("tool_calls.ordered", self.ordered)
 
     async def evaluate(self, ctx: Context) -> EvalResult:
-        calls = ctx.tool_calls
-        if calls is None:
-            if not self.must_include and not self.must_exclude:
-                return EvalResult(passed=True, reasoning="All tool call checks passed")
-            return calls_not_recorded("must_include" if self.must_include else "must_exclude")
-        failed = self._failures([call.name for call in calls])
+        called = [call.name for call in ctx.seen_calls]
+        failed = self._failures(called, ctx)
         if failed:
             return EvalResult(passed=False, reasoning="\n".join(check.detail for check in failed), checks=failed)
+        if not ctx.knows_all_calls:
+            if not self._includes(called):
+                return calls_not_known("must_include", ctx)
+            if self.must_exclude:
+                return calls_not_known("must_exclude", ctx)
         return EvalResult(passed=True, reasoning="All tool call checks passed")
 
-    def _failures(self, called: list[str]) -> tuple[Check, ...]:
+    def _includes(self, called: Sequence[str]) -> bool:
+        return _is_subsequence(self.must_include, called) if self.ordered else set(self.must_include) <= set(called)
+
+    def _failures(self, called: list[str], ctx: Context) -> tuple[Check, ...]:
+        """What is wrong whatever other calls there were."""
         failed = []
+        absent = [tool for tool in self.must_include if tool not in called and is_surely_absent(tool, ctx)]
         if not self.ordered:
             failed += [
                 Check(name="must_include", passed=False, detail=f"Expected tool {tool!r} not in {called!r}")
-                for tool in self.must_include
-                if tool not in called
+                for tool in absent
             ]
         failed += [
             Check(name="must_exclude", passed=False, detail=f"Forbidden tool {tool!r} was called")
             for tool in self.must_exclude
             if tool in called
         ]
-        if self.ordered and not _is_subsequence(self.must_include, called):
+        sure = bool(absent) or all(is_surely_absent(tool, ctx) for tool in self.must_include)
+        if self.ordered and sure and not _is_subsequence(self.must_include, called):
             detail = f"Tools {list(self.must_include)!r} not called in order in {called!r}"
             failed.append(Check(name="ordered", passed=False, detail=detail))
         return tuple(failed)
@@ -85,11 +91,12 @@ class ToolCallArgsEvaluator:
         choice("tool_calls_args.calls", self.calls, ("any", "first", "all"))
 
     async def evaluate(self, ctx: Context) -> EvalResult:
-        if ctx.tool_calls is None:
-            return calls_not_recorded(f"tool_calls_args for {self.tool!r}")
-        made = [call for call in ctx.tool_calls if call.name == self.tool]
+        made = [call for call in ctx.seen_calls if call.name == self.tool]
+        if not made and not is_surely_absent(self.tool, ctx):
+            return calls_not_known(f"tool_calls_args for {self.tool!r}", ctx)
         if not made:
-            return _failed("args_never_called", f"Tool {self.tool!r} was never called; called: {ctx.tools_called!r}")
+            called = [call.name for call in ctx.seen_calls]
+            return _failed("args_never_called", f"Tool {self.tool!r} was never called; called: {called!r}")
         looked_at = made[:1] if self.calls == "first" else made
         recorded = [call.args for call in looked_at if call.args is not None]
         if not recorded or (self.calls == "all" and len(recorded) < len(looked_at)):
@@ -100,6 +107,8 @@ class ToolCallArgsEvaluator:
             sure = [includes_surely(self.args, args) is True for args in recorded]
             if not (all(sure) if self.calls != "any" else any(sure)):
                 return secret_in_arguments("tool_calls_args", ctx, tool=self.tool)
+            if self.calls == "all" and not ctx.knows_all_calls:
+                return calls_not_known(f"tool_calls_args for all calls of {self.tool!r}", ctx)
             return EvalResult(passed=True, reasoning=f"Tool {self.tool!r} was called with the expected arguments")
         return _failed(
             "args_mismatch", self._mismatch([args for args, ok in zip(recorded, right, strict=True) if not ok])

@@ -6,18 +6,20 @@ from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.findings import Check, EvalResult
+from seatrial.vocabulary.findings import Check, EvalResult, TrajectoryMatch
 from seatrial.vocabulary.roles import Context
 from seatrial.vocabulary.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
 
 from .construction import choice
-from .evidence import arguments_not_recorded, calls_not_recorded, malformed_call
+from .evidence import arguments_not_recorded, calls_not_known, is_surely_absent, malformed_call
 from .expected_calls import entry_of, expected_call
 from .matchers import shown
 from .redacted import holds_redaction, secret_in_arguments
 from .trajectory_match import Comparison, compare_calls
 
 _MODES = ("strict", "unordered", "contains", "in_order", "within")
+_WITHOUT_OTHERS = ("strict", "unordered", "within")
+"""Modes that allow no other calls."""
 _MOST_NAMES = 50
 
 
@@ -44,9 +46,7 @@ class Trajectory:
     async def evaluate(self, ctx: Context) -> EvalResult:
         if not self.expected and not self.forbidden and self.mode in ("contains", "in_order"):
             return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode}): nothing was expected")
-        calls = ctx.tool_calls
-        if calls is None:
-            return calls_not_recorded("trajectory")
+        calls = ctx.seen_calls
         unreadable = self._unreadable_call(calls)
         if unreadable is not None and unreadable.arguments is None:
             return arguments_not_recorded("trajectory", tool=unreadable.name)
@@ -55,6 +55,8 @@ class Trajectory:
         spec = TrajectorySpec(mode=self.mode, expected=self.expected, forbidden=self.forbidden)
         comparison = compare_calls(spec, calls)
         match = comparison.match
+        if not ctx.knows_all_calls and self._others_decide(match, ctx):
+            return calls_not_known("trajectory", ctx)
         if match.matched:
             doubtful = self._call_in_doubt(calls)
             if doubtful is not None:
@@ -66,6 +68,22 @@ class Trajectory:
             if getattr(match, field)
         )
         return EvalResult(passed=False, reasoning=_reasons(comparison), checks=checks, trajectory=match)
+
+    def _others_decide(self, match: TrajectoryMatch, ctx: Context) -> bool:
+        """Whether calls that nobody saw could decide otherwise: a forbidden one, one too many, or one that is lacking.
+
+        What was seen and is not allowed fails in any case.
+        """
+        entries = [entry_of(each) for each in self.expected]
+        if match.matched:
+            return self.mode in _WITHOUT_OTHERS or bool(self.forbidden) or any(entry.capped for entry in entries)
+        if match.forbidden_calls or match.extra_calls:
+            return False
+        sure = [all(is_surely_absent(each.name, ctx) for each in entry.alternatives) for entry in entries]
+        if match.missing_calls:
+            return not any(sure[place] for place, entry in enumerate(entries) if entry.label in match.missing_calls)
+        # Out of order: the calls that are due might have been made later. Other modes say so of calls that were seen.
+        return self.mode == "in_order" and not all(sure)
 
     def _unreadable_call(self, calls: Sequence[ToolCall]) -> ToolCall | None:
         """A call whose arguments an entry asks for, but which were not recorded or are malformed.

@@ -59,16 +59,17 @@ def make_record(name: str, lines: Sequence[Line], longest: int = LONGEST) -> Rec
 def _trial(ctx: TrialContext) -> Iterator[Line]:
     yield from ({"before the first turn": message} for message in ctx.history)
     for turn in ctx.transcript.turns:
-        yield from _played(turn.index, turn.user, turn.tool_calls, turn.reply or "")
+        yield from _played(turn.index, turn.user, turn.tool_calls, turn.reply or "", complete=turn.calls_complete)
     yield {"the conversation ended because": ctx.transcript.stop_reason.value}
 
 
 def _turn(ctx: Context) -> Iterator[Line]:
     yield from ({"before this turn": message} for message in ctx.history)
-    yield from _played(getattr(ctx, "turn", 0), ctx.user, ctx.tool_calls, ctx.reply or "")
+    turn = getattr(ctx, "turn", 0)
+    yield from _played(turn, ctx.user, ctx.tool_calls, ctx.reply or "", complete=ctx.calls_complete)
 
 
-def _played(index: int, user: str, calls: Iterable[ToolCall] | None, reply: str) -> Iterator[Line]:
+def _played(index: int, user: str, calls: Iterable[ToolCall] | None, reply: str, *, complete: bool) -> Iterator[Line]:
     turn = index + 1
     yield {"turn": turn, "user": user}
     if calls is None:
@@ -76,6 +77,8 @@ def _played(index: int, user: str, calls: Iterable[ToolCall] | None, reply: str)
     for call in calls or ():
         answer = {"result": call.result} if call.error is None else {"error": call.error}
         yield {"turn": turn, "tool": call.name, "arguments": call.arguments, **answer}
+    if calls is not None and not complete:
+        yield {"turn": turn, "tools": "the agent may have called others, which were not recorded"}
     yield {"turn": turn, "agent": reply}
 
 

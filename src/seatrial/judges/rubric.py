@@ -8,7 +8,7 @@ from seatrial.errors import UsageError
 from seatrial.llm import LLM
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import RECORD_CALLS, Context, TrialContext
+from seatrial.vocabulary.roles import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, Context, TrialContext
 
 from .panel import Model, Panel
 from .prompts import conversation_message, rubric_system
@@ -66,10 +66,10 @@ class ToolArgsJudge(Panel):
         _check_text("tool_calls_args.judge.rubric", self.rubric)
 
     async def evaluate(self, ctx: Context) -> EvalResult:
-        if ctx.tool_calls is None:
-            message = f"tool_calls_args for {self.tool!r}: the agent's tool calls were not recorded"
-            return _not_recorded(message, RECORD_CALLS)
-        calls = [call for call in ctx.tool_calls if call.name == self.tool]
+        calls = [call for call in ctx.seen_calls if call.name == self.tool]
+        if not calls and not ctx.knows_all_calls and self.tool not in ctx.reachable_tools:
+            message = NOT_RECORDED if ctx.tool_calls is None else MAY_BE_MORE
+            return _not_recorded(f"tool_calls_args for {self.tool!r}: {message}", RECORD_CALLS)
         if not calls:
             return EvalResult(passed=False, reasoning=f"Tool {self.tool!r} was never called")
         if all(call.args is None for call in calls):

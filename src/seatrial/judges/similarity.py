@@ -7,7 +7,7 @@ from typing import ClassVar, TypeAlias
 
 from seatrial.errors import UsageError
 from seatrial.llm.embedding import embed_texts
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
+from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, is_blank
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
 
@@ -43,7 +43,7 @@ class Similarity:
         if expected is None or not expected.strip():
             message = "similarity: there is no text to compare with"
             return _no_answer(ErrorKind.CONFIG, message, hint="Give the scenario an expected_output.")
-        if not ctx.reply.strip():
+        if is_blank(ctx.reply):
             return self._result(0.0, "the reply is empty")
         try:
             vectors = await self.embed((ctx.reply, expected))

@@ -138,7 +138,7 @@ class MockedTools:
         close = get_close_matches(name, self._mocks, n=1)
         if close:
             hint = f"is it the mock {close[0]!r} under another name? Else {hint}"
-        return TrialError(ErrorKind.TOOL, message, hint=hint)
+        return TrialError(ErrorKind.TOOL, message, hint=hint, counts_as_failed=True)
 
 
 async def _give(answer: Answer, arguments: Mapping[str, Any], ctx: MockContext) -> ToolAnswer:
@@ -159,6 +159,7 @@ def _no_answer(name: str, arguments: Any) -> TrialError:
         ErrorKind.TOOL,
         f"Tool {name!r} was called with {_show(arguments)} but no entry of its mock's `when` matches",
         hint=f"add an entry for these arguments, or `returns` beside `when` for all others, under mocks.{name}",
+        counts_as_failed=True,
     )
 
 

@@ -27,6 +27,7 @@ def trial_form(trial: Trial) -> dict[str, Any]:
         "goal_met": transcript.goal_met,
         "history": plain(transcript.history),
         "turns": [_turn(turn) for turn in transcript.turns],
+        "reachable_tools": list(transcript.reachable_tools),
         "state": plain(transcript.state),
         "trajectory": _trajectory(_main_trajectory(trial.results)),
         "results": [_result(result) for result in trial.results],
@@ -67,6 +68,7 @@ def _turn(turn: PlayedTurn) -> dict[str, Any]:
         "user": turn.user,
         "reply": turn.reply,
         "tool_calls": None if turn.tool_calls is None else [_tool_call(call) for call in turn.tool_calls],
+        "calls_complete": turn.tool_calls is not None and turn.calls_complete,
         "started_ms": plain(turn.started_ms),
         "latency_ms": plain(turn.latency_ms),
         "usage": _usage(turn.usage),
@@ -141,6 +143,7 @@ def _error(error: ErrorInfo | None) -> dict[str, Any] | None:
         "hint": error.hint,
         "turn": error.turn,
         "traceback": error.traceback,
+        "counts_as_failed": error.counts_as_failed,
     }
 
 

@@ -41,6 +41,8 @@ async def evaluate(
                 user=turn.user,
                 reply=turn.reply or "",
                 tool_calls=turn.tool_calls,
+                calls_complete=turn.calls_complete,
+                reachable_tools=transcript.reachable_tools,
                 history=tuple(history),
                 scenario=prepared.scenario,
                 trial=index,

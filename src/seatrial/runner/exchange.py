@@ -17,6 +17,7 @@ class Exchange:
         """Whether the turn came to its reply, with which programs tell what all of it took; until then they say 0."""
         self.listed: list[ToolCall] | None = None
         self.hides_calls = False
+        """It is known, or said, that there are calls that nobody told us of."""
         self._usages: list[Usage | None] = []
         self._costs: list[float | None] = []
         self.retries = 0
@@ -43,14 +44,13 @@ class Exchange:
         found = sum(known) if known and len(known) == len(self._costs) else None
         return found if self.is_answered or found else None
 
-    def evidence(self) -> tuple[ToolCall, ...] | None:
-        """The calls we saw and those that the agent lists beside; None when there is neither sight nor list.
+    @property
+    def is_complete(self) -> bool:
+        """Whether these are all calls: the agent lists those that it makes by itself, and does not hide any."""
+        return self.listed is not None and not self.hides_calls
 
-        None as well when the agent says that it does not tell all of them: a rule about calls that must not be made
-        would pass on what happened to be seen.
-        """
-        if self.hides_calls:
-            return None
+    def evidence(self) -> tuple[ToolCall, ...] | None:
+        """The calls we saw and those that the agent lists beside; None when there is neither sight nor list."""
         if not self.recorded:
             return None if self.listed is None else tuple(self.listed)
         # They were recorded as they ended; calls that were made side by side count in the order they were made.

@@ -127,7 +127,7 @@ class _SequentialPlan:
 
     def note(self, trial: Trial) -> None:
         self._in_flight.discard(trial.index)
-        self._answers[trial.index] = answer_of(trial.status, trial.error.kind if trial.error else None)
+        self._answers[trial.index] = answer_of(trial)
         self._decide()
 
     def _decide(self) -> None:

@@ -5,7 +5,7 @@ User message -> agent -> while it asks for tools: answer from the mocks, ask aga
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from seatrial.vocabulary.conversation import (
     ToolCall,
     Transcript,
 )
-from seatrial.vocabulary.failures import AgentFailure, TrialError
+from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
 from seatrial.vocabulary.findings import ModelUse, sum_model_use
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import (
@@ -110,6 +110,7 @@ class _Conversation:
             state=plain_value(self._tools.state) if self._tools.state else None,
             error=error,
             duration_ms=self.elapsed_ms(),
+            reachable_tools=self._reachable(getattr(session, "reaches", ())),
         )
         return transcript, self._use
 
@@ -130,14 +131,22 @@ class _Conversation:
         )
 
     def _with_evidence(self) -> tuple[PlayedTurn, ...]:
-        """The turns with all their calls, those that the agent made after its reply included. An agent that used
-        ctx.call_tool or a wrapped tool records its calls, also where it made none."""
+        """The turns with the calls that are known of, those that the agent made after its reply included. Of an agent
+        that used ctx.call_tool or a wrapped tool in some turn, it is known that it used none in the others."""
         if not self._calls_seen:
             return tuple(self._turns)
         return tuple(
-            turn if exchange.hides_calls else replace(turn, tool_calls=exchange.evidence() or ())
+            replace(turn, tool_calls=() if calls is None and not exchange.hides_calls else calls)
             for turn, exchange in zip(self._turns, self._exchanges, strict=True)
+            for calls in [exchange.evidence()]
         )
+
+    def _reachable(self, reaches: Collection[str] | None) -> tuple[str, ...]:
+        """The scenario's tools that the agent can call through us; none where it made calls that nobody saw."""
+        if reaches == () or any(exchange.hides_calls for exchange in self._exchanges):
+            return ()
+        offered = [str(tool["name"]) for tool in self._tools.offered()]
+        return tuple(name for name in offered if reaches is None or name in reaches)
 
     async def _converse(self, user: UserPart, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
         while True:
@@ -195,6 +204,7 @@ class _Conversation:
             user=message,
             reply=exchange.reply,
             tool_calls=exchange.evidence(),
+            calls_complete=exchange.is_complete,
             started_ms=started,
             latency_ms=self.elapsed_ms() - started - (self._paced_ms - paced),
             usage=exchange.usage,
@@ -266,7 +276,7 @@ class _Conversation:
                 answer = await self._tools.call(call.name, call.arguments, turn=len(self._turns))
         except TimeoutError:
             self._keep(call, started, error="no answer in time")
-            raise TrialError(ErrorKind.LIMIT, f"the mock of {call.name!r} did not answer in time") from None
+            raise mock_overran(call.name) from None
         except TrialError as failure:
             self._keep(call, started, error=str(failure))
             raise

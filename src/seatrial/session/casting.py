@@ -1,7 +1,7 @@
 """Who plays in a run: the agents, and the models behind users and judges."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from seatrial.agents import resolve_agent
@@ -69,6 +69,9 @@ class Agents:
         ]
         return [*self._settings, *own]
 
+    async def find_late_call(self) -> str | None:
+        return await find_late_call(self._made.values())
+
     async def close(self) -> None:
         """Close them all, and only then raise what one of them raised."""
         problems = []
@@ -79,6 +82,16 @@ class Agents:
                 problems.append(problem)
         if problems:
             raise problems[0]
+
+
+async def find_late_call(agents: Iterable[Agent]) -> str | None:
+    """A call that some agent made when its trial had ended, in a sentence; it is in no transcript."""
+    for agent in agents:
+        ask = getattr(agent, "late_calls", None)
+        calls = [] if ask is None else await ask()
+        if calls:
+            return str(calls[0])
+    return None
 
 
 def describe_agent(spec: Any) -> str:

@@ -63,7 +63,7 @@ def _count(store: Store, run: Run, counts: dict[tuple[ScenarioKey, str, str], _C
     who = repr([code, *(config.get(name) for name in ("agent", "agents", "models"))])
     asked = {entry.key: trial_identity(entry) for entry in store.entries(run.id)}
     for summary in store.summaries(run.id):
-        answer = answer_of(summary.status, summary.error_kind)
+        answer = answer_of(summary)
         if answer is None:
             continue
         count = counts.setdefault((summary.key, asked[summary.key], who), _Count())

@@ -41,7 +41,7 @@ def look_back(store: Store, ref: str) -> PastRun:
     summaries = list(store.summaries(run.id))
     counts: dict[object, tuple[int, int]] = {}
     for summary in summaries:
-        answer = answer_of(summary.status, summary.error_kind)
+        answer = answer_of(summary)
         if answer is not None:
             passed, total = counts.get(summary.key, (0, 0))
             counts[summary.key] = (passed + answer, total + 1)

@@ -44,7 +44,11 @@ def decide_large(store: Store, run: Run) -> RunOutcome:
 
 
 def mind_the_end(run: Run, outcome: RunOutcome) -> RunOutcome:
-    """The outcome; a run that did not come to its end has not passed, whatever its rows say."""
+    """The outcome; a run that has a problem, or did not come to its end, has not passed, whatever its rows say."""
+    if run.problem is not None:
+        status = Status.ERRORED if outcome.verdict.passed else outcome.verdict.status
+        reasons = (run.problem, *outcome.verdict.failure_reasons)
+        return replace(outcome, verdict=Verdict(status=status, failure_reasons=reasons))
     if run.state is RunState.FINISHED or not outcome.verdict.passed:
         return outcome
     why = "the run was interrupted" if run.state is RunState.INTERRUPTED else "the run has not come to its end"

@@ -275,6 +275,9 @@ class OpenRun:
             self.loop.close()
 
     async def _close_parts(self) -> None:
+        problem = await self._agents.find_late_call()
+        if problem is not None and self._store is not None:
+            self._store.note_problem(self.run.id, problem)
         await self._agents.close()
         await self.models.close()
 

@@ -139,6 +139,6 @@ def _count(
 
 def _answers(summaries: Iterator[TrialSummary], keys: set[ScenarioKey]) -> Iterator[tuple[ScenarioKey, bool]]:
     for summary in summaries:
-        answer = answer_of(summary.status, summary.error_kind) if summary.key in keys else None
+        answer = answer_of(summary) if summary.key in keys else None
         if answer is not None:
             yield summary.key, answer

@@ -89,6 +89,13 @@ class Recorder:
                 continue
         closing.result()
 
+    def note_problem(self, problem: str | None) -> None:
+        """Keep why the run has not passed whatever its trials say; None: nothing of the kind."""
+        if problem is not None:
+            self.run = replace(self.run, problem=problem)
+            if self._store is not None:
+                self._store.note_problem(self.run.id, problem)
+
     def finish(self, state: RunState) -> None:
         ended = now()
         self.run = replace(self.run, state=state, finished_at=ended)

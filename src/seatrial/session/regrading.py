@@ -97,7 +97,8 @@ class _Regrading:
                 f"It has: {', '.join(key.label for key in gone[:10]) or 'none'}."
             )
         run = new_run(self._plan, self._commit, self._redaction, seed=self._parent.seed, parent=self._parent.id)
-        recorder = Recorder(replace(run, replayed=self._parent.replayed), store, self._plan.request.listeners)
+        run = replace(run, replayed=self._parent.replayed, problem=self._parent.problem)
+        recorder = Recorder(run, store, self._plan.request.listeners)
         recorder.start(scenarios=len(again), trials=sum(each.entry.trials for each in again))
         state = RunState.INTERRUPTED
         try:

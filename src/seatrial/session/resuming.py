@@ -95,7 +95,7 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
             if _is_repeated(summary, request):
                 replaced[key, summary.index] = _agents_errors(store, run, summary)
             else:
-                said[summary.index] = answer_of(summary.status, summary.error_kind)
+                said[summary.index] = answer_of(summary)
         stored[key] = len(said)
         # Most scenarios have the same answers, and a run may have very many scenarios.
         answers[key] = alike.setdefault(tuple(said.items()), said)
@@ -107,13 +107,13 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
 def _is_repeated(summary: TrialSummary, request: RunRequest) -> bool:
     if summary.status is not Status.ERRORED:
         return False
-    is_agents = answer_of(summary.status, summary.error_kind) is False
+    is_agents = answer_of(summary) is False
     return request.retry_agent_errors or (request.retry_errors and not is_agents)
 
 
 def _agents_errors(store: Store, run: Run, summary: TrialSummary) -> tuple[ErrorInfo, ...]:
     """What the agent did wrong in all tries of the trial so far."""
-    if answer_of(summary.status, summary.error_kind) is None:
+    if answer_of(summary) is None:
         return ()
     trial = store.trial(run.id, summary.key, summary.index)
     earlier = trial.transcript.earlier

@@ -97,6 +97,7 @@ class _Running:
         try:
             await self._play_trials(recorder, resumed)
             await merge_errors(self._plan, recorder)
+            recorder.note_problem(await self._plan.agents.find_late_call())
             state = RunState.FINISHED
         except asyncio.CancelledError:
             self.cancelled = True

@@ -7,7 +7,7 @@ from seatrial.agents import resolve_agent
 from seatrial.scenarios import fill_environment
 from seatrial.vocabulary.roles import Agent
 
-from .casting import describe_agent
+from .casting import describe_agent, find_late_call
 
 
 class SharedAgents:
@@ -23,7 +23,7 @@ class SharedAgents:
 
     def of(self, spec: Any, *, name: str, isolated: bool) -> tuple[str, Agent]:
         """(key for fingerprints, agent). `isolated`: in processes of its own."""
-        identity = (describe_agent(spec) if isinstance(spec, str | Mapping) else id(spec), isolated)
+        identity = (_identity(spec), isolated)
         known = self._made.get(identity)
         if known is None:
             filled = fill_environment(spec, self._environ) if isinstance(spec, Mapping) else spec
@@ -53,8 +53,18 @@ class SharedAgents:
         ]
         return [*specs, *own]
 
+    async def find_late_call(self) -> str | None:
+        return await find_late_call(agent for _, _, agent in self._made.values())
+
     async def close(self) -> None:
         for _, _, agent in self._made.values():
             await agent.close()
         if self._boundary is not None:
             self._boundary.close()
+
+
+def _identity(spec: Any) -> Any:
+    """What tells agents apart: settings by what they say, and a Python object by being that very object."""
+    if isinstance(spec, Mapping) and not isinstance(spec.get("target", ""), str):
+        return describe_agent(spec), id(spec["target"])
+    return describe_agent(spec) if isinstance(spec, str | Mapping) else id(spec)

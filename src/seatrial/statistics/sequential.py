@@ -75,7 +75,10 @@ class SequentialDecision:
     """Trials that counted towards the verdict; what came after it is ignored."""
     passed: int
     left_out: int
-    """Trials without an answer among those looked at; they count neither way."""
+    """Trials without an answer among those looked at. They never fail the test, and keep it from passing as failures
+    would: it passes only where it would also pass if every one of them had failed."""
+    would_pass: bool
+    """Whether it would have passed without the trials that have no answer."""
     evidence: float
     more_clean_to_pass: int
     """Further trials, all passing, that would pass it from here, even beyond the maximum; 0 once decided."""
@@ -106,25 +109,27 @@ def decide_sequentially(outcomes: Iterable[bool | None], test: SequentialTest) -
             left_out += 1
             continue
         passed, failed = passed + outcome, failed + (not outcome)
-        verdict = _verdict(test, passed, passed + failed)
+        verdict = _verdict(test, passed, passed + failed, left_out=left_out)
         if verdict != "continue":
             break
     evidence = test.evidence(passed, failed)
+    at_worst = test.evidence(passed, failed + left_out)
     decided = verdict in ("pass", "fail")
     return SequentialDecision(
         verdict=verdict,
         trials_used=passed + failed,
         passed=passed,
         left_out=left_out,
+        would_pass=evidence >= test.upper - ROUNDING,
         evidence=evidence,
-        more_clean_to_pass=0 if decided else math.ceil((test.upper - evidence) / test.step_passed - ROUNDING),
+        more_clean_to_pass=0 if decided else math.ceil((test.upper - at_worst) / test.step_passed - ROUNDING),
         more_failed_to_fail=0 if decided else math.ceil((test.lower - evidence) / test.step_failed - ROUNDING),
     )
 
 
-def _verdict(test: SequentialTest, passed: int, total: int) -> SequentialVerdict:
+def _verdict(test: SequentialTest, passed: int, total: int, *, left_out: int = 0) -> SequentialVerdict:
     evidence = test.evidence(passed, total - passed)
-    if evidence >= test.upper - ROUNDING:
+    if test.evidence(passed, total - passed + left_out) >= test.upper - ROUNDING:
         return "pass"
     if evidence <= test.lower + ROUNDING:
         return "fail"

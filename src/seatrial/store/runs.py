@@ -113,6 +113,15 @@ def change_state(connections: Connections, run_id: str, state: RunState, finishe
         rewrite_run(connection, replace(run, state=state, finished_at=finished_at))
 
 
+def note_problem(connections: Connections, run_id: str, problem: str) -> None:
+    with connections.transaction() as connection:
+        connection.lock_run(run_id)
+        run = read_run(connection, run_id)
+        if run is None:
+            raise StoreError(f"run {run_id}: is not in the store any more")
+        rewrite_run(connection, replace(run, problem=run.problem or problem))
+
+
 def rewrite_run(connection: Connection, run: Run) -> None:
     connection.execute(schema.CHANGE_RUN, (_order(run), encode(Run, run), run.id))
 

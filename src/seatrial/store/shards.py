@@ -48,6 +48,7 @@ def merge_shard(whole: Run, shard: Run) -> Run:
         state=RunState.FINISHED if complete and states == {RunState.FINISHED} else RunState.INTERRUPTED,
         started_at=min(whole.started_at, shard.started_at),
         finished_at=max(end for end in ends if end is not None) if any(ends) else None,
+        problem=whole.problem or shard.problem,
     )
 
 

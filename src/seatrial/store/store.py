@@ -80,6 +80,10 @@ class Store:
         """Mark a stored run as running again."""
         runs.change_state(self._connections, run_id, RunState.RUNNING, None)
 
+    def note_problem(self, run_id: str, problem: str) -> None:
+        """Keep why a run has not passed whatever its trials say."""
+        runs.note_problem(self._connections, run_id, problem)
+
     def finish_run(self, run_id: str, state: RunState, finished_at: datetime) -> None:
         runs.change_state(self._connections, run_id, state, finished_at)
         self._finish_tidying()

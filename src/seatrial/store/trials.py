@@ -28,7 +28,8 @@ _PAGE = 5_000
 _KEPT_KEYS = 20_000
 _BODY_PAGE = 50
 _KEPT_IN_DETAILS = (
-    *("failure_reasons", "error_message", "scores", "outcomes_unavailable", "failures", "instruments", "tools"),
+    *("failure_reasons", "error_message", "counts_as_failed", "scores", "outcomes_unavailable", "failures"),
+    *("instruments", "tools"),
 )
 _NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens", "cost_usd", "duration_ms")
 _MOST = 2.0**63

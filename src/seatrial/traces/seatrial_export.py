@@ -56,6 +56,7 @@ def _read_transcript(body: Mapping[str, Any]) -> Transcript:
         recorded=plain_value(body.get("recorded")),
         earlier=tuple(filter(None, map(_read_error, listed(body.get("earlier"))))),
         redacted=tuple(name for name in listed(body.get("redacted")) if isinstance(name, str)),
+        reachable_tools=tuple(name for name in listed(body.get("reachable_tools")) if isinstance(name, str)),
     )
 
 
@@ -68,6 +69,7 @@ def _read_turn(body: Mapping[str, Any], index: int) -> PlayedTurn:
         user=str(body.get("user") or ""),
         reply=reply if isinstance(reply, str) else None,
         tool_calls=tuple(_read_call(mapping(call)) for call in calls) if isinstance(calls, list) else None,
+        calls_complete=body.get("calls_complete") is not False,
         started_ms=_number(body.get("started_ms")) or 0.0,
         latency_ms=_number(body.get("latency_ms")) or 0.0,
         usage=_read_usage(usage) if usage else None,
@@ -110,6 +112,7 @@ def _read_error(body: Any) -> ErrorInfo | None:
         message=str(error.get("message") or "no message was recorded"),
         hint=hint if isinstance(hint, str) else None,
         turn=turn if isinstance(turn, int) else None,
+        counts_as_failed=error.get("counts_as_failed") is True,
     )
 
 

@@ -5,7 +5,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import Gates, ScenarioEntry, Status, TrialSummary, Verdict
+from seatrial.vocabulary.run import Gates, ScenarioEntry, Status, Trial, TrialSummary, Verdict
 from seatrial.vocabulary.value import Value
 
 from . import reasons
@@ -137,7 +137,7 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
     in_order = [trial for place, trial in enumerate(trials) if trial.index == place]
     from seatrial.statistics import decide_sequentially
 
-    decision = decide_sequentially((answer_of(trial.status, trial.error_kind) for trial in in_order), test)
+    decision = decide_sequentially(map(answer_of, in_order), test)
     passed, used = decision.passed, decision.trials_used
     left_out = (reasons.trials_errored(decision.left_out),) if decision.left_out else ()
     if decision.verdict == "pass":
@@ -146,6 +146,8 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
         status, why = Status.FAILED, reasons.sequential_failed(passed, used, test.bad)
     elif decision.verdict == "inconclusive":
         status, why = Status.INCONCLUSIVE, reasons.sequential_undecided(passed, used)
+    elif decision.would_pass:
+        status, why = Status.INCONCLUSIVE, reasons.sequential_in_doubt(passed, used)
     else:
         status = Status.ERRORED if left_out else Status.NOT_RUN
         why = reasons.sequential_unfinished(passed, used, test.max_trials)
@@ -168,13 +170,20 @@ def read_sequential_test(settings: Mapping[str, float]) -> "SequentialTest":
 _AGENTS_OWN = (ErrorKind.AGENT, ErrorKind.LIMIT)
 
 
-def answer_of(status: Status, error_kind: ErrorKind | None) -> bool | None:
-    """Whether the agent passed a trial; None where an instrument failed and nobody knows."""
-    if status is Status.PASSED:
+def is_agents_error(kind: ErrorKind | None, *, counts_as_failed: bool) -> bool:
+    """Whether an error counts against the agent; else an instrument failed, and it says nothing of the agent."""
+    return kind in _AGENTS_OWN or counts_as_failed
+
+
+def answer_of(trial: Trial | TrialSummary) -> bool | None:
+    """Whether the agent passed a trial; None where an instrument failed, so that the trial says nothing of the agent.
+
+    Everything that counts trials asks here: rates, intervals, sequential tests, comparisons.
+    """
+    if trial.status is Status.PASSED:
         return True
-    if status is Status.FAILED or error_kind in _AGENTS_OWN:
-        return False
-    return None
+    agents = is_agents_error(trial.error_kind, counts_as_failed=trial.counts_as_failed)
+    return False if trial.status is Status.FAILED or agents else None
 
 
 _ROUNDING = 1e-9

@@ -137,6 +137,10 @@ def sequential_undecided(passed: int, total: int) -> str:
     return f"{passed} of {counted(total, 'trial')} passed: undecided when the last trial was reached"
 
 
+def sequential_in_doubt(passed: int, total: int) -> str:
+    return f"{passed} of {counted(total, 'trial')} passed: not enough if the trials without an answer had failed"
+
+
 def sequential_unfinished(passed: int, total: int, planned: int) -> str:
     return (
         f"{passed} of {counted(total, 'trial')} passed: undecided so far, at most {planned - total} more would decide"

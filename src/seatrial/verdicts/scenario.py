@@ -54,7 +54,7 @@ def decide_scenario(
         passed=passed,
         failed=failed,
         errored=errored,
-        broken_down=sum(trial.status is Status.ERRORED and _answer(trial) is False for trial in ordered),
+        broken_down=sum(trial.status is Status.ERRORED and answer_of(trial) is False for trial in ordered),
         not_run=_count_missing(entry, verdict, passed + failed + errored),
         interval=_interval(ordered),
         metric_averages=averages or None,
@@ -188,12 +188,8 @@ def _lacks_scores(trial: TrialSummary, metric: str) -> bool:
     return len(by_turn) < trial.turns if by_turn else not turns
 
 
-def _answer(trial: TrialSummary) -> bool | None:
-    return answer_of(trial.status, trial.error_kind)
-
-
 def _interval(trials: Sequence[TrialSummary]) -> Interval | None:
-    answers = [answer for trial in trials if (answer := _answer(trial)) is not None]
+    answers = [answer for trial in trials if (answer := answer_of(trial)) is not None]
     return _interval_of(sum(answers), len(answers)) if answers else None
 
 

@@ -9,7 +9,7 @@ from seatrial.vocabulary.run import Status, Trial, Verdict
 
 from . import reasons
 from .averages import meets
-from .rates import answer_of
+from .rates import is_agents_error
 
 
 def find_error(transcript: Transcript, results: Sequence[EvalResult], judgement: Judgement | None) -> ErrorInfo | None:
@@ -18,7 +18,7 @@ def find_error(transcript: Transcript, results: Sequence[EvalResult], judgement:
     An instrument that fails when a trial is repeated does not hide the agent's error of the earlier try.
     """
     error = _first_error(transcript, results, judgement)
-    if error is None or not transcript.earlier or answer_of(Status.ERRORED, error.kind) is False:
+    if error is None or not transcript.earlier or is_agents_error(error.kind, counts_as_failed=error.counts_as_failed):
         return error
     return transcript.earlier[-1]
 

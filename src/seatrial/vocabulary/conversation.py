@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
+from unicodedata import category
 
 from .value import Value
 
@@ -11,6 +12,17 @@ Message: TypeAlias = dict[str, Any]
 
 REDACTED = "[redacted]"
 """Stands where a secret stood, before anything was evaluated."""
+
+
+_UNSEEN = ("Cc", "Cf", "Mn", "Zs", "Zl", "Zp")
+"""Categories of characters that show nothing by themselves: controls, marks of formatting, combining marks, spaces."""
+_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Fillers of Hangul and the empty pattern of Braille: letters and symbols by their category, and blank."""
+
+
+def is_blank(text: str | None) -> bool:
+    """Whether a reader would see nothing: no text, only spaces, or only characters that are invisible."""
+    return text is None or all(category(each) in _UNSEEN or each in _BLANK_LETTERS for each in text)
 
 
 class StopReason(StrEnum):
@@ -23,7 +35,7 @@ class StopReason(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """Whose failure an error is. Only `agent` speaks against the agent; the rest are instruments or the set-up."""
+    """Where an error arose. `agent` and `limit` count against the agent; of the others, what `ErrorInfo` says so of."""
 
     AGENT = "agent"
     TOOL = "tool"
@@ -45,6 +57,8 @@ class ErrorInfo(Value):
     """Index of the turn in which it happened, counted from 0."""
     traceback: str | None = None
     """The foreign traceback, for `--verbose`."""
+    counts_as_failed: bool = False
+    """It is the agent's doing, although its kind is an instrument's: a call that no mock answers."""
 
 
 class ToolCall(Value, kw_only=False):
@@ -128,7 +142,7 @@ class AgentResult(Value, kw_only=False):
 
     output: str | None
     tool_calls: Any = None
-    """A list of ToolCalls, names or mappings; None means not recorded, an empty list means none was called."""
+    """All calls: a list of ToolCalls, names or mappings. None says nothing; an empty list says that none was made."""
     usage: Usage | None = None
     cost_usd: float | None = None
 
@@ -157,7 +171,9 @@ class PlayedTurn(Value):
     user: str
     reply: str | None
     tool_calls: tuple[ToolCall, ...] | None
-    """None means not recorded; an empty tuple means that none was called."""
+    """The calls that are known; None means that nothing is known."""
+    calls_complete: bool = True
+    """False: these are the calls that Seatrial saw or answered, and others may have been made."""
     started_ms: float = 0.0
     """Since the trial began."""
     latency_ms: float = 0.0
@@ -185,10 +201,22 @@ class Transcript(Value):
     """Errors of the agent in earlier tries of the same trial, which was then repeated. It still counts as failed."""
     redacted: tuple[str, ...] = ()
     """Names of the variables and settings whose values were redacted."""
+    reachable_tools: tuple[str, ...] = ()
+    """Tools that Seatrial answers and the agent can call: where no call of one was seen, none was made."""
+
+    @property
+    def calls_complete(self) -> bool:
+        """Whether the calls of every turn are known, and are all that were made."""
+        return all(turn.tool_calls is not None and turn.calls_complete for turn in self.turns)
+
+    @property
+    def seen_calls(self) -> tuple[ToolCall, ...]:
+        """The calls that are known, in order; there may be others."""
+        return tuple([call for turn in self.turns for call in turn.tool_calls or ()])
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...] | None:
-        """All calls in order; None when the calls of some turn were not recorded."""
+        """The calls that are known, in order; None when nothing is known of some turn."""
         if len(self.turns) == 1:
             return self.turns[0].tool_calls
         calls: list[ToolCall] = []

@@ -9,15 +9,25 @@ from .findings import ModelUse
 class TrialError(SeatrialError):
     """The trial cannot go on; what was said until then is kept."""
 
-    def __init__(self, kind: ErrorKind, message: str, *, hint: str | None = None, traceback: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        hint: str | None = None,
+        traceback: str | None = None,
+        counts_as_failed: bool = False,
+    ) -> None:
         super().__init__(message)
-        self.info = ErrorInfo(kind=kind, message=message, hint=hint, traceback=traceback)
+        self.info = ErrorInfo(
+            kind=kind, message=message, hint=hint, traceback=traceback, counts_as_failed=counts_as_failed
+        )
         self.use: ModelUse | None = None
         """What asking in vain took, where a model was asked."""
 
 
 class AgentFailure(TrialError):
-    """The agent failed: it raised, answered nonsense, or could not be reached. May be retried."""
+    """The agent failed: it raised, answered nonsense, or could not be reached (`infra`). May be retried."""
 
     def __init__(
         self,
@@ -27,12 +37,22 @@ class AgentFailure(TrialError):
         traceback: str | None = None,
         retry_after: float | None = None,
         final: bool = False,
+        kind: ErrorKind = ErrorKind.AGENT,
     ) -> None:
-        super().__init__(ErrorKind.AGENT, message, hint=hint, traceback=traceback)
+        super().__init__(kind, message, hint=hint, traceback=traceback)
         self.retry_after = retry_after
         """Seconds the agent asked us to wait."""
         self.final = final
         """Asking again would not help."""
+
+
+def mock_overran(tool: str) -> TrialError:
+    """The agent's time was up while it waited for a mock: the mock's fault, and not the agent's."""
+    return TrialError(
+        ErrorKind.TOOL,
+        f"the mock of {tool!r} did not answer in time",
+        hint="let the mock answer sooner, or raise timeout_seconds (default_timeout in suite.config)",
+    )
 
 
 class PlayAgain(SeatrialError):

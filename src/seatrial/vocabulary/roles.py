@@ -1,6 +1,6 @@
 """The parts that others play for the runner: what it may ask of agents, users, tools, evaluators and judges."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,17 +12,59 @@ from .scenario import Scenario
 from .value import Value, set_field
 
 RECORD_CALLS = (
-    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none, or "
-    "call tools through ctx.call_tool."
+    "Record them: return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none; or "
+    "call all its tools through ctx.call_tool or @seatrial.tool, and say so in its settings: "
+    "{type: python, target: ..., tools: all_wrapped}."
 )
-"""What to do where something is asked about tool calls that nobody recorded."""
+"""What to do where something is asked about tool calls that were not recorded, or not all of them."""
+NOT_RECORDED = "the agent's tool calls were not recorded"
+MAY_BE_MORE = "only the calls that went through Seatrial are known, and the agent may have made others"
 
 
-def _names(calls: Sequence[ToolCall] | None) -> list[str]:
-    """The names of the tools. Raises where they were not recorded: in no list, every tool would be one not called."""
-    if calls is None:
-        raise TrialError(ErrorKind.CONFIG, "tools_called: the agent's tool calls were not recorded", hint=RECORD_CALLS)
-    return [call.name for call in calls]
+class CalledTools(list[str]):
+    """The names of the tools that were called, in order.
+
+    Where others may have been called, it does not answer whether a tool was not, or whether these are all: that raises
+    an error of the set-up. Of a tool that the agent calls through Seatrial it is known.
+    """
+
+    def __init__(self, names: Sequence[str], *, known: Container[str] = (), unknown: Exception | None = None) -> None:
+        """`known`: tools whose calls are all here. `unknown`: what to raise when others are asked for, if anything."""
+        super().__init__(names)
+        self._known = known
+        self._unknown = unknown
+
+    def __contains__(self, name: object) -> bool:
+        return list.__contains__(self, name) or self._lacks(name)
+
+    def count(self, name: str) -> int:
+        return list.count(self, name) or int(self._lacks(name))
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or self._lacks(None)
+
+    def __eq__(self, other: object) -> bool:
+        return list.__eq__(self, other) is True and not self._lacks(None)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def _lacks(self, name: object) -> bool:
+        """False; raises where nobody knows."""
+        if self._unknown is not None and name not in self._known:
+            raise self._unknown
+        return False
+
+
+def called_tools(calls: Sequence[ToolCall] | None, *, complete: bool, known: Sequence[str]) -> CalledTools:
+    """The names of the tools. Raises where nothing is known: in no list, every tool would be one not called."""
+    message = NOT_RECORDED if calls is None else MAY_BE_MORE
+    unknown = None if complete else TrialError(ErrorKind.CONFIG, f"tools_called: {message}", hint=RECORD_CALLS)
+    if calls is None and not known and unknown is not None:
+        raise unknown
+    return CalledTools([call.name for call in calls or ()], known=known, unknown=unknown)
 
 
 class TurnContext(Value, kw_only=False):
@@ -31,7 +73,7 @@ class TurnContext(Value, kw_only=False):
     user: str = ""
     reply: str = ""
     tool_calls: Sequence[ToolCall] | None = ()
-    """None: not recorded."""
+    """Those that are known; None: nothing is."""
     history: Sequence[Message] = ()
     """The conversation before this turn's user message."""
     scenario: Scenario | None = None
@@ -39,6 +81,10 @@ class TurnContext(Value, kw_only=False):
     turn: int = 0
     redacted: Sequence[str] = ()
     """Names of the variables and settings whose values were redacted in the trial."""
+    calls_complete: bool = True
+    """Whether `tool_calls` are all; False: others may have been made."""
+    reachable_tools: tuple[str, ...] = ()
+    """Tools that the agent calls through Seatrial: where no call of one is known, none was made."""
 
     def __post_init__(self) -> None:
         calls: Sequence[Any] = self.tool_calls or ()
@@ -47,9 +93,18 @@ class TurnContext(Value, kw_only=False):
             set_field(self, "tool_calls", named)
 
     @property
+    def seen_calls(self) -> Sequence[ToolCall]:
+        """The calls that are known; there may be others."""
+        return self.tool_calls or ()
+
+    @property
+    def knows_all_calls(self) -> bool:
+        return self.tool_calls is not None and self.calls_complete
+
+    @property
     def tools_called(self) -> list[str]:
-        """The names of the tools, in order. Asking where they were not recorded is an error, not an empty list."""
-        return _names(self.tool_calls)
+        """The names of the tools, in order. Asking it for what is not known is an error, and not False."""
+        return called_tools(self.tool_calls, complete=self.knows_all_calls, known=self.reachable_tools)
 
 
 class TrialContext(Value):
@@ -72,8 +127,24 @@ class TrialContext(Value):
         return self.transcript.tool_calls
 
     @property
+    def calls_complete(self) -> bool:
+        return self.transcript.calls_complete
+
+    @property
+    def reachable_tools(self) -> tuple[str, ...]:
+        return self.transcript.reachable_tools
+
+    @property
+    def seen_calls(self) -> Sequence[ToolCall]:
+        return self.transcript.seen_calls
+
+    @property
+    def knows_all_calls(self) -> bool:
+        return self.transcript.calls_complete
+
+    @property
     def tools_called(self) -> list[str]:
-        return _names(self.tool_calls)
+        return called_tools(self.tool_calls, complete=self.knows_all_calls, known=self.reachable_tools)
 
     @property
     def history(self) -> Sequence[Message]:
@@ -153,7 +224,7 @@ class AgentReply(Value):
     tool_calls: tuple[ToolCall, ...] | None = None
     """Calls the agent made by itself; None: not recorded."""
     hides_calls: bool = False
-    """The agent says that it does not tell its calls, so that those which were seen are not known to be all."""
+    """The calls that were seen or listed are known not to be all, or not known to be all."""
     requested: tuple[ToolCall, ...] = ()
     """Calls that Seatrial must answer before the agent goes on."""
     messages: tuple[Message, ...] = ()
@@ -165,7 +236,10 @@ class AgentReply(Value):
 
 
 class AgentSession(Protocol):
-    """An agent during one trial. Raises AgentFailure for anything that went wrong on its side."""
+    """An agent during one trial. Raises AgentFailure for anything that went wrong on its side.
+
+    It may have `reaches`, the tools that the agent can call through us, by name; None: all that the scenario has.
+    """
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply: ...
 

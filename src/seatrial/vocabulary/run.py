@@ -107,6 +107,15 @@ class Trial(Value):
     def id(self) -> str:
         return f"trial-{self.index + 1}"
 
+    @property
+    def error_kind(self) -> ErrorKind | None:
+        return self.error.kind if self.error else None
+
+    @property
+    def counts_as_failed(self) -> bool:
+        """Whether its error is the agent's doing although its kind is an instrument's."""
+        return self.error is not None and self.error.counts_as_failed
+
     def __bool__(self) -> bool:
         """Else `all(report.trials())` would hold for every run."""
         return self.status is Status.PASSED
@@ -121,6 +130,8 @@ class TrialSummary(Value):
     failure_reasons: tuple[str, ...] = ()
     error_kind: ErrorKind | None = None
     error_message: str | None = None
+    counts_as_failed: bool = False
+    """The error is the agent's doing although its kind is an instrument's."""
     stop_reason: str = ""
     turns: int = 0
     trajectory_matched: bool | None = None
@@ -311,3 +322,5 @@ class Run(Value):
     """The run whose transcripts were judged again, for a regrade."""
     replayed: bool = False
     """Its trials are recordings, so they are not independent."""
+    problem: str | None = None
+    """Why it has not passed whatever its trials say: something happened that is in none of them."""

@@ -22,6 +22,7 @@ def summarise(trial: Trial) -> TrialSummary:
         failure_reasons=trial.failure_reasons,
         error_kind=error.kind if error else None,
         error_message=error.message if error else None,
+        counts_as_failed=trial.counts_as_failed,
         stop_reason=str(transcript.stop_reason),
         turns=len(transcript.turns),
         trajectory_matched=all(matches) if matches else None,
