@@ -27,6 +27,7 @@ def run_form(run: Run) -> dict[str, Any]:
         "versions": plain(run.versions),
         "parent": run.parent,
         "replayed": run.replayed,
+        "problem": run.problem,
         "config": plain(run.config),
     }
 
