@@ -427,3 +427,16 @@ def test_a_run_with_a_late_call_is_no_better_candidate(folder: Any) -> None:
 
     assert ended.code == 3
     assert "tool 'lookup_order' was called for trial" in ended.out
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("agent", ["looks_up", "wrapped"])
+def test_a_mock_that_does_not_answer_in_time_is_no_answer_of_the_agent(folder: Any, agent: str, isolation: str) -> None:
+    slow = {"lookup_order": {"returns": {}, "delay_ms": 60_000}}
+    write_tools(folder, agent, {"mocks": slow, "timeout_seconds": 0.3}, config={"isolation": isolation})
+
+    assert folder.seatrial("run", FILE).code == 1
+    (scenario,) = folder.results()["scenarios"]
+    assert scenario["trials"][0]["error"]["kind"] == "tool"
+    assert "the mock of 'lookup_order' did not answer in time" in scenario["trials"][0]["error"]["message"]
+    assert scenario["interval"] is None
