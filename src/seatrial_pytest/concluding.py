@@ -8,7 +8,7 @@ import pytest
 from seatrial.errors import SeatrialError
 from seatrial.reports import parse_report_option, write_report
 from seatrial.session import Report
-from seatrial.session.open_run_ends import end_run
+from seatrial.session.scenario_session import end_run
 from seatrial.store.codec import decode
 from seatrial.verdicts import reasons
 from seatrial.verdicts.run import decide_group as decide_suite_group

@@ -6,7 +6,7 @@ from seatrial.reports.conversation import converse
 from seatrial.reports.explain import explain, explain_error, measures_of, summarise
 from seatrial.reports.phrases import VERDICT_WORDS, share, trials_of
 from seatrial.reports.visible import cut, defused, one_line, visible
-from seatrial.session.open_run import PlayedScenario
+from seatrial.session.scenario_session import PlayedScenario
 from seatrial.vocabulary.run import ScenarioOutcome, Status, Trial
 
 _TEXT_LIMIT = 2_000

@@ -44,8 +44,6 @@ class ScenarioFile(pytest.Module):
         super().__init__(*args, **kwargs)
         self._names: set[str] = set()
         self._fixtures: tuple[Any, bool] | None = None
-        self.hooks: Any = None
-        """Those that its items call; known once everything is collected."""
         self.shown: dict[str, str] = {}
         """Files that its items are written in, as pytest shows them."""
 
@@ -134,15 +132,6 @@ class ScenarioFile(pytest.Module):
             params = any(each.params for several in found.name2fixturedefs.values() for each in several)
             self._fixtures = (found, not params and hooks <= _PYTESTS_OWN)
         return self._fixtures
-
-    @property
-    def sets_up_for_each(self) -> bool:
-        """Whether fixtures are set up and torn down between its items."""
-        if self._fixtures is None:
-            return False
-        found, are_plain = self._fixtures
-        used = [several[-1] for several in found.name2fixturedefs.values()]
-        return not are_plain or any(each.scope == "function" for each in used)
 
     def _free_name(self, name: str) -> str:
         """A name that node ids can hold, and that no other item of the file has."""

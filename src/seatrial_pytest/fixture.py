@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seatrial.scenarios import load
-from seatrial.session.open_run import Casting, PlayedScenario
+from seatrial.session.scenario_session import Casting, PlayedScenario
 from seatrial.vocabulary.run import Status
 from seatrial.vocabulary.scenario import Scenario
 

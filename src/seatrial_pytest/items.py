@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.errors import SeatrialError
 from seatrial.session.offline import NotLive
-from seatrial.session.open_run import Casting, OpenRun, PlayedScenario
+from seatrial.session.scenario_session import Casting, PlayedScenario, ScenarioSession
 from seatrial.vocabulary.run import Status
 
 from .agents import require_agent
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 
 class ScenarioItem(pytest.Function):
     """A scenario of a file as a test. A Function, so that it uses fixtures as all tests do."""
-
-    @property
-    def ihook(self) -> Any:
-        """The same for all items of a file. Asked for nine times for each item, and found anew each time by pytest."""
-        file: Any = self.parent
-        return file.hooks or super().ihook
 
     @property
     def _file(self) -> Any:
@@ -90,11 +84,10 @@ def play_casting(item: pytest.Item, casting: Casting) -> PlayedScenario:
     """Play it, and wait."""
     __tracebackhide__ = True
     run = PytestRun.of(item.config)
-    opened, held = run.open(), run.held
-    gather = held.may_gather and opened.may_gather
+    opened = run.open()
     with explained(item, casting):
         prepared = opened.prepare(casting)
-        played = opened.play_here(prepared, casting.loaded, gather=gather, before_waiting=held.tell_meanwhile)
+        played = opened.play_and_wait(prepared, casting.loaded)
     keep(item, played, opened)
     return played
 
@@ -129,7 +122,7 @@ def require_live(item: pytest.Item, why: str) -> None:
     pytest.skip(reason)
 
 
-def keep(item: pytest.Item, played: PlayedScenario, run: OpenRun) -> None:
+def keep(item: pytest.Item, played: PlayedScenario, run: ScenarioSession) -> None:
     """Leave what was played for the report of the test."""
     name = played.outcome.entry.key.label
     notes = notes_of(item)
@@ -146,7 +139,7 @@ def keep(item: pytest.Item, played: PlayedScenario, run: OpenRun) -> None:
     item.user_properties += _properties(name, played, run)
 
 
-def _properties(name: str, played: PlayedScenario, run: OpenRun) -> Iterator[tuple[str, object]]:
+def _properties(name: str, played: PlayedScenario, run: ScenarioSession) -> Iterator[tuple[str, object]]:
     yield "seatrial_run", run.run.id
     yield "seatrial_scenario", name
     yield "seatrial_trials", played.outcome.played

@@ -1,5 +1,6 @@
 """The one run of a pytest session: opened with the first scenario that is played, shared by all of them."""
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,13 +11,11 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.scenarios import read_overrides
-from seatrial.session.open_run import OpenRun, is_recording
-from seatrial.session.open_run_ends import choose_seed, new_run, run_gates
 from seatrial.session.request import RunRequest
+from seatrial.session.scenario_session import ScenarioSession, choose_seed, is_recording, new_run, run_gates
 from seatrial.vocabulary.run import RunGates
 from seatrial.vocabulary.scenario import Scenario
 
-from .holding import HeldReports, ItemHooks, can_hold
 from .options import Options, options_of
 from .outcomes import CASTING
 from .summary import name_the_run, watch
@@ -33,11 +32,11 @@ class PytestRun:
     def __init__(self, config: pytest.Config) -> None:
         self.options: Options = options_of(config)
         self._config = config
-        self._open: OpenRun | None = None
+        self._open: ScenarioSession | None = None
+        self._process = os.getpid()
         self._places: dict[tuple[str, str], str] = {}
         self._positions: dict[int, int] = {}
         """By the identity of items: they are told apart by their names else, which takes longer."""
-        self.held = HeldReports(config, lambda: self._open)
         self.selected: list[pytest.Item] = []
         self.marks: set[str] = set()
         """Tags that are registered as markers."""
@@ -56,11 +55,6 @@ class PytestRun:
         name_the_run(self._config)  # now, so that forks of this process play one run as well
         self.selected = session.items
         self._positions = {id(item): position for position, item in enumerate(session.items)}
-        files: dict[Any, None] = dict.fromkeys(item.parent for item in session.items if CASTING in item.stash)
-        holds = can_hold(self._config)
-        for file in files:
-            hooks = file.ihook
-            file.hooks = ItemHooks(hooks, self.held) if holds and not file.sets_up_for_each else hooks
 
     def find_modules(self) -> None:
         """Let `agent: package.module:attribute` be found from the project's folder, as on the command line."""
@@ -80,8 +74,10 @@ class PytestRun:
     def overrides(self) -> Mapping[str, Any]:
         return {} if self.options.trials is None else {"trials": self.options.trials}
 
-    def open(self) -> OpenRun:
-        """The run, opened when it is first asked for."""
+    def open(self) -> ScenarioSession:
+        """The run, opened when it is first asked for. A fork of this process opens it for itself."""
+        if self._process != os.getpid():
+            self._open, self._process = None, os.getpid()
         if self._open is None:
             options = self.options
             request = RunRequest(
@@ -107,7 +103,7 @@ class PytestRun:
                 folder=self._config.rootpath,
                 replayed=any(is_recording(choose_agent(each, options)) for each in castings if not each.supplied),
             )
-            self._open = OpenRun(request, run, live=options.live)
+            self._open = ScenarioSession(request, run, live=options.live)
         return self._open
 
     def _gates(self, castings: "Sequence[FileCasting]") -> RunGates:
@@ -118,7 +114,6 @@ class PytestRun:
 
     def close(self) -> None:
         if self._open is not None:
-            self.held.tell()
             self._open.close()
 
 

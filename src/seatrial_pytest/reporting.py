@@ -83,7 +83,7 @@ def _left_out(
         castings = [cast_item(item, item.stash[CASTING], read_marker(item))]
     if not castings:
         return {}
-    from seatrial.session.open_run_ends import left_out
+    from seatrial.session.scenario_session import left_out
     from seatrial.store.codec import encode
     from seatrial.vocabulary.run import ScenarioEntry
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 from seatrial.assertions import is_asserting
-from seatrial.session.open_run import PlayedScenario
+from seatrial.session.scenario_session import PlayedScenario
 from seatrial.vocabulary.conversation import ToolCall, Transcript
 from seatrial.vocabulary.roles import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, CalledTools
 from seatrial.vocabulary.run import Interval, ScenarioOutcome, Status, Trial

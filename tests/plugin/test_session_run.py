@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from seatrial.session import open_run
+from seatrial.session import run_session
 from seatrial.session.records import StoredRecord
 from seatrial.store import open_store
 from seatrial.vocabulary.events import Event, TrialFinished
@@ -340,7 +340,7 @@ def test_listeners_hear_once_of_a_trial_that_subtests_look_at(project: Any, monk
         if isinstance(event, TrialFinished):
             heard.append(event.trial)
 
-    monkeypatch.setattr(open_run, "listeners_of", lambda request: (listen,))
+    monkeypatch.setattr(run_session, "listeners_of", lambda request: (listen,))
     project.supply_agent()
     project.write(
         "test_a.py",

@@ -11,7 +11,7 @@ from seatrial.errors import ToolError
 from seatrial.evaluators import matches
 from seatrial.mocks import MockSet
 from seatrial.runner import TrialSettings, run_trial
-from seatrial.runner.pace import Pace
+from seatrial.runner.rate_limit import RateLimit
 from seatrial.users import FunctionUser, ScriptedUser
 from seatrial.vocabulary.conversation import (
     AgentResult,
@@ -77,10 +77,10 @@ def a_scenario(
     )
 
 
-def play(prepared: PreparedScenario, *, pace: Pace | None = None) -> Transcript:
+def play(prepared: PreparedScenario, *, rate_limit: RateLimit | None = None) -> Transcript:
     async def run() -> Transcript:
         try:
-            return (await run_trial(prepared, 0, TrialSettings(pace=pace))).transcript
+            return (await run_trial(prepared, 0, TrialSettings(rate_limit=rate_limit))).transcript
         finally:
             await prepared.agent.close()
 
@@ -526,12 +526,12 @@ def test_a_mock_that_takes_longer_than_the_agent_may_is_a_limit_error() -> None:
     assert [call.name for call in transcript.tool_calls or ()] == ["slow"]
 
 
-def test_waiting_for_the_pace_is_on_nobodys_clock() -> None:
-    class Slow(Pace):
+def test_waiting_for_the_rate_limit_does_not_count_as_the_agents_time() -> None:
+    class Slow(RateLimit):
         async def wait(self) -> float:
             await asyncio.sleep(0.6)
             return 0.6
 
     prepared = a_scenario(ScriptedAgent("done"), timeout_seconds=0.5, trial_timeout_seconds=0.5)
-    transcript = play(prepared, pace=Slow(60))
+    transcript = play(prepared, rate_limit=Slow(60))
     assert (transcript.error, transcript.turns[0].reply) == (None, "done")

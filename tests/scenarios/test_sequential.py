@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import Cast, Preparer, load
+from seatrial.scenarios import Cast, load, prepare
 from seatrial.vocabulary.run import ScenarioEntry
 from seatrial.vocabulary.scenario import Scenario, SequentialSpec, Suite, SuiteConfig
 
@@ -20,7 +20,7 @@ def _entry(scenario: Scenario, config: SuiteConfig | None = None, **overrides: A
     [loaded] = load(suite, overrides=overrides)
     [resolved] = loaded.resolved()
     cast = Cast(suite="s", agent=_Agent())  # type: ignore[arg-type]
-    return Preparer(cast).prepare(resolved, position=0).entry
+    return prepare(resolved, cast, position=0).entry
 
 
 def _scenario(**keys: Any) -> Scenario:

@@ -8,7 +8,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
-from seatrial.by_hand import hall, move_to_loop
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
 from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
@@ -16,7 +15,7 @@ from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import AgentReply, TrialStart
 from seatrial.vocabulary.value import altered
 
-from .boundary import Boundary
+from .call import call_agent
 from .context import AgentContext, at_work, being_asked, on_trial, wrapped_tools
 from .doors import Door, find_door, framework_of, is_factory, require_no_arguments
 from .new_messages import only_new
@@ -24,9 +23,6 @@ from .replies import read_reply
 
 Scope = Literal["trial", "run"]
 
-_NOTICED_SECONDS = 0.02
-"""An agent that waited longer for us, to begin or to be heard, because an evaluator or an import held the runner, has
-that taken off its clock."""
 CLOSE_SECONDS = 10.0
 """How long an agent may take to close."""
 
@@ -41,8 +37,6 @@ class CallableAgent:
         self.name = name
         self.all_wrapped = all_wrapped
         self._late_calls: list[str] = []
-        self._boundary = Boundary()
-        self._shares_boundary = False
         self._make = target if is_factory(target) else None
         if inspect.isclass(target):
             require_no_arguments(target, name)
@@ -58,13 +52,6 @@ class CallableAgent:
         self.keeps_conversation = door is None or self._remembers(door)
         self.tool_names: frozenset[str] | None = None
         """The tools that the agent has, where its framework tells; None: not known."""
-        self.needs_no_loop = not self._on_loop and (self.given is not None or self.makes_anew)
-        """Whether a trial waits for nothing but calls of it, as far as one can know before."""
-
-    def share(self, boundary: Boundary) -> None:
-        """Run behind a boundary that other agents use too, and so on one loop with them; its owner closes it."""
-        self._boundary = boundary
-        self._shares_boundary = True
 
     def open(self, start: TrialStart) -> "CallableSession":
         at_work[id(self)] = self._late_calls
@@ -72,7 +59,7 @@ class CallableAgent:
 
     def make_context(self, start: TrialStart) -> AgentContext:
         """A trial as the agent sees it."""
-        return AgentContext(start, hall=hall(), late_calls=self._late_calls)
+        return AgentContext(start, hall=asyncio.get_running_loop(), late_calls=self._late_calls)
 
     async def late_calls(self) -> list[str]:
         """Calls that belong to no trial, one sentence each."""
@@ -94,8 +81,7 @@ class CallableAgent:
         async def make_on_loop() -> Any:
             return make()
 
-        is_async = self._on_loop or inspect.iscoroutinefunction(make)
-        made = await self.call(make_on_loop if self._on_loop else make, is_async=is_async, timeout=timeout)
+        made = await call_agent(make_on_loop if self._on_loop else make, timeout=timeout)
         if made is None or isinstance(made, str | int | float | list | dict | tuple):
             raise AgentFailure(
                 f"{self.name}: a function without parameters is taken as a factory, but it returned "
@@ -128,15 +114,12 @@ class CallableAgent:
         """Whether a second turn can know the first: given the conversation, or kept by an object made for the trial."""
         return self.makes_anew or any(meaning in ("messages", "ctx") for _, meaning in door.parameters)
 
-    def call(self, function: Callable[[], Any], *, is_async: bool, timeout: float) -> Awaitable[Any]:
-        return self._boundary.call(function, is_async=is_async, timeout=timeout)
-
     async def leave(self, instance: Any) -> None:
         """Close what was made, by its own `aclose` or `close` where it has one."""
         for name in ("aclose", "close"):
             method = getattr(instance, name, None)
             if callable(method):
-                await self.call(method, is_async=inspect.iscoroutinefunction(method), timeout=CLOSE_SECONDS)
+                await call_agent(method, timeout=CLOSE_SECONDS)
                 return
 
     async def close(self) -> None:
@@ -149,9 +132,6 @@ class CallableAgent:
         except TrialError as failure:
             # The verdicts stand already, and no trial is left to carry this.
             warnings.warn(f"closing the agent {self.name!r} failed: {failure}", RuntimeWarning, stacklevel=2)
-        finally:
-            if not self._shares_boundary:
-                self._boundary.close()
 
 
 class CallableSession:
@@ -177,12 +157,9 @@ class CallableSession:
         ctx.input = _latest_user_text(messages)
         if door.sees_conversation:
             ctx.messages = [plain_value(message) for message in messages]
-        asked_at = perf_counter()
         being_asked.add(ctx)
         try:
-            reply: AgentReply = await self._agent.call(
-                _entering(door, ctx, messages), is_async=door.is_async, timeout=timeout
-            )
+            reply: AgentReply = await call_agent(_entering(door, ctx, messages), timeout=timeout)
         except TrialError as failure:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
@@ -192,14 +169,9 @@ class CallableSession:
         finally:
             being_asked.discard(ctx)
             ctx.keep_unfinished()
-        waited = (ctx.entered_at - asked_at) + (perf_counter() - ctx.replied_at)
-        if waited > _NOTICED_SECONDS:
-            reply = altered(reply, waited_ms=reply.waited_ms + 1000 * waited)
         reply = self._with_evidence(reply, ctx)
-        if ctx.is_waiting:
-            await move_to_loop()
-            if not await ctx.settle(timeout=timeout):
-                raise mock_overran(ctx.waits_for or "")
+        if ctx.is_waiting and not await ctx.settle(timeout=timeout):
+            raise mock_overran(ctx.waits_for or "")
         if ctx.fatal is not None:
             raise ctx.fatal
         return reply
@@ -239,22 +211,17 @@ def _entering(door: Door, ctx: AgentContext, said: Sequence[Message]) -> Callabl
 
 def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
     on_trial.set(ctx)
-    ctx.entered_at = perf_counter()
     value = door.function(**arguments)
     if type(value) in _PLAIN_REPLIES:
-        ctx.replied_at = perf_counter()
         return read_reply(value)
     if inspect.isasyncgen(value):
         value = _collect(value)
     if inspect.isawaitable(value):
         return _read_later(value, ctx, said)
-    reply = read_reply(_joined(list(value)) if inspect.isgenerator(value) else only_new(value, said))
-    ctx.replied_at = perf_counter()
-    return reply
+    return read_reply(_joined(list(value)) if inspect.isgenerator(value) else only_new(value, said))
 
 
 async def _enter_async(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
-    ctx.entered_at = perf_counter()
     value = door.function(**arguments)
     return await _read_later(_collect(value) if door.streams else value, ctx, said)
 
@@ -262,7 +229,6 @@ async def _enter_async(door: Door, arguments: Mapping[str, Any], ctx: AgentConte
 async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, said: Sequence[Message]) -> AgentReply:
     on_trial.set(ctx)
     value = await awaitable
-    ctx.replied_at = perf_counter()
     return read_reply(only_new(value, said))
 
 

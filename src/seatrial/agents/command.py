@@ -13,7 +13,7 @@ from seatrial.vocabulary.conversation import Message, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure
 from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 
-from .boundary import overran
+from .call import overran
 from .chat_messages import latest_user_text, read_amount, read_reported, read_requested, read_usage
 from .line_process import LineProcess
 from .placeholders import fill_address
@@ -68,11 +68,11 @@ class _CommandSession:
         """The calls whose results the process waits for."""
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        from .patience import Patience
+        import asyncio
 
         try:
-            async with Patience(timeout) as patience:
-                return patience.excuse(await self._exchange(messages))
+            async with asyncio.timeout(timeout):
+                return await self._exchange(messages)
         except TimeoutError:
             await self._stop(grace_seconds=0)
             raise overran(timeout) from None

@@ -49,8 +49,6 @@ class AgentContext:
         self.input = ""
         self.fatal: TrialError | None = None
         """What ends the trial even if the agent swallows the exception."""
-        self.entered_at = self.replied_at = 0.0
-        """When the agent began and was done, by its own thread or loop: the runner may be busy meanwhile."""
         self.closed = False
         self.misses_calls = False
         """A tool was called where nobody knew of a trial, so that the calls of this one may not be all."""

@@ -89,13 +89,12 @@ class HttpAgent:
         calls = beside.get("tool_calls")
         if calls == []:
             self._refuse_misspelt_calls(answer)
-        reply = AgentReply(
+        return AgentReply(
             reply=self._read_reply(answer, body),
             tool_calls=None if calls is None else read_reported(calls),
             usage=read_usage(beside.get("usage")),
             cost_usd=read_amount(beside.get("cost_usd")),
         )
-        return incoming.excuse(reply)
 
     def _refuse_misspelt_calls(self, answer: Any) -> None:
         """JMESPath leaves out what is not there, so that a misspelt field would say that no tool was called."""

@@ -17,7 +17,7 @@ from seatrial.vocabulary.conversation import ErrorKind, Message
 from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
 from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, TrialStart
 
-from .boundary import overran
+from .call import overran
 from .line_process import LineProcess
 from .resolve import FRAMEWORK_KINDS, check_agent_spec, resolve_agent, serve_tools
 from .worker_lines import read_call, read_error, read_reply, write_answer, write_error, write_trial
@@ -153,14 +153,14 @@ class _IsolatedSession:
         """Calls that mocks have not answered, with the names of the tools."""
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        from .patience import Patience
+        import asyncio
 
         try:
             asked = milliseconds()
             if self._worker is None:
                 await self._begin()
             waited = milliseconds() - asked
-            async with Patience(timeout) as patience:
+            async with asyncio.timeout(timeout):
                 answer = await self._talk({"type": "turn", "turn": self._start.turn(), "messages": list(messages)})
         except TimeoutError:
             await self._end_worker()
@@ -174,7 +174,7 @@ class _IsolatedSession:
         if answer["type"] == "error":
             raise read_error(answer)
         self.reaches = None if answer["reaches"] is None else tuple(answer["reaches"])
-        return patience.excuse(replace(read_reply(answer), waited_ms=waited))
+        return replace(read_reply(answer), waited_ms=waited)
 
     async def close(self) -> None:
         import asyncio

@@ -18,7 +18,7 @@ from seatrial.vocabulary.conversation import ErrorKind, Message
 from seatrial.vocabulary.failures import TrialError, mock_overran
 from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, ToolAnswer, TrialStart
 
-from .boundary import overran
+from .call import overran
 from .context import AgentContext
 
 if TYPE_CHECKING:

@@ -73,11 +73,11 @@ class OpenAIChatAgent:
         async with self._wire.exchange(request, timeout=timeout) as incoming:
             # By what came, not by what was asked for: some endpoints stream always, some never.
             if incoming.media_type == "text/event-stream":
-                return incoming.excuse(await read_stream(incoming, position=len(messages)))
+                return await read_stream(incoming, position=len(messages))
             body = await incoming.read()
         if not body.strip():
             raise not_an_answer(f"returned {incoming.status}", body)
-        return incoming.excuse(read_completion(body, media_type=incoming.media_type, position=len(messages)))
+        return read_completion(body, media_type=incoming.media_type, position=len(messages))
 
 
 class _ChatSession:

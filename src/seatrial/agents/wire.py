@@ -16,7 +16,7 @@ from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 
 from .addresses import is_loopback, show_url
-from .boundary import overran
+from .call import overran
 from .statuses import refusal
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from .patience import Patience
 
 MAX_BODY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 16_000
@@ -47,9 +46,8 @@ class Outgoing:
 class Incoming:
     """A response with a good status, not yet read."""
 
-    def __init__(self, response: "httpx2.Response", patience: "Patience") -> None:
+    def __init__(self, response: "httpx2.Response") -> None:
         self._response = response
-        self.excuse = patience.excuse
         self.status = response.status_code
         self.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
@@ -102,12 +100,12 @@ class Wire:
         self, request: Outgoing, *, timeout: float, cookies: "httpx2.Cookies | None" = None
     ) -> AsyncIterator[Incoming]:
         """The response to a request. AgentFailure for what the other side did wrong, TrialError(limit) if too slow."""
+        import asyncio
+
         import httpx2
 
-        from .patience import Patience
-
         try:
-            async with Patience(timeout) as patience, self._borrow() as client:
+            async with asyncio.timeout(timeout), self._borrow() as client:
                 built = client.build_request(
                     request.method, request.url, headers=dict(request.headers), content=request.content
                 )
@@ -119,7 +117,7 @@ class Wire:
                         cookies.extract_cookies(response)
                     if not response.is_success:
                         raise refusal(response.status_code, response.headers, await _read_start(response))
-                    yield Incoming(response, patience)
+                    yield Incoming(response)
                 finally:
                     await response.aclose()
         except TimeoutError:

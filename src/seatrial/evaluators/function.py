@@ -37,9 +37,10 @@ class FunctionEvaluator:
         returned = self.function(ctx)
         if hasattr(returned, "__await__"):
             returned = await returned
-        return self._result(returned)
+        return self.read_result(returned)
 
-    def _result(self, returned: Any) -> EvalResult:
+    def read_result(self, returned: Any) -> EvalResult:
+        """What the function returned, as a result."""
         if isinstance(returned, EvalResult):
             return returned
         verdict, reason = returned, ""

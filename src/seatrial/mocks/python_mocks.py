@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
+from seatrial import foreign
 from seatrial.errors import ToolError, UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import TrialError
@@ -62,58 +63,14 @@ def _import_target(target: str, *, where: str) -> Callable[..., Any]:
 
 async def answer_by_function(function: Callable[..., Any], arguments: Any, ctx: MockContext) -> ToolAnswer:
     """What the function returns, or its ToolError as the tool's error. Any other exception is a bug in the mock."""
-    import asyncio
-
     try:
-        if inspect.iscoroutinefunction(function):
-            result = await function(arguments, ctx)
-        else:
-            result = await _call_in_thread(function, arguments, ctx)
-            if inspect.isawaitable(result):
-                result = await result
-        # A copy, since the mock may hand out something that it keeps in its state.
-        return ToolAnswer(result=deepcopy(result))
-    except ToolError as error:
-        return ToolAnswer(error=str(error))
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise _bug(function, error, ctx) from error
-    except (Exception, SystemExit) as error:
-        raise _bug(function, error, ctx) from error
-
-
-async def _call_in_thread(function: Callable[..., Any], arguments: Any, ctx: MockContext) -> Any:
-    """Call it in a daemon thread of its own: a mock that blocks neither stops the loop nor keeps the process alive."""
-    import asyncio
-    import contextvars
-    import threading
-
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not done.done():
-            done.set_result((result, error))
-
-    def work() -> None:
-        result, error = None, None
-        try:
-            result = context.run(function, arguments, ctx)
-        except BaseException as raised:  # whatever it raises belongs to the trial, not to this thread
-            error = raised
-        try:
-            loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:
-            pass  # the loop was closed meanwhile: the trial timed out, and nobody waits for this answer
-
-    context = contextvars.copy_context()
-    threading.Thread(target=work, name=f"seatrial mock {ctx.tool}", daemon=True).start()
-    result, error = await done
-    if error is not None:
-        raise error if isinstance(error, Exception | SystemExit) else RuntimeError(repr(error)) from error
-    return result
+        # A copy, since the mock may hand out something that it keeps in its state. Copying may call code of the user's.
+        result = await foreign.call(function, arguments, ctx)
+        return ToolAnswer(result=await foreign.call(deepcopy, result))
+    except foreign.ForeignError as error:
+        if isinstance(error.raised, ToolError):
+            return ToolAnswer(error=str(error.raised))
+        raise _bug(function, error.raised, ctx) from error.raised
 
 
 def _bug(function: Callable[..., Any], error: BaseException, ctx: MockContext) -> TrialError:
@@ -124,7 +81,7 @@ def _bug(function: Callable[..., Any], error: BaseException, ctx: MockContext) -
     where = f" at {place.filename}:{place.lineno}" if place is not None else ""
     return TrialError(
         ErrorKind.TOOL,
-        f"the mock of {ctx.tool!r}, {_name(function)}, raised {type(error).__name__}: {error}{where}",
+        f"the mock of {ctx.tool!r}, {_name(function)}, raised {foreign.describe(error)}{where}",
         hint="an error that the agent should see is raised as seatrial.ToolError",
         traceback="".join(traceback.format_exception(error)),
     )

@@ -1,13 +1,13 @@
 """From a transcript to results: every evaluator is asked, and one that breaks is errored, not failed."""
 
-import inspect
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from types import CoroutineType, NoneType
+from types import NoneType
 from typing import Any, Final
 
+from seatrial import foreign
 from seatrial.evaluators.redacted import secret_in_expectation
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Message, StopReason, Transcript
 from seatrial.vocabulary.failures import TrialError
@@ -17,7 +17,6 @@ from seatrial.vocabulary.roles import Context, Evaluator, PreparedScenario, Tria
 from seatrial.vocabulary.value import altered
 
 from .as_messages import messages_of
-from .border import FOREIGN, describe, require_foreign, within
 
 Redact = Callable[[Transcript], Transcript]
 
@@ -73,27 +72,24 @@ def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[
 
 async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
     name = evaluator_name(evaluator)
-    foreign = _is_foreign(type(evaluator))
-    if foreign:
-        from .evidence_copies import own_copy
-
-        ctx = own_copy(ctx)
+    of_user = _is_user_code(type(evaluator))
     try:
-        said: Any = evaluator.evaluate(ctx)
-        if type(said) is CoroutineType or inspect.isawaitable(said):
-            said = await (within(seconds, said) if foreign else said)
+        said: Any = await (_call_user_code(evaluator, ctx, seconds) if of_user else evaluator.evaluate(ctx))
     except TrialError as missing:
         error = replace(missing.info, message=f"evaluator {name!r}: {missing.info.message}", turn=turn)
         return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
-    except FOREIGN as raised:
-        require_foreign(raised)
-        return _broken(name, turn, describe(raised), "".join(traceback.format_exception(raised)))
+    except foreign.ForeignError as raised:
+        return _broken(name, turn, str(raised), raised.traceback)
+    except TimeoutError:
+        return _broken(name, turn, f"TimeoutError: no answer within {seconds:g} s (trial_timeout_seconds)")
+    except Exception as bug:
+        return _broken(name, turn, foreign.describe(bug), "".join(traceback.format_exception(bug)))
     if not isinstance(said, EvalResult):
         return _broken(name, turn, f"returned {said!r:.200} instead of an EvalResult")
     passed: Any = said.passed
     if passed is not True and passed is not False:
         return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
-    problem = _what_is_wrong_with(said) if foreign else None
+    problem = _what_is_wrong_with(said) if of_user else None
     if problem is not None:
         return _broken(name, turn, problem)
     if said.evaluator == name and said.turn == turn:
@@ -119,6 +115,22 @@ def _answerable(result: EvalResult, evaluator: Evaluator, ctx: Context, redact: 
     return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=result.evaluator, turn=result.turn)
 
 
+async def _call_user_code(evaluator: Any, ctx: Any, seconds: float) -> Any:
+    """What an evaluator of the user's says. It gets a copy, so that it cannot change what is stored."""
+    from .evidence_copies import own_copy
+
+    ctx = own_copy(ctx)
+    read_result = getattr(evaluator, "read_result", None)
+    try:
+        if read_result is not None:  # a function marked with @evaluator
+            return read_result(await foreign.call(evaluator.function, ctx, timeout=seconds))
+        return await foreign.call(evaluator.evaluate, ctx, timeout=seconds)
+    except foreign.ForeignError as error:
+        if isinstance(error.raised, TrialError):
+            raise error.raised from None
+        raise
+
+
 _MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
     "reasoning": ((str, NoneType), "a str", "wrap it in str(...)"),
     "score": ((int, float), "a number", "wrap it in float(...)"),
@@ -139,7 +151,7 @@ def _what_is_wrong_with(said: EvalResult) -> str | None:
 
 
 @lru_cache
-def _is_foreign(kind: type) -> bool:
+def _is_user_code(kind: type) -> bool:
     """Whether code of the user's will run: in a class of theirs, or in a function that one of ours wraps."""
     return not kind.__module__.startswith("seatrial.") or hasattr(kind, "__wrapped__")
 

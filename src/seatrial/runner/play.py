@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Collection
 from dataclasses import replace
 from typing import Any
 
-from seatrial.by_hand import move_to_loop
 from seatrial.clock import milliseconds
 from seatrial.vocabulary.conversation import (
     ErrorInfo,
@@ -33,7 +32,7 @@ from seatrial.vocabulary.roles import (
 )
 
 from .exchange import Exchange
-from .pace import Pace
+from .rate_limit import RateLimit
 
 MAX_TOOL_ROUNDS = 50
 MAX_CALLS_AT_ONCE = 5_000
@@ -49,10 +48,16 @@ Played = tuple[Transcript, ModelUse | None]
 
 
 def play(
-    prepared: PreparedScenario, *, index: int, trial_id: str, seed: int, tools: ToolBox, pace: Pace | None = None
+    prepared: PreparedScenario,
+    *,
+    index: int,
+    trial_id: str,
+    seed: int,
+    tools: ToolBox,
+    rate_limit: RateLimit | None = None,
 ) -> Awaitable[Played]:
     """Play one conversation to its end. What goes wrong on the way is in the transcript, not raised."""
-    return _Conversation(prepared, index=index, trial_id=trial_id, seed=seed, tools=tools, pace=pace).play()
+    return _Conversation(prepared, index=index, trial_id=trial_id, seed=seed, tools=tools, rate_limit=rate_limit).play()
 
 
 class _Conversation:
@@ -66,14 +71,14 @@ class _Conversation:
         trial_id: str,
         seed: int,
         tools: ToolBox,
-        pace: Pace | None,
+        rate_limit: RateLimit | None,
     ) -> None:
         self._prepared = prepared
         self._index = index
         self._trial_id = trial_id
         self._seed = seed
         self._tools = tools
-        self._pace = pace
+        self._rate_limit = rate_limit
         self._started = milliseconds()
         self._messages: list[Message] = list(prepared.history)
         self._turns: list[PlayedTurn] = []
@@ -219,7 +224,6 @@ class _Conversation:
         """Get a reply after an error of the agent's own, as often as the scenario allows."""
         while not failure.final and exchange.retries < self._prepared.retries:
             wait = _wait_for(failure, trial_seconds_left=self._trial_seconds_left())
-            await move_to_loop()
             exchange.retries += 1
             del self._messages[said_before:]
             await asyncio.sleep(wait)
@@ -232,8 +236,8 @@ class _Conversation:
     async def _exchange(self, session: AgentSession, exchange: Exchange) -> None:
         deadline = self.elapsed_ms() + self._prepared.timeout_seconds * 1000
         for _ in range(MAX_TOOL_ROUNDS + 1):
-            if self._pace is not None:
-                deadline += await self._wait_for_pace(self._pace)
+            if self._rate_limit is not None:
+                deadline += await self._wait_for_rate_limit(self._rate_limit)
             try:
                 reply = await session.respond(self._messages, timeout=self._seconds_until(deadline))
             except TrialError as failure:
@@ -252,8 +256,7 @@ class _Conversation:
             if len(reply.requested) > MAX_CALLS_AT_ONCE:
                 raise _too_many_calls(len(reply.requested))
             for call in reply.requested:
-                await move_to_loop()
-                # Mocks may answer without a pause. The clocks of all trials stand still while the loop is held.
+                    # Mocks may answer without a pause. The clocks of all trials stand still while the loop is held.
                 await asyncio.sleep(0)
                 await self._answer(call, deadline)
         raise TrialError(
@@ -262,9 +265,9 @@ class _Conversation:
             hint="look at its last calls: it may be in a loop",
         )
 
-    async def _wait_for_pace(self, pace: Pace) -> float:
-        """Milliseconds that we made the agent wait: they are on nobody's clock."""
-        waited = 1000 * await pace.wait()
+    async def _wait_for_rate_limit(self, rate_limit: RateLimit) -> float:
+        """Milliseconds that we made the agent wait: they count neither as its latency nor as its time."""
+        waited = 1000 * await rate_limit.wait()
         self._paced_ms += waited
         return waited
 

@@ -1,5 +1,6 @@
 """One trial from its beginning to its verdict."""
 
+import asyncio
 import inspect
 import traceback
 from collections.abc import Awaitable, Sequence
@@ -8,6 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final
 
+from seatrial import foreign
 from seatrial.clock import milliseconds, now
 from seatrial.verdicts import decide_trial, find_error
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
@@ -17,10 +19,10 @@ from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, ToolB
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
 from seatrial.vocabulary.value import Value
 
-from .border import FOREIGN, describe, require_foreign, within
 from .evaluate import Redact, evaluate
-from .pace import Pace
 from .play import play
+from .rate_limit import RateLimit
+from .schedule import Job
 
 
 class TrialSettings(Value):
@@ -28,7 +30,7 @@ class TrialSettings(Value):
 
     run_id: str = ""
     seed: int = 0
-    pace: Pace | None = None
+    rate_limit: RateLimit | None = None
     redact: Redact | None = None
 
 
@@ -56,15 +58,24 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
         return await _judge(prepared, transcript, begun, use=use, redact=settings.redact)
     except PlayAgain:
         raise
-    except FOREIGN as raised:
-        require_foreign(raised)
+    except BaseException as raised:  # an agent of a user's own class runs here too, and may call sys.exit()
+        if _ends_the_run(raised):
+            raise
         error = ErrorInfo(
             kind=ErrorKind.INFRA,
-            message=f"the trial broke down: {describe(raised)}",
+            message=f"the trial broke down: {foreign.describe(raised)}",
             hint="this is no verdict on the agent; if the traceback ends in Seatrial itself, please report it",
             traceback="".join(traceback.format_exception(raised)),
         )
         return _errored_trial(prepared, _redacted(error, settings.redact), begun)
+
+
+def _ends_the_run(raised: BaseException) -> bool:
+    """Whether it is Ctrl-C, our own end, or the cancellation of this task; a CancelledError may also be user code's."""
+    if isinstance(raised, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(raised, KeyboardInterrupt | GeneratorExit)
 
 
 def _play(
@@ -72,7 +83,9 @@ def _play(
 ) -> Awaitable[tuple[Transcript, ModelUse | None]]:
     trial_id = _trial_id(prepared, begun, settings)
     tools = tools or prepared.make_tools(trial_id, begun.seed)
-    return play(prepared, index=begun.index, trial_id=trial_id, seed=begun.seed, tools=tools, pace=settings.pace)
+    return play(
+        prepared, index=begun.index, trial_id=trial_id, seed=begun.seed, tools=tools, rate_limit=settings.rate_limit
+    )
 
 
 def _trial_id(prepared: PreparedScenario, begun: _Begun, settings: TrialSettings) -> str:
@@ -100,6 +113,27 @@ async def _play_between_hooks(
     if error is not None and transcript.error is None:
         transcript = replace(transcript, error=error, stop_reason=StopReason.ERROR)
     return transcript, use
+
+
+async def judge_recorded_trial(job: Job, settings: TrialSettings) -> Trial:
+    """The recorded trial of the job as it is judged now. When the conversation was held, and its seed, stay."""
+    recorded = job.recorded
+    assert recorded is not None
+    if job.problem is not None:
+        # The transcript stays, so that it can be judged again later.
+        return replace(
+            recorded,
+            key=job.prepared.entry.key,
+            index=job.index,
+            results=(),
+            judgement=None,
+            instruments=None,
+            status=Status.ERRORED,
+            failure_reasons=(f"{job.problem.kind}: {job.problem.message}",),
+            error=job.problem,
+        )
+    judged = await judge_transcript(job.prepared, recorded.transcript, index=job.index, redact=settings.redact)
+    return replace(judged, seed=recorded.seed, started_at=recorded.started_at, duration_ms=recorded.duration_ms)
 
 
 async def judge_transcript(
@@ -154,10 +188,12 @@ async def _judge(
 async def _ask_judge(judge: TrialJudge, ctx: TrialContext) -> tuple[Judgement, ModelUse]:
     try:
         return await judge.judge(ctx)
-    except FOREIGN as raised:
-        require_foreign(raised)
-        foreign = "".join(traceback.format_exception(raised))
-        error = ErrorInfo(kind=ErrorKind.JUDGE, message=f"the judge broke down: {describe(raised)}", traceback=foreign)
+    except Exception as raised:
+        error = ErrorInfo(
+            kind=ErrorKind.JUDGE,
+            message=f"the judge broke down: {foreign.describe(raised)}",
+            traceback="".join(traceback.format_exception(raised)),
+        )
         return Judgement(error=error), ModelUse()
 
 
@@ -212,23 +248,23 @@ async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str, seconds
     """The first failure. It ends a setup, but not a teardown: each of those undoes something of its own."""
     first: ErrorInfo | None = None
     for hook in hooks:
-        try:
-            done = hook(ctx)
-            if inspect.isawaitable(done):
-                done = await within(seconds, done)
-            error = _left_undone(done, what)
-        except FOREIGN as raised:
-            require_foreign(raised)
-            error = ErrorInfo(
-                kind=ErrorKind.CONFIG,
-                message=f"{what} failed: {describe(raised)}",
-                traceback="".join(traceback.format_exception(raised)),
-            )
+        error = await _run_hook(hook, ctx, what, seconds)
         if error is not None:
             first = first or error
             if what == "setup":
                 break
     return first
+
+
+async def _run_hook(hook: Hook, ctx: HookContext, what: str, seconds: float) -> ErrorInfo | None:
+    try:
+        return _left_undone(await foreign.call(hook, ctx, timeout=seconds), what)
+    except foreign.ForeignError as raised:
+        message, foreign_traceback = f"{what} failed: {raised}", raised.traceback
+    except TimeoutError:
+        message = f"{what} failed: TimeoutError: no answer within {seconds:g} s (trial_timeout_seconds)"
+        foreign_traceback = None
+    return ErrorInfo(kind=ErrorKind.CONFIG, message=message, traceback=foreign_traceback)
 
 
 def _left_undone(done: Any, what: str) -> ErrorInfo | None:

@@ -4,14 +4,13 @@ A room of its own because what a tester may write is one question, and how it is
 this door has already been found to be right.
 """
 
-from .build import Cast, make_entry, read_hooks
+from .build import Cast, make_entry, prepare, read_hooks
 from .environment import fill_environment
 from .examples import expand_examples
 from .fingerprint import fingerprint
 from .load import each_source, load
 from .merge import Resolver, merge_config, read_overrides, resolve
 from .model_cast import ModelCast
-from .preparing import Preparer
 from .problems import FileProblems, Problem
 from .schema import json_schema
 from .select import select
@@ -24,7 +23,6 @@ __all__ = [
     "FileProblems",
     "LoadedSuite",
     "ModelCast",
-    "Preparer",
     "Problem",
     "Resolver",
     "can_know_tools",
@@ -38,6 +36,7 @@ __all__ = [
     "make_entry",
     "merge_config",
     "parse_value",
+    "prepare",
     "read_hooks",
     "read_overrides",
     "resolve",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
-from itertools import chain
 from typing import Any
 
 from seatrial.agents import import_attribute
@@ -14,7 +13,7 @@ from seatrial.vocabulary.findings import Severity
 from seatrial.vocabulary.roles import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
 from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.vocabulary.scenario import Scenario, TrajectorySpec, User
-from seatrial.vocabulary.value import Value, altered
+from seatrial.vocabulary.value import Value
 
 from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
@@ -49,7 +48,7 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
     """The scenario ready to be played. Raises UsageError for what only shows with the agent at hand."""
     _require_memory(scenario, cast.agent)
     turns, every_turn = _turn_evaluators(scenario, cast)
-    prepared = PreparedScenario(
+    return PreparedScenario(
         entry=make_entry(
             scenario,
             key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
@@ -75,19 +74,6 @@ def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenari
         setup=(*cast.setup, *_own_hooks(scenario, "setup")),
         teardown=(*_own_hooks(scenario, "teardown"), *cast.teardown),
         tool_schemas=tuple(scenario.tools or ()),
-    )
-    return altered(prepared, plain=_is_plain(prepared))
-
-
-def _is_plain(prepared: PreparedScenario) -> bool:
-    takes_part = (prepared.judge, *prepared.setup, *prepared.teardown)
-    evaluators = (*prepared.every_turn_evaluators, *prepared.trial_evaluators, *chain(*prepared.turn_evaluators))
-    return (
-        prepared.scripted
-        and getattr(prepared.agent, "needs_no_loop", False)
-        and not any(takes_part)
-        and all(type(each).__module__.startswith("seatrial.evaluators.") for each in evaluators)
-        and not any(hasattr(each, "__wrapped__") for each in evaluators)
     )
 
 

@@ -8,7 +8,6 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import Scenario
 
 from .json_files import find_positions, parse
-from .plain_lines import read_plain
 from .positions import UnreadableFile
 from .problems import Complaints, Problem, place_problems
 from .reader import SuiteReader
@@ -27,9 +26,8 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
     for number, line in _lines(path):
         complaints = Complaints()
         source = f"{file}:{number}"
-        plain = read_plain(line) if started else None
         try:
-            raw, twice = _parse(line) if plain is None else (plain, False)
+            raw, twice = _parse(line)
         except UnreadableFile as error:
             problems.append(_unreadable(path, number, error))
             continue
@@ -38,9 +36,7 @@ def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None
             started = True
             settings, where = (raw["suite"], ("suite",)) if is_suite else ({}, ())
             reader.read_suite(settings, where, complaints, default_name=path.stem, source=source)
-        if plain is not None:
-            reader.take(plain, (), complaints, source=source)
-        elif not is_suite:
+        if not is_suite:
             reader.read_scenario(raw, (), complaints, source=source)
         if reader.count > KEEP:
             reader.forget(lambda: _name_lines(path, reader.again()))
@@ -90,13 +86,12 @@ def _keys_again(path: Path, again: SecondReading) -> Iterator[tuple[str, dict[st
     """The place of each line of a scenario and its keys; None for a line that is not right."""
     first, file = True, str(path)
     for number, line in _lines(path):
-        made = read_plain(line)
         try:
-            raw = _parse(line)[0] if made is None else None
+            raw = _parse(line)[0]
         except UnreadableFile:
             raw = None
         if not (first and _is_suite_line(raw)):
-            yield f"{file}:{number}", made or again.keys(raw)
+            yield f"{file}:{number}", again.keys(raw)
         first = False
 
 

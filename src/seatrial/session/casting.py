@@ -7,7 +7,7 @@ from typing import Any
 from seatrial.agents import resolve_agent
 from seatrial.errors import UsageError
 from seatrial.scenarios import Cast, LoadedSuite, fill_environment, merge_config, read_hooks
-from seatrial.vocabulary.roles import Agent
+from seatrial.vocabulary.roles import Agent, AgentSession, TrialStart
 
 from .request import RunRequest
 
@@ -19,29 +19,35 @@ class Agents:
         """`stand_in` takes the place of every agent, so that none has to be there."""
         self._request = request
         self._stand_in = stand_in
-        self._made: dict[tuple[str, bool], Agent] = {}
-        self._settings: list[Any] = []
+        self._made: dict[tuple[Any, bool], tuple[Any, Agent]] = {}
+        """By spec and isolation: the spec with its variables filled in, and the agent."""
+
+    def __len__(self) -> int:
+        return len(self._made)
 
     def of(self, loaded: LoadedSuite) -> Iterator[tuple[str, str, Agent]]:
         """(name, key for fingerprints, agent) for each of the suite's agents. The name of a single one is empty."""
         for name, spec in self._specs(loaded):
-            key = describe_agent(spec)
             isolated = merge_config(loaded.config, loaded.overrides).isolation == "process"
-            agent = self._stand_in or self._made.get((key, isolated))
-            if agent is None:
-                filled = fill_environment(spec, self._request.environ) if isinstance(spec, Mapping) else spec
-                agent = self._resolve(filled, loaded, name=name or loaded.name, isolated=isolated)
-                self._made[key, isolated] = agent
-                self._settings.append(filled)
-            yield name, key, agent
+            try:
+                agent = self.get(spec, name=name or loaded.name, isolated=isolated)
+            except UsageError as problem:
+                if self._request.agent is not None or spec is self._request.default_agent:
+                    raise
+                raise UsageError(f"{loaded.path}: {problem}") from problem
+            yield name, describe_agent(spec), agent
 
-    def _resolve(self, spec: Any, loaded: LoadedSuite, *, name: str, isolated: bool) -> Agent:
-        try:
-            return resolve_agent(spec, name=name, isolated=isolated)
-        except UsageError as problem:
-            if self._request.agent is not None or spec is self._request.default_agent:
-                raise
-            raise UsageError(f"{loaded.path}: {problem}") from problem
+    def get(self, spec: Any, *, name: str, isolated: bool) -> Agent:
+        """The agent of a spec, or of a Python object. `isolated`: in processes of its own."""
+        if self._stand_in is not None:
+            return self._stand_in
+        identity = (_identity(spec), isolated)
+        known = self._made.get(identity)
+        if known is None:
+            filled = fill_environment(spec, self._request.environ) if isinstance(spec, Mapping) else spec
+            # The spec is kept as well: another object must not be given its id.
+            known = self._made[identity] = (filled, resolve_agent(filled, name=name, isolated=isolated))
+        return known[1]
 
     def _specs(self, loaded: LoadedSuite) -> list[tuple[str, Any]]:
         if self._request.agent is not None:
@@ -65,17 +71,17 @@ class Agents:
         """Everything the agents were set up with, secrets included."""
         own = [
             {name: getattr(agent, name, None) for name in ("headers", "api_key", "env")}
-            for agent in self._made.values()
+            for _, agent in self._made.values()
         ]
-        return [*self._settings, *own]
+        return [*(spec for spec, _ in self._made.values()), *own]
 
     async def find_late_call(self) -> str | None:
-        return await find_late_call(self._made.values())
+        return await find_late_call(agent for _, agent in self._made.values())
 
     async def close(self) -> None:
         """Close them all, and only then raise what one of them raised."""
         problems = []
-        for agent in self._made.values():
+        for _, agent in self._made.values():
             try:
                 await agent.close()
             except Exception as problem:
@@ -92,6 +98,27 @@ async def find_late_call(agents: Iterable[Agent]) -> str | None:
         if calls:
             return str(calls[0])
     return None
+
+
+def _identity(spec: Any) -> Any:
+    """What tells agents apart: settings by what they say, and a Python object by being that very object."""
+    if isinstance(spec, Mapping) and not isinstance(spec.get("target", ""), str):
+        return describe_agent(spec), id(spec["target"])
+    return describe_agent(spec) if isinstance(spec, str | Mapping) else id(spec)
+
+
+class NoAgent:
+    """Stands in for every agent where conversations exist already and none is called."""
+
+    name = "none"
+    answers_own_tools = True
+    keeps_conversation = True
+
+    def open(self, start: TrialStart) -> AgentSession:
+        raise AssertionError("no agent is called for a recorded conversation")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
 
 
 def describe_agent(spec: Any) -> str:

@@ -2,26 +2,30 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 
 from seatrial.scenarios import ModelCast
 from seatrial.vocabulary.findings import BehaviourFailure
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import MergedErrors, ScenarioKey
 
-from .planning import RunPlan
 from .recording import Recorder
 from .records import MemoryRecord, StoredRecord
 
 
-async def merge_errors(plan: RunPlan, recorder: Recorder) -> None:
-    """Ask the dedup model about every scenario in whose trials failures differ. To be called when all are stored."""
+async def merge_failures(
+    scenarios: Callable[[], Iterable[PreparedScenario]], recorder: Recorder, models: ModelCast
+) -> list[MergedErrors]:
+    """Ask the dedup model about every scenario in whose trials failures differ. All trials must be stored."""
     if not recorder.looks_for_failures:
-        return
+        return []
     record = recorder.record()
     open_questions = _differing(record)
-    asked = [each for each in plan.scenarios() if each.entry.key in open_questions] if open_questions else []
-    if asked:
-        recorder.keep_merged(await asyncio.gather(*(_merge(each, record, plan.models) for each in asked)))
+    asked = [each for each in scenarios() if each.entry.key in open_questions] if open_questions else []
+    merged = await asyncio.gather(*(_merge(each, record, models) for each in asked))
+    if merged:
+        recorder.keep_merged(merged)
+    return merged
 
 
 def _differing(record: StoredRecord | MemoryRecord) -> set[ScenarioKey]:

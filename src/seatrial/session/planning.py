@@ -11,11 +11,11 @@ from seatrial.runner import Secret
 from seatrial.scenarios import (
     LoadedSuite,
     ModelCast,
-    Preparer,
     can_know_tools,
     find_unknown_tools,
     load,
     merge_config,
+    prepare,
     select,
 )
 from seatrial.vocabulary.roles import PreparedScenario
@@ -105,11 +105,11 @@ class RunPlan:
     def _prepare(self) -> Iterator[PreparedScenario]:
         position = 0
         for suite in self.suites:
-            casts = [Preparer(cast) for cast in casts_of(suite, self.agents, self.models)]
+            casts = casts_of(suite, self.agents, self.models)
             for scenario in self._selected(suite):
                 for cast in casts:
                     if self._in_shard(position):
-                        yield cast.prepare(scenario, position=position)
+                        yield prepare(scenario, cast, position=position)
                     position += 1
 
     def _selected(self, suite: LoadedSuite) -> Iterator[Scenario]:

@@ -1,6 +1,5 @@
 """Conversations that were recorded elsewhere, as a run like any other: stored, and judged where a suite says how."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -10,23 +9,23 @@ from typing import Any
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.runner import Redaction, judge_transcript
-from seatrial.store import Store, open_store
+from seatrial.runner import FixedSchedule, Job, JudgeExecutor, Redaction
+from seatrial.scenarios import ModelCast
 from seatrial.traces import Recording, TraceFile, first_difference, script_of, words_of
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.vocabulary.roles import PreparedScenario
-from seatrial.vocabulary.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.vocabulary.run import Gates, Run, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.vocabulary.scenario import Scenario
 from seatrial.vocabulary.value import Value
 
-from .casting import Agents
+from .casting import Agents, NoAgent
 from .loops import cancel_on_sigterm, run_to_the_end
-from .merging import merge_errors
 from .planning import RunPlan
 from .project import find_commit, versions
-from .recording import Recorder
 from .records import Report
 from .request import RunRequest
-from .running import new_run
+from .run_session import RunSession, Work
+from .running import new_run, open_session
 from .secrets_of import find_secrets
 
 _MUST_PASS = Gates(must_pass=True)
@@ -50,15 +49,6 @@ class ImportedTraces(Value):
     """Conversations that no scenario of the suite asks for."""
     without_recording: tuple[ScenarioKey, ...] = ()
     """Scenarios of the suite that nobody recorded."""
-
-
-class _Job(Value):
-    """A recording on its way to a trial, judged by a scenario, or by nothing."""
-
-    entry: ScenarioEntry
-    index: int
-    recording: Recording
-    prepared: PreparedScenario | None = None
 
 
 def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTraces:
@@ -87,58 +77,58 @@ class _Importing:
         self._asked = asked
         self._plan = plan
         self._commit = find_commit(Path.cwd())
-        known = (asked.models, {"store": asked.store})
-        secrets = find_secrets(asked.environ, known, exempt=asked.not_redacted) if plan is None else plan.secrets()
-        self._redaction = Redaction(secrets)
         self._without: list[ScenarioKey] = []
         self._unmatched: list[str] = []
 
     async def judge(self) -> ImportedTraces:
         let_go = cancel_on_sigterm()
-        assert self._asked.store is not None
         try:
-            return await self._judge(open_store(self._asked.store))
+            async with self._session() as session:
+                return await self._judge(session)
         finally:
             let_go()
-            if self._plan is not None:
-                await self._plan.models.close()
 
-    async def _judge(self, store: Store) -> ImportedTraces:
-        entries, jobs = self._match()
-        recorder = Recorder(self._new_run(), store, self._asked.listeners)
-        recorder.start(scenarios=len(entries), trials=len(jobs))
-        state = RunState.INTERRUPTED
-        try:
-            recorder.add(entries)
-            await self._judge_all(iter(jobs), recorder)
-            if self._plan is not None:
-                await merge_errors(self._plan, recorder)
-            state = RunState.FINISHED
-        except asyncio.CancelledError:
-            pass  # what was judged is kept, and the run says that it was interrupted
-        finally:
-            recorder.finish(state)
-        return ImportedTraces(
-            report=recorder.report(), unmatched=tuple(self._unmatched), without_recording=tuple(self._without)
+    def _session(self) -> RunSession:
+        if self._plan is not None:
+            return open_session(self._plan)
+        asked = self._asked
+        return RunSession(
+            asked,
+            agents=Agents(asked),
+            models=ModelCast(),
+            secrets=lambda: find_secrets(asked.environ, (asked.models, asked.store)),
         )
 
-    def _new_run(self) -> Run:
+    async def _judge(self, session: RunSession) -> ImportedTraces:
+        entries, jobs = self._match(session.redaction)
+        session.start(self._new_run(session.redaction), scenarios=len(entries), trials=len(jobs))
+        session.add(entries)
+        plan = self._plan
+        work = Work(
+            schedule=FixedSchedule(jobs),
+            executor=JudgeExecutor(session.settings()),
+            concurrency=1 if plan is None else plan.config.concurrency,
+        )
+        report = await session.play_to_end(work, scenarios=tuple if plan is None else plan.scenarios)
+        return ImportedTraces(report=report, unmatched=tuple(self._unmatched), without_recording=tuple(self._without))
+
+    def _new_run(self, redaction: Redaction) -> Run:
         if self._plan is not None:
-            return replace(new_run(self._plan, self._commit, self._redaction, seed=0), replayed=True)
+            return replace(new_run(self._plan, self._commit, redaction, seed=0), replayed=True)
         found, started = self._commit.wait(), now()
         config = {"traces": [file.path for file in self._files], "command": self._asked.command}
         return Run(
             id=self._asked.id or f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}",
             name=self._asked.name or ", ".join(dict.fromkeys(Path(file.path).stem for file in self._files)),
             started_at=started,
-            config=self._redaction.value(config),
+            config=redaction.value(config),
             git_commit=found.sha,
             git_dirty=found.dirty,
             versions=versions(),
             replayed=True,
         )
 
-    def _match(self) -> tuple[list[ScenarioEntry], list[_Job]]:
+    def _match(self, redaction: Redaction) -> tuple[list[ScenarioEntry], list[Job]]:
         """Scenarios with their recordings, then recordings without a scenario."""
         recorded = [(file, one) for file in self._files for one in file.recordings]
         prepared = [] if self._plan is None else list(self._plan.scenarios())
@@ -153,38 +143,13 @@ class _Importing:
             entries.append(entry)
             if entry.skip is None:
                 each = replace(each, entry=entry)
-                jobs += [_Job(entry=entry, index=i, recording=one, prepared=each) for i, one in enumerate(found)]
+                jobs += [_judged_job(each, one, i, redaction) for i, one in enumerate(found)]
         left = [(file, one) for file, one in recorded if id(one) not in used]
         self._unmatched = [one.name for _, one in left] if prepared else []
         for entry, found in _as_scenarios(left, first=1 + max((entry.position for entry in entries), default=-1)):
             entries.append(entry)
-            jobs += [_Job(entry=entry, index=i, recording=one) for i, one in enumerate(found)]
+            jobs += [_unjudged_job(entry, one, i, redaction) for i, one in enumerate(found)]
         return entries, jobs
-
-    async def _judge_all(self, jobs: Iterator[_Job], recorder: Recorder) -> None:
-        async def work() -> None:
-            for job in jobs:
-                judged = await self._judge_one(job)
-                if recorder.full:
-                    await recorder.wait_for_room()
-                recorder.save(judged)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(1 if self._plan is None else self._plan.config.concurrency):
-                    group.create_task(work())
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from None
-        finally:
-            await recorder.close()
-
-    async def _judge_one(self, job: _Job) -> Trial:
-        transcript = self._redaction.transcript(_checked(job))
-        if job.prepared is None:
-            return _not_judged(job, transcript)
-        judged = await judge_transcript(job.prepared, transcript, index=job.index, redact=self._redaction.transcript)
-        began = job.recording.started_at or judged.started_at
-        return replace(judged, started_at=began, duration_ms=transcript.duration_ms)
 
 
 def _pair(
@@ -228,13 +193,43 @@ def _as_scenarios(
         )
 
 
-def _checked(job: _Job) -> Transcript:
-    """The transcript; with an error where the scenario asks for what this recording cannot answer."""
-    transcript = job.recording.transcript
-    problem = None if job.prepared is None or transcript.error is not None else _problem(job.prepared, job.recording)
-    if problem is None:
-        return transcript
-    return replace(transcript, error=problem, stop_reason=StopReason.ERROR)
+def _judged_job(prepared: PreparedScenario, recording: Recording, index: int, redaction: Redaction) -> Job:
+    """The recording, judged by the scenario; errored where the scenario asks for what the recording cannot answer."""
+    transcript = recording.transcript
+    problem = None if transcript.error is not None else _problem(prepared, recording)
+    if problem is not None:
+        transcript = replace(transcript, error=problem, stop_reason=StopReason.ERROR)
+    recorded = _recorded_trial(prepared.entry, recording, index, redaction.transcript(transcript))
+    return Job(prepared=prepared, index=index, recorded=recorded)
+
+
+def _unjudged_job(entry: ScenarioEntry, recording: Recording, index: int, redaction: Redaction) -> Job:
+    """A recording of which nothing can be said, except that it broke down where it did."""
+    recorded = _recorded_trial(entry, recording, index, redaction.transcript(recording.transcript))
+    prepared = PreparedScenario(
+        entry=entry,
+        scenario=Scenario(name=entry.key.name),
+        agent=NoAgent(),
+        make_user=_refuse_to_play,
+        make_tools=_refuse_to_play,
+    )
+    problem = recorded.transcript.error or _NOTHING_ASSERTED
+    return Job(prepared=prepared, index=index, recorded=recorded, problem=problem)
+
+
+def _refuse_to_play(*_: object) -> Any:
+    raise AssertionError("a recording is not played")
+
+
+def _recorded_trial(entry: ScenarioEntry, recording: Recording, index: int, transcript: Transcript) -> Trial:
+    return Trial(
+        key=entry.key,
+        index=index,
+        status=Status.ERRORED,
+        transcript=transcript,
+        started_at=recording.started_at or now(),
+        duration_ms=transcript.duration_ms,
+    )
 
 
 def _problem(prepared: PreparedScenario, recording: Recording) -> ErrorInfo | None:
@@ -259,19 +254,4 @@ def other_words(script: Sequence[str] | None, users: Sequence[str], *, place: st
         message=f"in turn {turn + 1} the scenario's user says {says}, but {place} {said}",
         hint="expectations hold for the words they were written for; use those that were said, or play it anew",
         turn=turn,
-    )
-
-
-def _not_judged(job: _Job, transcript: Transcript) -> Trial:
-    """A trial of which nothing can be said, except that it broke down where it did."""
-    error = transcript.error or _NOTHING_ASSERTED
-    return Trial(
-        key=job.entry.key,
-        index=job.index,
-        status=Status.ERRORED,
-        failure_reasons=(f"{error.kind}: {error.message}",),
-        error=error,
-        transcript=transcript,
-        started_at=job.recording.started_at or now(),
-        duration_ms=transcript.duration_ms,
     )

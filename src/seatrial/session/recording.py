@@ -1,10 +1,12 @@
 """The rows of a run under way, and those who listen to it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from seatrial.clock import now
+from seatrial.errors import UsageError
 from seatrial.store import Store, TrialWriter
 from seatrial.vocabulary.events import (
     Event,
@@ -25,27 +27,34 @@ class Recorder:
     Listeners are told of a trial only after its commit.
     """
 
-    def __init__(self, run: Run, store: Store | None, listeners: Sequence[Listener]) -> None:
+    def __init__(
+        self, run: Run, store: Store | None, listeners: Sequence[Listener], *, tell_trials: bool = True
+    ) -> None:
+        """`tell_trials`: listeners hear of each trial once it is committed; else when `tell_finished` is called."""
         self.run = run
         self._store = store
         self._listeners = listeners
+        self._tell_trials = tell_trials
         self._writer: TrialWriter | None = None
         self._entries: list[ScenarioEntry] = []
         self._trials: list[Trial] = []
         self._merged: list[MergedErrors] = []
         self._played = 0
+        self._tell_reader: Callable[[Sequence[Trial] | BaseException], object] | None = None
         self.looks_for_failures = False
         """Whether some scenario makes the judge look for behaviour failures."""
 
-    def start(self, *, scenarios: int, trials: int, again: bool = False) -> None:
-        """`again`: the run is in the store already, and goes on."""
+    def start(self, *, scenarios: int, trials: int, again: bool = False, join: bool = False) -> None:
+        """`again`: the run is in the store already, and goes on. `join`: another process may have stored it."""
         if self._store is not None:
             if again:
                 self.run = replace(self.run, state=RunState.RUNNING, finished_at=None)
                 self._store.resume_run(self.run.id)
             else:
-                self._store.start_run(self.run)
-            self._writer = self._store.writer(self.run.id, on_committed=self._on_committed)
+                self.run = _join(self._store, self.run) if join else self.run
+                if not join:
+                    self._store.start_run(self.run)
+            self._writer = self._store.writer(self.run.id, on_committed=self._on_committed, on_failed=self._on_failed)
         self._tell(RunStarted(run=self.run, scenarios=scenarios, trials=trials))
 
     def add(self, entries: Sequence[ScenarioEntry], *, stored: Mapping[ScenarioKey, int] | None = None) -> None:
@@ -53,10 +62,10 @@ class Recorder:
         self.looks_for_failures |= any(entry.gates.fail_on_error_severity is not None for entry in entries)
         known = stored or {}
         fresh = [entry for entry in entries if entry.key not in known]
-        if self._writer is None:
+        if self._store is None:
             self._entries += fresh
         elif fresh:
-            self._writer.plan(fresh)
+            self._open_writer.plan(fresh)
         for entry in entries if self._listeners else ():
             self._tell(ScenarioPlanned(entry=entry, stored=known.get(entry.key, 0)))
 
@@ -71,23 +80,49 @@ class Recorder:
 
     def save(self, trial: Trial, *, replace: bool = False) -> None:
         """Hand a trial over; it is safe once listeners are told of it."""
-        if self._writer is None:
+        if self._store is None:
             self._trials.append(trial)
             self._on_committed([trial])
         else:
-            self._writer.submit(trial, replace=replace)
+            self._open_writer.submit(trial, replace=replace)
+
+    @property
+    def _open_writer(self) -> TrialWriter:
+        assert self._writer is not None, "the run is not being written"
+        return self._writer
+
+    @contextmanager
+    def telling(self, reader: Callable[[Sequence[Trial] | BaseException], object]) -> Iterator[None]:
+        """While `reader` is told, on the event loop that is running, of committed trials or of why there are none."""
+        loop = asyncio.get_running_loop()
+
+        def tell(news: Sequence[Trial] | BaseException) -> None:
+            try:
+                loop.call_soon_threadsafe(reader, news)
+            except RuntimeError:
+                return  # the loop has closed, so nobody reads this
+
+        self._tell_reader = tell
+        try:
+            yield
+        finally:
+            self._tell_reader = None
+
+    def hurry(self) -> None:
+        """Commit what is there now: there is nothing to wait for."""
+        if self._writer is not None:
+            self._writer.hurry()
+
+    async def flush(self) -> None:
+        """Wait until everything that was saved is committed."""
+        if self._writer is not None:
+            await _in_thread(self._writer.flush)
 
     async def close(self) -> None:
         """Wait for the last commit, even when the run is being cancelled meanwhile."""
-        if self._writer is None:
-            return
-        closing = asyncio.get_running_loop().run_in_executor(None, self._writer.close)
-        while not closing.done():
-            try:
-                await asyncio.shield(closing)
-            except asyncio.CancelledError:
-                continue
-        closing.result()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await _in_thread(writer.close)
 
     def note_problem(self, problem: str | None) -> None:
         """Keep why the run has not passed whatever its trials say; None: nothing of the kind."""
@@ -115,15 +150,52 @@ class Recorder:
             return StoredRecord(self._store, self.run)
         return MemoryRecord(self.run, self._entries, self._trials, self._merged)
 
-    def report(self) -> Report:
+    def tell_finished(self, trials: Sequence[Trial]) -> None:
+        """Tell listeners of trials that are committed and final."""
+        for trial in trials if self._listeners else ():
+            self._tell(TrialFinished(trial=trial))
+
+    def tell_run_finished(self) -> None:
         self._tell(RunFinished(run=self.run))
+
+    def report(self) -> Report:
+        self.tell_run_finished()
         return Report(self.record(), played=self._played)
 
-    def _on_committed(self, trials: Iterable[Trial]) -> None:
-        for trial in trials:
-            self._played += 1
-            self._tell(TrialFinished(trial=trial))
+    def _on_committed(self, trials: Sequence[Trial]) -> None:
+        self._played += len(trials)
+        if self._tell_trials:
+            self.tell_finished(trials)
+        if self._tell_reader is not None:
+            self._tell_reader(trials)
+
+    def _on_failed(self, error: BaseException) -> None:
+        if self._tell_reader is not None:
+            self._tell_reader(error)
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
+
+
+async def _in_thread(function: Callable[[], None]) -> None:
+    """Call it in a thread and wait for its end, even when the run is being cancelled meanwhile."""
+    ending = asyncio.get_running_loop().run_in_executor(None, function)
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            continue
+    ending.result()
+
+
+def _join(store: Store, run: Run) -> Run:
+    """The run as it is stored; another process may have been first."""
+    try:
+        store.start_run(run)
+    except UsageError as refused:
+        try:
+            return store.run(run.id)
+        except UsageError:
+            raise refused from None
+    return run

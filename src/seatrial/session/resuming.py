@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.runner.plan import Plan
+from seatrial.runner import TrialSchedule
 from seatrial.store import Store
 from seatrial.store.shards import missing_shards
 from seatrial.verdicts import answer_of
@@ -38,7 +38,9 @@ class Resumed:
 
     def is_complete(self, plan: RunPlan) -> bool:
         """Whether nothing is left to do: every trial is there, and the run was marked as finished."""
-        return self.run.state is RunState.FINISHED and Plan(plan.scenarios(), known=self.answers).next() is None
+        return (
+            self.run.state is RunState.FINISHED and TrialSchedule(plan.scenarios(), known=self.answers).next() is None
+        )
 
 
 def request_again(run: Run, asked: RunRequest) -> RunRequest:

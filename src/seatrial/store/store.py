@@ -105,9 +105,15 @@ class Store:
         """Store what the run plans. Entries that are stored already are skipped; one that differs is an error."""
         add_scenarios(self._connections, run_id, entries)
 
-    def writer(self, run_id: str, *, on_committed: Callable[[list[Trial]], None]) -> TrialWriter:
+    def writer(
+        self,
+        run_id: str,
+        *,
+        on_committed: Callable[[list[Trial]], None],
+        on_failed: Callable[[BaseException], None] | None = None,
+    ) -> TrialWriter:
         """The one that saves the run's trials. A process should have one per run, and close it."""
-        return TrialWriter(self._database, run_id, on_committed)
+        return TrialWriter(self._database, run_id, on_committed, on_failed)
 
     def save_played(
         self, run_id: str, entries: Sequence[ScenarioEntry], trials: Sequence[Trial], *, replace: bool = False

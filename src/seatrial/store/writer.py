@@ -44,11 +44,18 @@ class TrialWriter:
     `if writer.full: await asyncio.to_thread(writer.wait_for_room)`.
     """
 
-    def __init__(self, database: Database, run_id: str, on_committed: Callable[[list[Trial]], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        run_id: str,
+        on_committed: Callable[[list[Trial]], None],
+        on_failed: Callable[[BaseException], None] | None = None,
+    ) -> None:
         self._database = database
         self._run_id = run_id
         self._numbers = Numbers(run_id)
         self._on_committed = on_committed
+        self._on_failed = on_failed
         self._waiting: deque[_Waiting] = deque()
         self._planned: deque[_Planned] = deque()
         self._changed = Condition()
@@ -94,6 +101,12 @@ class TrialWriter:
         with self._changed:
             self._wait_for_room()
 
+    def hurry(self) -> None:
+        """Commit what is there without waiting for more."""
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+
     def flush(self) -> None:
         """Return once everything handed over so far is committed and reported. Raises StoreError."""
         with self._changed:
@@ -127,11 +140,14 @@ class TrialWriter:
             raise StoreError(f"run {self._run_id}: {what} was handed to the store after its writer was closed")
 
     def _raise_error(self) -> None:
-        if self._error is None:
-            return
-        if isinstance(self._error, StoreError | UsageError):
-            raise type(self._error)(str(self._error)) from self._error
-        raise StoreError(f"run {self._run_id}: trials could not be saved: {self._error!r}") from self._error
+        if self._error is not None:
+            raise self.explain(self._error) from self._error
+
+    def explain(self, error: BaseException) -> BaseException:
+        """What is raised where the writer failed for this reason."""
+        if isinstance(error, StoreError | UsageError):
+            return type(error)(str(error))
+        return StoreError(f"run {self._run_id}: trials could not be saved: {error!r}")
 
     def _work(self) -> None:
         try:
@@ -148,6 +164,8 @@ class TrialWriter:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
+            if self._on_failed is not None:
+                self._on_failed(self.explain(error))
 
     def _next_group(self) -> tuple[list[_Planned], list[_Waiting]]:
         """What is to be committed together; nothing when there is nothing left to do."""

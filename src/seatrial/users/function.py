@@ -1,18 +1,16 @@
 """A user programmed in Python."""
 
 import inspect
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from seatrial import foreign
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import UserMove
-
-from .threads import ThreadRaised, in_thread
 
 _KEYS = ("message", "goal_met", "stop")
 _RETURNS = "a text, None (stop), a UserMove, or a mapping with message, goal_met, stop"
@@ -22,7 +20,7 @@ class FunctionUser:
     """Asks a function for each move. One per trial.
 
     The function gets the conversation so far, a list of (user, reply) pairs, and, when it has parameters of these
-    names, `trial` (the index, from 0) and `seed`. It may be async; a plain function runs in a thread of its own.
+    names, `trial` (the index, from 0) and `seed`. It may be async.
     """
 
     def __init__(self, function: Callable[..., Any], *, trial: int = 0, seed: int = 0) -> None:
@@ -34,20 +32,14 @@ class FunctionUser:
         """What the function returned, as a move. Raises TrialError(simulator) for whatever it raised."""
         pairs = list(conversation)
         try:
-            if inspect.iscoroutinefunction(self._function):
-                returned = await self._function(pairs, **self._given)
-            else:
-                returned = await in_thread(lambda: self._function(pairs, **self._given))
-                if inspect.isawaitable(returned):
-                    returned = await returned
-        except (Exception, SystemExit) as error:  # sys.exit(0) in a user must not end the run, least of all as a pass
-            cause = error.raised if isinstance(error, ThreadRaised) else error
+            returned = await foreign.call(self._function, pairs, **self._given)
+        except foreign.ForeignError as error:
             raise TrialError(
                 ErrorKind.SIMULATOR,
-                f"the user function {self._name} raised {type(cause).__name__}: {cause}",
+                f"the user function {self._name} raised {error}",
                 hint="a user function's own bug says nothing about the agent; fix it and run again",
-                traceback="".join(traceback.format_exception(cause)),
-            ) from cause
+                traceback=error.traceback,
+            ) from error.raised
         return _move(returned, name=self._name)
 
 

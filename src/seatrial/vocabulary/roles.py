@@ -318,8 +318,6 @@ class PreparedScenario(Value):
     tool_schemas: tuple[Mapping[str, Any], ...] = ()
     answers_tools: bool = False
     """Seatrial answers at least some tool calls, so calls through ctx are evidence."""
-    plain: bool = False
-    """Nobody takes part but a script, an agent that is plainly called, and checks of ours: no event loop is needed."""
 
 
 @dataclass(slots=True)

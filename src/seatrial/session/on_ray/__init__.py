@@ -4,6 +4,6 @@
 out the trials. Nothing of it is loaded by runs that stay on one machine.
 """
 
-from .crew import require_cluster, run_trials_on_ray
+from .crew import RayExecutor, require_cluster
 
-__all__ = ["require_cluster", "run_trials_on_ray"]
+__all__ = ["require_cluster", "RayExecutor"]

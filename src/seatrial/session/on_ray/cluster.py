@@ -12,7 +12,7 @@ from typing import Any
 from seatrial.errors import MissingExtra, SeatrialError, UsageError
 from seatrial.version import __version__
 
-from .worker import Job, Worker
+from .worker import Worker, WorkerJob
 
 LOCAL = "local"
 """Ray's own word for a cluster that is started here and ends with this process."""
@@ -101,7 +101,7 @@ class Hired:
             await self._actor.prepare.remote(order, __version__, workers)
         self._is_ready = True
 
-    async def exchange(self, jobs: Sequence[Job]) -> list[bytes]:
+    async def exchange(self, jobs: Sequence[WorkerJob]) -> list[bytes]:
         with _explained():
             done: list[bytes] = await self._actor.exchange.remote(list(jobs))
         return done

@@ -2,24 +2,22 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Collection, Iterable
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import replace
 
 from seatrial.errors import SeatrialError
-from seatrial.runner import RunOptions, judge_transcript
-from seatrial.runner.plan import Plan
+from seatrial.runner import Job, Schedule, TrialSettings, judge_transcript
+from seatrial.runner.executors import Finished
 from seatrial.runner.trial import trial_seed
 from seatrial.session.request import RunRequest
 from seatrial.store.codec import decode
-from seatrial.verdicts import Spending
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
-from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Trial
 from seatrial.vocabulary.value import Value
 
 from .cluster import Cluster, Hired, WorkerLost, require_ray
 from .order import write_order
-from .worker import Job
+from .worker import WorkerJob
 
 MOST_LOSSES = 3
 """So many workers may be lost over one trial before it is given up."""
@@ -37,45 +35,48 @@ def _address(request: RunRequest) -> str | None:
     return request.ray_address or request.environ.get("RAY_ADDRESS")
 
 
-async def run_trials_on_ray(
-    scenarios: Iterable[PreparedScenario], options: RunOptions, request: RunRequest
-) -> AsyncGenerator[Trial, None]:
-    """`run_trials`, on the workers of a cluster. Closing the iterator ends those in flight."""
-    plan = Plan(scenarios, known=options.known, shuffle_seed=options.shuffle_seed, fail_fast=options.fail_fast)
-    settings = options.settings
-    order = write_order(request, run_id=settings.run_id, seed=settings.seed)
-    cluster = await Cluster.connect(_address(request))
-    crew = _Crew(plan, options, cluster, order)
-    tasks = [asyncio.create_task(crew.work(slots)) for slots in crew.shares]
-    closing = asyncio.create_task(crew.close_after(tasks))
-    try:
-        while (trial := await crew.finished.get()) is not None:
-            yield trial
-    finally:
-        for task in (closing, *tasks):
-            task.cancel()
-        await asyncio.wait((closing, *tasks))
-        await cluster.leave()
-    for task in tasks:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+class RayExecutor:
+    """Plays trials on the workers of a Ray cluster."""
+
+    def __init__(self, request: RunRequest, settings: TrialSettings) -> None:
+        self._request = request
+        self._settings = settings
+
+    async def run(self, schedule: Schedule, *, concurrency: int) -> AsyncGenerator[Finished, None]:
+        """Each job with its trial, as it is finished. Closing the generator ends those in flight."""
+        order = write_order(self._request, run_id=self._settings.run_id, seed=self._settings.seed)
+        cluster = await Cluster.connect(_address(self._request))
+        crew = _Crew(schedule, self._settings, cluster, order, concurrency=concurrency)
+        tasks = [asyncio.create_task(crew.work(slots)) for slots in crew.shares]
+        closing = asyncio.create_task(crew.close_after(tasks))
+        try:
+            while (finished := await crew.finished.get()) is not None:
+                yield finished
+        finally:
+            for task in (closing, *tasks):
+                task.cancel()
+            await asyncio.wait((closing, *tasks))
+            await cluster.leave()
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
 
 
 class _Played(Value):
     """A trial that a worker is asked for."""
 
-    prepared: PreparedScenario
-    index: int
+    job: Job
     losses: int = 0
     """How many workers were lost that held it."""
 
     @property
     def place(self) -> tuple[ScenarioKey, int]:
-        return self.prepared.entry.key, self.index
+        return self.job.prepared.entry.key, self.job.index
 
     @property
-    def job(self) -> Job:
-        return self.prepared.entry.position, self.index, self.prepared.entry.fingerprint
+    def order(self) -> WorkerJob:
+        entry = self.job.prepared.entry
+        return entry.position, self.job.index, entry.fingerprint
 
 
 _Held = dict[tuple[ScenarioKey, int], _Played]
@@ -84,23 +85,24 @@ _Held = dict[tuple[ScenarioKey, int], _Played]
 class _Crew:
     """The workers, and what they have in common."""
 
-    def __init__(self, plan: Plan, options: RunOptions, cluster: Cluster, order: bytes) -> None:
-        self._plan = plan
-        self._options = options
+    def __init__(
+        self, schedule: Schedule, settings: TrialSettings, cluster: Cluster, order: bytes, *, concurrency: int
+    ) -> None:
+        self._schedule = schedule
+        self._settings = settings
         self._cluster = cluster
         self._order = order
-        workers = max(1, min(cluster.cpus, options.concurrency))
-        whole, rest = divmod(options.concurrency, workers)
+        workers = max(1, min(cluster.cpus, concurrency))
+        whole, rest = divmod(concurrency, workers)
         self.shares = [whole + (number < rest) for number in range(workers)]
         """How many trials at a time each worker plays."""
-        self._spent = Spending()
         self._lost: deque[_Played] = deque()
         self._in_flight = 0
         self._ready = 0
         self._failed_starts = 0
         self._is_over = False
         self._changed = asyncio.Event()
-        self.finished: asyncio.Queue[Trial | None] = asyncio.Queue(2 * options.concurrency)
+        self.finished: asyncio.Queue[Finished | None] = asyncio.Queue(2 * concurrency)
         """None comes last. Whoever takes the trials may be slow, and memory must stay flat."""
 
     async def work(self, slots: int) -> None:
@@ -144,7 +146,7 @@ class _Crew:
             while (more := await self._next_trials(slots, held)) is not None:
                 for played in more:
                     held[played.place] = played
-                for body in await worker.exchange([played.job for played in more]):
+                for body in await worker.exchange([played.order for played in more]):
                     trial = decode(Trial, body)
                     await self._finish(held.pop((trial.key, trial.index)), trial)
         except WorkerLost:
@@ -170,7 +172,7 @@ class _Crew:
 
     def _take_lost(self, held: _Held) -> list[_Played]:
         """Alone, so that a trial which ends its worker is known, and takes no others with it again."""
-        if self._plan.stopped:
+        if self._schedule.stopped:
             self._lost.clear()
         return [self._lost.popleft()] if self._lost and not held else []
 
@@ -178,19 +180,15 @@ class _Crew:
         found: list[_Played] = []
         if any(played.losses for played in held.values()):
             return found
-        while len(held) + len(found) < slots and (job := self._plan.next()) is not None:
-            prepared, index = job
-            found.append(_Played(prepared=prepared, index=index))
+        while len(held) + len(found) < slots and (job := self._schedule.next()) is not None:
+            found.append(_Played(job=job))
         return found
 
     async def _finish(self, played: _Played, trial: Trial) -> None:
-        self._plan.note(played.prepared, trial)
-        self._spent.add(trial.transcript.cost_usd, trial.instruments)
-        if self._options.budget_usd is not None and self._spent.reaches(self._options.budget_usd):
-            self._plan.stopped = True
+        self._schedule.note(played.job, trial)
         self._in_flight -= 1
         self._changed.set()
-        await self.finished.put(trial)
+        await self.finished.put((played.job, trial))
 
     async def _take_back(self, played: _Played) -> None:
         if played.losses + 1 < MOST_LOSSES:
@@ -207,7 +205,9 @@ class _Crew:
             hint="does the agent end its process, or need more memory than there is? See what becomes of it with "
             "isolation: process",
         )
-        transcript = Transcript(turns=(), stop_reason=StopReason.ERROR, history=played.prepared.history, error=error)
-        trial = await judge_transcript(played.prepared, transcript, index=played.index)
-        seed = trial_seed(self._options.settings.seed, trial.key, trial.index)
+        transcript = Transcript(
+            turns=(), stop_reason=StopReason.ERROR, history=played.job.prepared.history, error=error
+        )
+        trial = await judge_transcript(played.job.prepared, transcript, index=played.job.index)
+        seed = trial_seed(self._settings.seed, trial.key, trial.index)
         return replace(trial, seed=seed)

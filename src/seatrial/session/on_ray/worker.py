@@ -7,21 +7,18 @@ import sys
 from collections.abc import Sequence
 
 from seatrial.errors import UsageError
-from seatrial.runner import Redaction, TrialSettings, run_trial
-from seatrial.runner.pace import Pace
-from seatrial.runner.run import GRACE_SECONDS, MOST_DISTURBANCES
-from seatrial.runner.trial import disturbed_trial
+from seatrial.runner import Job, LocalExecutor, RateLimit, Redaction, TrialSettings
+from seatrial.runner.executors import GRACE_SECONDS
 from seatrial.session.discretion import discreet
 from seatrial.session.planning import RunPlan
 from seatrial.store.codec import encode
 from seatrial.version import __version__
-from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Trial
 
 from .order import Order, read_order
 
-Job = tuple[int, int, str]
+WorkerJob = tuple[int, int, str]
 """A scenario's position, the index of the trial, and the fingerprint that the scenario must have."""
 
 _GATHER_SECONDS = 0.01
@@ -61,15 +58,17 @@ class Worker:
         plan = self._plan = RunPlan(order.request)
         self._scenarios = _Scenarios(plan)
         self._redaction = Redaction(plan.secrets())
-        self._settings = TrialSettings(
-            run_id=order.run_id,
-            seed=order.seed,
-            pace=Pace(plan.config.rpm / workers) if plan.config.rpm else None,
-            redact=self._redaction.transcript,
+        self._executor = LocalExecutor(
+            TrialSettings(
+                run_id=order.run_id,
+                seed=order.seed,
+                rate_limit=RateLimit(plan.config.rpm / workers) if plan.config.rpm else None,
+                redact=self._redaction.transcript,
+            )
         )
         self._playing: set[asyncio.Task[bytes]] = set()
 
-    async def exchange(self, jobs: Sequence[Job]) -> list[bytes]:
+    async def exchange(self, jobs: Sequence[WorkerJob]) -> list[bytes]:
         """Begin these trials as well, and give back what is finished, as soon as something is."""
         for position, index, fingerprint in jobs:
             prepared = self._scenarios.at(position)
@@ -86,12 +85,7 @@ class Worker:
         return [task.result() for task in done]
 
     async def _play(self, prepared: PreparedScenario, index: int) -> bytes:
-        for _ in range(MOST_DISTURBANCES):
-            try:
-                return encode(Trial, await run_trial(prepared, index, self._settings))
-            except PlayAgain:
-                continue
-        return encode(Trial, disturbed_trial(prepared, index, self._settings, times=MOST_DISTURBANCES))
+        return encode(Trial, await self._executor.play(Job(prepared=prepared, index=index)))
 
     async def close(self) -> None:
         """End what is still being played, and close the agents."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.boundary import Boundary
+from seatrial.agents.call import call_agent
+from seatrial.foreign import ForeignCode
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.failures import AgentFailure, PlayAgain, TrialError
 
@@ -21,14 +22,13 @@ PATIENCE = 20.0
 """For what must end well: never reached, and long enough for a busy machine."""
 
 
-def call(function: Callable[[], Any], *, is_async: bool | None = None, timeout: float = PATIENCE) -> Any:
+def call(function: Callable[[], Any], *, timeout: float = PATIENCE) -> Any:
     async def play() -> Any:
-        boundary = Boundary()
-        known = asyncio.iscoroutinefunction(function) if is_async is None else is_async
+        code = ForeignCode("test")
         try:
-            return await boundary.call(function, is_async=known, timeout=timeout)
+            return await call_agent(function, timeout=timeout, code=code)
         finally:
-            boundary.close()
+            code.close()
 
     return asyncio.run(play())
 
@@ -199,12 +199,12 @@ def test_a_context_variable_set_by_one_agent_is_not_seen_by_the_next() -> None:
     marked: contextvars.ContextVar[str] = contextvars.ContextVar("marked", default="nothing")
 
     async def play() -> str:
-        boundary = Boundary()
+        code = ForeignCode("test")
         try:
-            await boundary.call(lambda: marked.set("mine"), is_async=False, timeout=PATIENCE)
-            return str(await boundary.call(marked.get, is_async=False, timeout=PATIENCE))
+            await call_agent(lambda: marked.set("mine"), timeout=PATIENCE, code=code)
+            return str(await call_agent(marked.get, timeout=PATIENCE, code=code))
         finally:
-            boundary.close()
+            code.close()
 
     assert asyncio.run(play()) == "nothing"
 
@@ -236,15 +236,15 @@ def play_together(*agents: Callable[[], Awaitable[Any]], timeouts: tuple[float, 
     """The agents at once on one boundary; their values, or what was raised."""
 
     async def play() -> list[Any]:
-        boundary = Boundary()
+        code = ForeignCode("test")
         calls = [
-            boundary.call(agent, is_async=True, timeout=timeout)
+            call_agent(agent, timeout=timeout, code=code)
             for agent, timeout in itertools.zip_longest(agents, timeouts, fillvalue=PATIENCE)  # type: ignore[arg-type]
         ]
         try:
             return list(await asyncio.gather(*calls, return_exceptions=True))
         finally:
-            boundary.close()
+            code.close()
 
     return asyncio.run(play())
 
@@ -256,7 +256,7 @@ def is_overrun(raised: Any) -> bool:
 def test_a_sync_agent_that_overruns_is_a_limit_error_with_the_remedy() -> None:
     released = threading.Event()
     with pytest.raises(TrialError, match=r"did not answer within 0.05 s") as caught:
-        call(released.wait, is_async=False, timeout=0.05)
+        call(released.wait, timeout=0.05)
     released.set()
     assert caught.value.info.kind is ErrorKind.LIMIT
     assert "timeout_seconds" in (caught.value.info.hint or "")
@@ -302,23 +302,23 @@ def test_an_awaitable_from_a_plain_function_shares_the_timeout_of_its_maker() ->
         await asyncio.Event().wait()
 
     with pytest.raises(TrialError, match=r"within 0.05 s"):
-        call(lambda: never(), is_async=False, timeout=0.05)
+        call(lambda: never(), timeout=0.05)
 
 
 def test_calls_that_were_left_behind_are_counted_until_they_return() -> None:
     released = threading.Event()
 
     async def play() -> tuple[int, int]:
-        boundary = Boundary()
+        code = ForeignCode("test")
         with pytest.raises(TrialError):
-            await boundary.call(released.wait, is_async=False, timeout=0.02)
-        before = boundary.abandoned
+            await call_agent(released.wait, timeout=0.02, code=code)
+        before = code.abandoned
         released.set()
-        while boundary.abandoned:
+        while code.abandoned:
             await asyncio.sleep(0.001)
         # Its thread is free again.
-        value = await boundary.call(lambda: 1, is_async=False, timeout=PATIENCE)
-        boundary.close()
+        value = await call_agent(lambda: 1, timeout=PATIENCE, code=code)
+        code.close()
         return before, value
 
     assert asyncio.run(play()) == (1, 1)
@@ -335,14 +335,14 @@ def test_cancelling_a_call_cancels_the_agent() -> None:
             ended.set()
 
     async def play() -> None:
-        boundary = Boundary()
-        task = asyncio.create_task(boundary.call(agent, is_async=True, timeout=PATIENCE))
+        code = ForeignCode("test")
+        task = asyncio.create_task(call_agent(agent, timeout=PATIENCE, code=code))
         while not begun.is_set():
             await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        boundary.close()
+        code.close()
 
     asyncio.run(play())
     assert ended.wait(PATIENCE)
@@ -447,15 +447,15 @@ def test_an_answer_is_heard_even_while_another_agent_holds_the_loop() -> None:
         return heard.wait(PATIENCE)
 
     async def play() -> tuple[Any, Any]:
-        boundary = Boundary()
+        code = ForeignCode("test")
         try:
-            first = asyncio.create_task(boundary.call(quick, is_async=True, timeout=PATIENCE))
-            second = asyncio.create_task(boundary.call(blocking, is_async=True, timeout=2 * PATIENCE))
+            first = asyncio.create_task(call_agent(quick, timeout=PATIENCE, code=code))
+            second = asyncio.create_task(call_agent(blocking, timeout=2 * PATIENCE, code=code))
             answer = await first
             heard.set()
             return answer, await second
         finally:
-            boundary.close()
+            code.close()
 
     assert asyncio.run(play()) == ("quick", True)
 
@@ -465,26 +465,27 @@ def test_after_a_loop_was_left_behind_the_next_call_gets_a_fresh_one() -> None:
         return "fine"
 
     async def play() -> str:
-        boundary = Boundary()
+        code = ForeignCode("test")
         results = await asyncio.gather(
-            boundary.call(sleeping_on_the_loop, is_async=True, timeout=0.05),
-            boundary.call(fine, is_async=True, timeout=PATIENCE),
+            call_agent(sleeping_on_the_loop, timeout=0.05, code=code),
+            call_agent(fine, timeout=PATIENCE, code=code),
             return_exceptions=True,
         )
         assert is_overrun(results[0])
-        while boundary.abandoned == 0:
+        while code.abandoned == 0:
             await asyncio.sleep(0.01)
         try:
-            return str(await boundary.call(fine, is_async=True, timeout=PATIENCE))
+            return str(await call_agent(fine, timeout=PATIENCE, code=code))
         finally:
-            boundary.close()
+            code.close()
 
     assert asyncio.run(play()) == "fine"
 
 
 ENDS_ANYWAY = """
 import asyncio, threading, time
-from seatrial.agents.boundary import Boundary
+from seatrial.agents.call import call_agent
+from seatrial.foreign import ForeignCode
 
 def sync_for_ever(): threading.Event().wait()
 def spins_for_ever():
@@ -493,13 +494,13 @@ async def async_for_ever(): time.sleep(3600)
 async def in_a_thread(): await asyncio.to_thread(threading.Event().wait)
 
 async def main():
-    boundary = Boundary()
+    code = ForeignCode("test")
     for agent in (sync_for_ever, spins_for_ever, in_a_thread, async_for_ever):
         try:
-            await boundary.call(agent, is_async=asyncio.iscoroutinefunction(agent), timeout=0.05)
+            await call_agent(agent, timeout=0.05, code=code)
         except Exception as error:
             print(type(error).__name__, flush=True)
-    boundary.close()
+    code.close()
 
 asyncio.run(main())
 print("the end", flush=True)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,13 @@ import pytest
 from seatrial.agents import AgentContext, resolve_agent
 from seatrial.evaluators import PassFail, matches
 from seatrial.mocks import MockSet
-from seatrial.runner import Redaction, RunOptions, Secret, TrialSettings, run_trials
+from seatrial.runner import Job, LocalExecutor, Redaction, Secret, TrialSchedule, TrialSettings
 from seatrial.users import ScriptedUser
-from seatrial.verdicts import Spending
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, ToolCall
 from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.roles import AgentReply, PreparedScenario, TrialStart
 from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.vocabulary.scenario import Scenario
-
-needs_no_loop = False
-
-
-@pytest.fixture(autouse=True, params=["on the loop", "on deck"])
-def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Everything holds wherever trials are played; an agent that needs a loop is played there either way."""
-    monkeypatch.setattr(sys.modules[__name__], "needs_no_loop", request.param == "on deck")
-    return str(request.param)
 
 
 def a_scenario(
@@ -44,7 +34,6 @@ def a_scenario(
         entry=ScenarioEntry(key=ScenarioKey("suite", name), position=0, fingerprint="f", trials=trials, **fields),
         scenario=Scenario(name=name, input="hello"),
         agent=resolved,
-        plain=needs_no_loop and getattr(resolved, "needs_no_loop", False),
         make_user=lambda index, seed: ScriptedUser(("hello",)),
         make_tools=MockSet.parse(None, matches=matches).open,
         trial_evaluators=(PassFail(),),
@@ -52,12 +41,23 @@ def a_scenario(
     )
 
 
+def finished(
+    scenarios: Iterable[PreparedScenario],
+    *,
+    concurrency: int = 20,
+    settings: TrialSettings | None = None,
+    **plan: Any,
+) -> AsyncGenerator[tuple[Job, Trial], None]:
+    schedule = TrialSchedule(scenarios, **plan)
+    return LocalExecutor(settings or TrialSettings()).run(schedule, concurrency=concurrency)
+
+
 def run(scenarios: Iterable[PreparedScenario], **options: Any) -> list[Trial]:
     planned = list(scenarios)
 
     async def play() -> list[Trial]:
         try:
-            return [trial async for trial in run_trials(planned, RunOptions(**options))]
+            return [trial async for _, trial in finished(planned, **options)]
         finally:
             for prepared in planned:
                 await prepared.agent.close()
@@ -122,11 +122,6 @@ def test_fail_fast_with_a_lower_threshold_stops_only_when_it_is_lost() -> None:
     assert len(run([scenario], concurrency=1, fail_fast=True)) == 4
 
 
-def test_a_spent_budget_starts_nothing_more() -> None:
-    agent = lambda input: AgentResult("hi", cost_usd=0.4)  # noqa: E731
-    assert len(run([a_scenario(agent, trials=50)], concurrency=1, budget_usd=1.0)) == 3
-
-
 def test_known_answers_are_not_played_again() -> None:
     scenario = a_scenario(lambda input: "hi", trials=5)
     trials = run([scenario], known={scenario.entry.key: {0: True, 3: False}})
@@ -144,7 +139,7 @@ def test_a_run_whose_trials_are_taken_slowly_holds_back() -> None:
     scenario = a_scenario(lambda input: played.append(1) or "hi", trials=500)
 
     async def play() -> int:
-        trials = run_trials([scenario], RunOptions(concurrency=2))
+        trials = finished([scenario], concurrency=2)
         await anext(trials)
         for _ in range(200):
             await asyncio.sleep(0.001)
@@ -153,7 +148,7 @@ def test_a_run_whose_trials_are_taken_slowly_holds_back() -> None:
         await scenario.agent.close()
         return ahead
 
-    assert asyncio.run(play()) < (150 if needs_no_loop else 20)
+    assert asyncio.run(play()) < 20
 
 
 def test_closing_the_run_cancels_the_trials_in_flight() -> None:
@@ -175,7 +170,7 @@ def test_closing_the_run_cancels_the_trials_in_flight() -> None:
     scenario = a_scenario(agent, trials=3)
 
     async def play() -> None:
-        trials = run_trials([scenario], RunOptions(concurrency=3))
+        trials = finished([scenario], concurrency=3)
         await anext(trials)
         await trials.aclose()
         await scenario.agent.close()
@@ -272,11 +267,11 @@ def test_a_trial_that_is_disturbed_for_ever_is_errored_in_the_end() -> None:
     assert (trial.status, trial.error.kind) == (Status.ERRORED, ErrorKind.INFRA)
 
 
-def test_a_fault_in_what_is_made_of_a_trial_ends_the_run_instead_of_holding_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_in_the_schedule_ends_the_run_instead_of_holding_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def fault(*args: Any) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(Spending, "add", fault)
+    monkeypatch.setattr(TrialSchedule, "note", fault)
     with pytest.raises(RuntimeError, match="a fault of ours"):
         run([a_scenario(lambda input: "hi", trials=30)])
 
@@ -287,7 +282,7 @@ def test_scenarios_that_break_off_on_the_way_end_the_run_with_their_own_error() 
         raise RuntimeError("the file is gone")
 
     async def play() -> list[Trial]:
-        return [trial async for trial in run_trials(scenarios(), RunOptions())]
+        return [trial async for _, trial in finished(scenarios())]
 
     with pytest.raises(RuntimeError, match="the file is gone"):
         asyncio.run(play())

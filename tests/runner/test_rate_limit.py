@@ -4,28 +4,28 @@ import asyncio
 
 import pytest
 
-from seatrial.runner.pace import Pace
+from seatrial.runner.rate_limit import RateLimit
 
 
 def test_calls_at_once_are_given_places_one_gap_apart() -> None:
-    pace = Pace(per_minute=30)
+    pace = RateLimit(per_minute=30)
     assert [pace.reserve(100.0) for _ in range(4)] == [0.0, 2.0, 4.0, 6.0]
 
 
 def test_a_call_that_comes_late_does_not_wait() -> None:
-    pace = Pace(per_minute=60)
+    pace = RateLimit(per_minute=60)
     assert [pace.reserve(now) for now in (10.0, 10.5, 20.0, 20.0)] == [0.0, 0.5, 0.0, 1.0]
 
 
 def test_time_without_calls_is_not_saved_up() -> None:
-    pace = Pace(per_minute=60)
+    pace = RateLimit(per_minute=60)
     pace.reserve(0.0)
     assert [pace.reserve(100.0) for _ in range(3)] == [0.0, 1.0, 2.0]
 
 
 def test_waiting_tells_how_long_it_was() -> None:
     async def wait() -> list[float]:
-        pace = Pace(per_minute=6000)
+        pace = RateLimit(per_minute=6000)
         return [await pace.wait(), await pace.wait()]
 
     first, second = asyncio.run(wait())

@@ -1,18 +1,19 @@
-"""Which trial comes next: fixed numbers in order, sequential tests as their results come in."""
+"""Which job comes next: fixed numbers of trials in order, sequential tests as their results come in."""
 
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from seatrial.verdicts import answer_of, can_still_pass, read_sequential_test
+from seatrial.vocabulary.conversation import ErrorInfo
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+from seatrial.vocabulary.value import Value
 
 if TYPE_CHECKING:
     from seatrial.statistics import SequentialTest
 
-Job = tuple[PreparedScenario, int]
 Answers = Mapping[ScenarioKey, Mapping[int, bool | None]]
 """What earlier trials of a resumed run said, by scenario and index."""
 
@@ -20,8 +21,48 @@ SHUFFLE_WINDOW: Final = 10_000
 """How many scenarios are shuffled at a time, so that a streamed suite need not be held whole."""
 
 
-class Plan:
-    """Hands out the trials of a run."""
+class Job(Value):
+    """One trial of one scenario with one agent."""
+
+    prepared: PreparedScenario
+    index: int
+    recorded: Trial | None = None
+    """A trial whose conversation exists already, for the judge executor."""
+    problem: ErrorInfo | None = None
+    """Why the recorded conversation cannot be judged."""
+
+
+class Schedule(Protocol):
+    """Hands out the jobs of a run."""
+
+    stopped: bool
+    """Set when nothing more shall be started."""
+
+    def next(self) -> Job | None:
+        """The next job to start; None when there is none now (a sequential test may want one later)."""
+        ...
+
+    def note(self, job: Job, trial: Trial) -> None:
+        """Take a finished trial into account."""
+        ...
+
+
+class FixedSchedule:
+    """Jobs that are known before, one after the other."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = iter(jobs)
+        self.stopped = False
+
+    def next(self) -> Job | None:
+        return None if self.stopped else next(self._jobs, None)
+
+    def note(self, job: Job, trial: Trial) -> None:
+        """No trial changes what comes next."""
+
+
+class TrialSchedule:
+    """The trials of scenarios, each as often as it asks for."""
 
     def __init__(
         self,
@@ -41,10 +82,8 @@ class Plan:
         self._misses: dict[ScenarioKey, int] = {}
         self._fail_fast = fail_fast
         self.stopped = False
-        """Set when nothing more shall be started."""
 
     def next(self) -> Job | None:
-        """The next trial to start; None when there is none now (a sequential test may want one later)."""
         while not self.stopped:
             if self._ready:
                 plan = self._ready[0]
@@ -55,7 +94,7 @@ class Plan:
                 continue
             for index in self._indexes:
                 assert self._current is not None
-                return self._current, index
+                return Job(prepared=self._current, index=index)
             self._current = next(self._scenarios, None)
             if self._current is None:
                 return None
@@ -77,8 +116,8 @@ class Plan:
         if plan.wants_more():
             self._ready.append(plan)
 
-    def note(self, prepared: PreparedScenario, trial: Trial) -> None:
-        """Take a finished trial into account."""
+    def note(self, job: Job, trial: Trial) -> None:
+        prepared = job.prepared
         plan = self._sequential.get(trial.key) if self._sequential else None
         if plan is not None:
             plan.note(trial)
@@ -123,7 +162,7 @@ class _SequentialPlan:
     def take(self) -> Job:
         index = self._next()
         self._in_flight.add(index)
-        return self._prepared, index
+        return Job(prepared=self._prepared, index=index)
 
     def note(self, trial: Trial) -> None:
         self._in_flight.discard(trial.index)

@@ -1,9 +1,9 @@
-"""Not more calls to the agent than so many in a minute."""
+"""Limit agent calls per minute."""
 
 import asyncio
 
 
-class Pace:
+class RateLimit:
     """Spaces calls evenly; shared by all trials of a run."""
 
     def __init__(self, per_minute: float) -> None:
@@ -11,13 +11,13 @@ class Pace:
         self._next = 0.0
 
     def reserve(self, now: float) -> float:
-        """Seconds from now until the next free place, which is taken with this call."""
+        """Seconds until the next call may be made. The call counts as made."""
         mine = max(now, self._next)
         self._next = mine + self._gap
         return mine - now
 
     async def wait(self) -> float:
-        """Return when it is this caller's turn; the seconds that it waited."""
+        """Wait until the next call may be made; the seconds that took."""
         seconds = self.reserve(asyncio.get_running_loop().time())
         if seconds > 0:
             await asyncio.sleep(seconds)

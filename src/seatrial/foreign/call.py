@@ -1,0 +1,130 @@
+"""`call`: run one function of user code, with a time limit, and catch whatever it raises."""
+
+import asyncio
+import inspect
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from seatrial.errors import SeatrialError
+
+from .event_loop import AsyncCalls
+from .outcome import Outcome
+from .threads import DaemonThreads
+
+
+class ForeignError(SeatrialError):
+    """User code raised. The text is `ValueError: what it says`."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(describe(raised))
+        self.raised = raised
+
+    @property
+    def traceback(self) -> str:
+        """From the first line of the user's own code on: our frames would be in the way."""
+        shown = traceback.TracebackException.from_exception(self.raised)
+        while shown.stack and "/seatrial/" in shown.stack[0].filename.replace("\\", "/"):
+            shown.stack.pop(0)
+        return "".join(shown.format()).rstrip()
+
+
+def describe(raised: BaseException) -> str:
+    """`ValueError: what it says`."""
+    try:
+        text = str(raised)
+    except Exception as broken:  # the text of an exception is user code too
+        text = f"(its text cannot be shown: {type(broken).__name__})"
+    return f"{type(raised).__name__}: {text}" if text else type(raised).__name__
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine, also for objects with an async `__call__`."""
+    behind = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(behind)
+
+
+class ForeignCode:
+    """Runs one kind of user code: sync functions in daemon threads, async functions on one event loop."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._users = 0
+        self._lock = threading.Lock()
+        self._start()
+
+    def _start(self) -> None:
+        self._threads = DaemonThreads(f"seatrial-{self._name}")
+        self._async_calls = AsyncCalls(f"seatrial-{self._name}-loop")
+
+    async def call(self, function: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
+        """What the function returns. An awaitable that a sync function returns is awaited, within the same time.
+
+        Raises ForeignError for whatever the function raises, TimeoutError when it takes longer than `timeout` seconds,
+        and LoopBlocked when other async code blocked the event loop for good.
+        """
+        bound = partial(function, *args, **kwargs) if args or kwargs else function
+        started = perf_counter()
+        if is_async(function):
+            return _value(await self._async_calls.call(bound, timeout=timeout))
+        async with asyncio.timeout(timeout):
+            outcome = await self._threads.call(bound)
+        value = _value(outcome)
+        if not inspect.isawaitable(value):
+            return value
+        left = None if timeout is None else timeout - (perf_counter() - started)
+        return _value(await self._async_calls.call(_awaiting(value), timeout=left))
+
+    @property
+    def abandoned(self) -> int:
+        """Calls that overran and were left behind."""
+        return self._threads.abandoned + self._async_calls.abandoned
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While a run uses it. When the last run ends, idle threads end and what is left on the loop is cancelled."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self.close()
+
+    def close(self) -> None:
+        self._threads.close()
+        self._async_calls.close()
+        self._start()
+
+
+def _awaiting(awaitable: Awaitable[Any]) -> Callable[[], Awaitable[Any]]:
+    async def wait() -> Any:
+        return await awaitable
+
+    return wait
+
+
+def _value(outcome: Outcome) -> Any:
+    if outcome.raised is not None:
+        raise ForeignError(outcome.raised) from None
+    return outcome.value
+
+
+AGENTS = ForeignCode("agent")
+_INSTRUMENTS = ForeignCode("instrument")
+"""Mocks, evaluators, hooks, users. Apart from agents: an async agent may block its loop until an async mock answers."""
+
+call = _INSTRUMENTS.call
+
+
+@contextmanager
+def in_use() -> Iterator[None]:
+    """While a run uses user code of any kind."""
+    with AGENTS.in_use(), _INSTRUMENTS.in_use():
+        yield

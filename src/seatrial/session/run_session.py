@@ -1,0 +1,250 @@
+"""`RunSession`: everything that one run needs. All trials are played, judged, stored and reported through it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from seatrial import foreign
+from seatrial.runner import Executor, LocalExecutor, RateLimit, Redaction, Schedule, TrialSettings
+from seatrial.scenarios import ModelCast
+from seatrial.store import Store, open_store
+from seatrial.verdicts import Spending, count_earlier
+from seatrial.vocabulary.conversation import ErrorInfo
+from seatrial.vocabulary.roles import PreparedScenario
+from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
+
+from .casting import Agents
+from .listening import listeners_of
+from .merging import merge_failures
+from .recording import Recorder
+from .records import Report
+from .request import RunRequest
+
+Place = tuple[ScenarioKey, int]
+"""A scenario and the index of a trial."""
+
+
+class Budget:
+    """What may be spent, and what was. An unknown cost is not free."""
+
+    def __init__(self, limit_usd: float | None) -> None:
+        self._limit_usd = limit_usd
+        self._spent = Spending()
+
+    def spend(self, trial: Trial) -> None:
+        self._spent.add(trial.transcript.cost_usd, trial.instruments)
+
+    @property
+    def is_spent(self) -> bool:
+        return self._limit_usd is not None and self._spent.reaches(self._limit_usd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Jobs, and how to run them."""
+
+    schedule: Schedule
+    executor: Executor
+    concurrency: int
+    budget: Budget | None = None
+    replaced: Mapping[Place, tuple[ErrorInfo, ...]] = field(default_factory=dict)
+    """Stored trials that make way for new ones, and the errors of the agent that still count against them."""
+
+
+class RunSession:
+    """One run: its store, agents, models, redaction, budget and listeners. An async context manager.
+
+    `start` writes the run down, `play` yields trials that are committed, `play_to_end` also ends the run and reports.
+    """
+
+    def __init__(
+        self, request: RunRequest, *, agents: Agents, models: ModelCast, secrets: Callable[[], Iterable[str]]
+    ) -> None:
+        """`secrets` gives what must be in no file, report or log; it is asked again when agents have come."""
+        self.request = request
+        self.agents = agents
+        self.models = models
+        self._secrets = secrets
+        self._redaction: tuple[int, Redaction] | None = None
+        self._recorder: Recorder | None = None
+        self._resources = ExitStack()
+        self.store: Store | None = None
+        self.cancelled = False
+
+    async def __aenter__(self) -> "RunSession":
+        self._resources.enter_context(foreign.in_use())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Commit what is left, then close all agents and models, also when one of them raises."""
+        try:
+            if self._recorder is not None:
+                await self._recorder.close()
+        finally:
+            try:
+                await self.agents.close()
+            finally:
+                await self.models.close()
+                self._resources.close()
+
+    @property
+    def redaction(self) -> Redaction:
+        """Made anew only when agents have come, which may have brought secrets."""
+        known = len(self.agents)
+        if self._redaction is None or self._redaction[0] != known:
+            self._redaction = (known, Redaction(self._secrets()))
+        return self._redaction[1]
+
+    @property
+    def recorder(self) -> Recorder:
+        assert self._recorder is not None, "the run has not been started"
+        return self._recorder
+
+    @property
+    def is_started(self) -> bool:
+        return self._recorder is not None
+
+    @property
+    def run(self) -> Run:
+        return self.recorder.run
+
+    def open_store(self) -> Store | None:
+        """The request's store, opened once; None where nothing is kept."""
+        if self.store is None and self.request.store is not None:
+            self.store = open_store(self.request.store)
+        return self.store
+
+    def claim(self, run_id: str) -> None:
+        """Say that this process plays the run. Raises UsageError while another process does."""
+        store = self.open_store()
+        if store is not None:
+            self._resources.callback(store.claim_run(run_id))
+
+    def start(
+        self,
+        run: Run,
+        *,
+        scenarios: int = 0,
+        trials: int = 0,
+        again: bool = False,
+        join: bool = False,
+        tell_trials: bool = True,
+    ) -> None:
+        """Write the run down. `again`: it is stored and goes on. `join`: another process may have written it first.
+
+        `tell_trials`: listeners hear of each trial once it is committed; else when `recorder.tell_finished` is called.
+        """
+        self._recorder = Recorder(run, self.open_store(), listeners_of(self.request), tell_trials=tell_trials)
+        self._recorder.start(scenarios=scenarios, trials=trials, again=again, join=join)
+
+    def add(self, entries: Sequence[ScenarioEntry], *, stored: Mapping[ScenarioKey, int] | None = None) -> None:
+        """Write scenarios down, ahead of their trials."""
+        self.recorder.add(entries, stored=stored)
+
+    def settings(self, *, rate_limit: RateLimit | None = None) -> TrialSettings:
+        """What all trials of the run share."""
+        return TrialSettings(
+            run_id=self.run.id, seed=self.run.seed, rate_limit=rate_limit, redact=self.redaction.transcript
+        )
+
+    def local_executor(self, *, rate_limit: RateLimit | None = None) -> LocalExecutor:
+        return LocalExecutor(self.settings(rate_limit=rate_limit))
+
+    async def play(self, work: Work) -> AsyncGenerator[Trial, None]:
+        """Run the jobs; each trial is yielded once it is committed.
+
+        Closing the generator cancels the trials in flight; what is finished is kept.
+        """
+        committed: asyncio.Queue[Sequence[Trial] | BaseException] = asyncio.Queue()
+        counts = _Counts()
+        with self.recorder.telling(committed.put_nowait):
+            feeding = asyncio.create_task(self._feed(work, counts))
+            feeding.add_done_callback(lambda _: committed.put_nowait(()))
+            try:
+                while not feeding.done() or counts.committed < counts.submitted:
+                    news = await committed.get()
+                    if isinstance(news, BaseException):
+                        raise news
+                    for trial in news:
+                        counts.committed += 1
+                        yield trial
+                    if feeding.done():
+                        feeding.result()
+            finally:
+                await _end(feeding)
+
+    async def _feed(self, work: Work, counts: "_Counts") -> None:
+        """Run the jobs and hand their trials to the store."""
+        recorder, schedule = self.recorder, work.schedule
+        finished = work.executor.run(schedule, concurrency=work.concurrency)
+        try:
+            async for _, trial in finished:
+                if work.budget is not None:
+                    work.budget.spend(trial)
+                    schedule.stopped = schedule.stopped or work.budget.is_spent
+                if recorder.full:
+                    await recorder.wait_for_room()
+                counts.submitted += 1
+                earlier = work.replaced.get((trial.key, trial.index))
+                recorder.save(count_earlier(trial, earlier) if earlier else trial, replace=earlier is not None)
+        finally:
+            await finished.aclose()
+            recorder.hurry()
+
+    async def merge_failures(self, scenarios: Callable[[], Iterable[PreparedScenario]]) -> list[MergedErrors]:
+        """Merge behaviour failures of several trials, where a model must say which are the same."""
+        await self.recorder.flush()
+        return await merge_failures(scenarios, self.recorder, self.models)
+
+    async def play_to_end(
+        self,
+        work: Work,
+        *,
+        scenarios: Callable[[], Iterable[PreparedScenario]],
+        rest: Iterable[object] = (),
+        complete: bool = True,
+    ) -> Report:
+        """Play everything, end the run and report. A cancelled run keeps what is finished and ends as interrupted.
+
+        `scenarios`: all of the run, read again where failures must be merged. `rest`: going through it writes down the
+        scenarios that were not reached. `complete`: False where the run lacks trials all the same, so that it cannot
+        end as finished.
+        """
+        state = RunState.INTERRUPTED
+        try:
+            await self._play_all(work, rest)
+            await self.merge_failures(scenarios)
+            if complete:
+                state = RunState.FINISHED
+        except asyncio.CancelledError:
+            self.cancelled = True
+        finally:
+            await self.recorder.close()
+            self.recorder.finish(state)
+        return self.recorder.report()
+
+    async def _play_all(self, work: Work, rest: Iterable[object]) -> None:
+        trials = self.play(work)
+        try:
+            async for _ in trials:
+                pass
+        finally:
+            await trials.aclose()
+            for _ in rest:
+                pass
+
+
+@dataclass(slots=True)
+class _Counts:
+    submitted: int = 0
+    committed: int = 0
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    """Cancel the task and wait for its end; what it raises is told elsewhere."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()
