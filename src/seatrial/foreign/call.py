@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
@@ -102,6 +103,11 @@ class ForeignCode:
         self._async_calls.close()
         self._start()
 
+    def forget(self) -> None:
+        """Start anew in a forked child: threads do not survive a fork."""
+        self._lock = threading.Lock()
+        self._start()
+
 
 def _awaiting(awaitable: Awaitable[Any]) -> Callable[[], Awaitable[Any]]:
     async def wait() -> Any:
@@ -121,6 +127,10 @@ _INSTRUMENTS = ForeignCode("instrument")
 """Mocks, evaluators, hooks, users. Apart from agents: an async agent may block its loop until an async mock answers."""
 
 call = _INSTRUMENTS.call
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=AGENTS.forget)
+    os.register_at_fork(after_in_child=_INSTRUMENTS.forget)
 
 
 @contextmanager

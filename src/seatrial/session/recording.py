@@ -54,7 +54,6 @@ class Recorder:
                 self.run = _join(self._store, self.run) if join else self.run
                 if not join:
                     self._store.start_run(self.run)
-            self._writer = self._store.writer(self.run.id, on_committed=self._on_committed, on_failed=self._on_failed)
         self._tell(RunStarted(run=self.run, scenarios=scenarios, trials=trials))
 
     def add(self, entries: Sequence[ScenarioEntry], *, stored: Mapping[ScenarioKey, int] | None = None) -> None:
@@ -88,7 +87,9 @@ class Recorder:
 
     @property
     def _open_writer(self) -> TrialWriter:
-        assert self._writer is not None, "the run is not being written"
+        if self._writer is None:
+            assert self._store is not None
+            self._writer = self._store.writer(self.run.id, on_committed=self._on_committed, on_failed=self._on_failed)
         return self._writer
 
     @contextmanager
@@ -170,6 +171,7 @@ class Recorder:
             self._tell_reader(trials)
 
     def _on_failed(self, error: BaseException) -> None:
+        self._writer = None  # the next trial gets another, which may do better
         if self._tell_reader is not None:
             self._tell_reader(error)
 

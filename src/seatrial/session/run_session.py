@@ -229,10 +229,18 @@ class RunSession:
         try:
             async for _ in trials:
                 pass
+        except asyncio.CancelledError:
+            await trials.aclose()
+            _exhaust(rest)
+            raise
         finally:
             await trials.aclose()
-            for _ in rest:
-                pass
+        _exhaust(rest)
+
+
+def _exhaust(rest: Iterable[object]) -> None:
+    for _ in rest:
+        pass
 
 
 @dataclass(slots=True)
