@@ -22,7 +22,9 @@ class Agents:
         self._made: dict[tuple[Any, bool], tuple[Any, Agent]] = {}
         """By spec and isolation: the spec with its variables filled in, and the agent."""
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many agents were made so far."""
         return len(self._made)
 
     def of(self, loaded: LoadedSuite) -> Iterator[tuple[str, str, Agent]]:

@@ -91,7 +91,7 @@ class RunSession:
     @property
     def redaction(self) -> Redaction:
         """Made anew only when agents have come, which may have brought secrets."""
-        known = len(self.agents)
+        known = self.agents.count
         if self._redaction is None or self._redaction[0] != known:
             self._redaction = (known, Redaction(self._secrets()))
         return self._redaction[1]
