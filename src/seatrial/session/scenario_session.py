@@ -124,6 +124,7 @@ class ScenarioSession:
         isolated = self._config_of(loaded).isolation == "process"
         agent = self._session.agents.get(casting.agent, name=casting.agent_name or loaded.name, isolated=isolated)
         self._mark_recording(casting.agent)
+        self.models.budgeted = self.models.budgeted or self._config_of(loaded).budget is not None
         for settings in model_settings(loaded):
             if settings not in self._model_settings:
                 self._model_settings.append(settings)
