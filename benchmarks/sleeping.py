@@ -1,6 +1,8 @@
-"""1,000 trials of an agent that sleeps 0.1 s, sync and async, at concurrency 100: from first trial to last result.
+"""User code that waits: agents of 0.1 s, and evaluators and hooks of 0.3 s.
 
-Nothing could be quicker than one second.
+1,000 trials of an agent that sleeps 0.1 s, sync and async, at concurrency 100: nothing could be quicker than one second.
+Ten trials with a sync evaluator, and with a sync hook, that take 0.3 s, at concurrency 10: from the call of
+`seatrial.run` to its report. Nothing could be quicker than 0.3 s.
 
     python benchmarks/sleeping.py [--rounds 3]
 """
@@ -12,8 +14,9 @@ import statistics
 import time
 from typing import Any
 
-from seatrial import AgentResult, Scenario
-from seatrial.runner import RunOptions, TrialSettings, run_trials
+import seatrial
+from seatrial import AgentResult, Scenario, evaluator
+from seatrial.runner import LocalExecutor, TrialSchedule, TrialSettings
 from seatrial.session import RunPlan, RunRequest
 from seatrial.vocabulary.run import Status
 
@@ -32,9 +35,8 @@ async def answer_async(input: str) -> AgentResult:
 
 async def play(plan: RunPlan) -> int:
     passed = 0
-    async for trial in run_trials(
-        plan.scenarios(), RunOptions(concurrency=100, settings=TrialSettings(run_id="bench"))
-    ):
+    executor = LocalExecutor(TrialSettings(run_id="bench"))
+    async for _, trial in executor.run(TrialSchedule(plan.scenarios()), concurrency=100):
         passed += trial.status is Status.PASSED
     await plan.agents.close()
     return passed
@@ -52,12 +54,35 @@ def measure(agent: Any, *, rounds: int) -> float:
     return statistics.median(taken)
 
 
+@evaluator
+def slow_check(ctx: Any) -> bool:
+    time.sleep(0.3)
+    return True
+
+
+def slow_hook(ctx: Any) -> None:
+    time.sleep(0.3)
+
+
+def measure_beside(*, rounds: int, **keys: Any) -> float:
+    """The median seconds of a run of ten trials at concurrency 10."""
+    scenario = Scenario(name="s", input="x", trials=10, **keys)
+    taken = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        assert seatrial.run(scenario, agent=lambda input: "ok", store=None, concurrency=10).passed
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     for agent in (answer, answer_async):
         print(f"{agent.__name__:14} {measure(agent, rounds=rounds):5.2f} s     (at most 1.2)")
+    print(f"{'evaluator':14} {measure_beside(rounds=rounds, scorers=[slow_check]):5.2f} s     (at most 0.6)")
+    print(f"{'hook':14} {measure_beside(rounds=rounds, setup=slow_hook):5.2f} s     (at most 0.6)")
 
 
 if __name__ == "__main__":
