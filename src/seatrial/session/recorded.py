@@ -96,7 +96,9 @@ class _Importing:
             asked,
             agents=Agents(asked),
             models=ModelCast(),
-            secrets=lambda: find_secrets(asked.environ, (asked.models, asked.store)),
+            secrets=lambda: find_secrets(
+                asked.environ, (asked.models, {"store": asked.store}), exempt=asked.not_redacted
+            ),
         )
 
     async def _judge(self, session: RunSession) -> ImportedTraces:

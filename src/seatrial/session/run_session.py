@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from seatrial import foreign
-from seatrial.runner import Executor, LocalExecutor, RateLimit, Redaction, Schedule, TrialSettings
+from seatrial.runner import Executor, LocalExecutor, RateLimit, Redaction, Schedule, Secret, TrialSettings
 from seatrial.scenarios import ModelCast
 from seatrial.store import Store, open_store
 from seatrial.verdicts import Spending, count_earlier
@@ -59,7 +59,7 @@ class RunSession:
     """
 
     def __init__(
-        self, request: RunRequest, *, agents: Agents, models: ModelCast, secrets: Callable[[], Iterable[str]]
+        self, request: RunRequest, *, agents: Agents, models: ModelCast, secrets: Callable[[], Iterable[Secret]]
     ) -> None:
         """`secrets` gives what must be in no file, report or log; it is asked again when agents have come."""
         self.request = request
@@ -90,11 +90,14 @@ class RunSession:
 
     @property
     def redaction(self) -> Redaction:
-        """Made anew only when agents have come, which may have brought secrets."""
-        known = self.agents.count
-        if self._redaction is None or self._redaction[0] != known:
-            self._redaction = (known, Redaction(self._secrets()))
+        """Made anew only when agents or settings have come that may have brought secrets."""
+        if self._redaction is None or self._redaction[0] != self.agents.count:
+            self._redaction = (self.agents.count, Redaction(self._secrets()))
         return self._redaction[1]
+
+    def add_secrets(self) -> None:
+        """Say that `secrets` has more to give."""
+        self._redaction = None
 
     @property
     def recorder(self) -> Recorder:

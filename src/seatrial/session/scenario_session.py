@@ -12,8 +12,8 @@ from typing import Any
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.runner import Job, LocalExecutor, RateLimit, Schedule, TrialSchedule, TrialSettings
-from seatrial.runner.evaluate import evaluate
+from seatrial.runner import Job, LocalExecutor, RateLimit, Schedule, Secret, TrialSchedule, TrialSettings
+from seatrial.runner.evaluate import Redact, evaluate
 from seatrial.runner.executors import Finished
 from seatrial.scenarios import Cast, LoadedSuite, ModelCast, make_entry, merge_config, prepare, read_hooks
 from seatrial.scenarios.build_evaluators import evaluator_object
@@ -128,6 +128,7 @@ class ScenarioSession:
         for settings in model_settings(loaded):
             if settings not in self._model_settings:
                 self._model_settings.append(settings)
+                self._session.add_secrets()
         return Cast(
             suite=casting.suite or loaded.name,
             agent=agent,
@@ -184,7 +185,8 @@ class ScenarioSession:
                 evaluator_object(each, played.prepared.scenario, self.models) for each in evaluators
             ),
         )
-        again = [await _checked(asked, trial) for trial in played.trials]
+        redact = self._session.redaction.transcript
+        again = [await _checked(asked, trial, redact) for trial in played.trials]
         jobs = [(Job(prepared=played.prepared, index=trial.index), trial) for trial in again]
         places = {(trial.key, trial.index): () for trial in again}
         work = Work(schedule=TrialSchedule(()), executor=_Replayed(jobs), concurrency=1, replaced=places)
@@ -245,10 +247,10 @@ class ScenarioSession:
             config = self._configs[loaded.path] = merge_config(loaded.config, loaded.overrides)
         return config
 
-    def _secrets(self) -> Iterable[str]:
+    def _secrets(self) -> Iterable[Secret]:
         request = self._request
-        known = (*self._session.agents.settings(), request.models, request.store, *self._model_settings)
-        return find_secrets(request.environ, known)
+        known = (*self._session.agents.settings(), request.models, {"store": request.store}, *self._model_settings)
+        return find_secrets(request.environ, known, exempt=request.not_redacted)
 
     def _mark_recording(self, spec: Any) -> None:
         """Mark the run, while that can be done. Raises UsageError when it was written down without the mark."""
@@ -285,8 +287,8 @@ async def _play_offline(models: OfflineModels, work: Work) -> list[Finished]:
     return finished
 
 
-async def _checked(asked: PreparedScenario, trial: Trial) -> Trial:
-    results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index))
+async def _checked(asked: PreparedScenario, trial: Trial, redact: Redact) -> Trial:
+    results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index, redact=redact))
     threshold = asked.entry.gates.pass_threshold
     verdict = decide_trial(trial.transcript, results, trial.judgement, pass_threshold=threshold)
     return replace(
