@@ -15,11 +15,20 @@ from seatrial.errors import UsageError
 from seatrial.runner import Job, LocalExecutor, RateLimit, Schedule, Secret, TrialSchedule, TrialSettings
 from seatrial.runner.evaluate import Redact, evaluate
 from seatrial.runner.executors import Finished
-from seatrial.scenarios import Cast, LoadedSuite, ModelCast, make_entry, merge_config, prepare, read_hooks
+from seatrial.scenarios import (
+    Cast,
+    LoadedSuite,
+    ModelCast,
+    find_unknown_tools,
+    make_entry,
+    merge_config,
+    prepare,
+    read_hooks,
+)
 from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.store import open_store
 from seatrial.verdicts import decide_scenario, decide_trial, find_error
-from seatrial.vocabulary.roles import Evaluator, PreparedScenario
+from seatrial.vocabulary.roles import Agent, Evaluator, PreparedScenario
 from seatrial.vocabulary.run import (
     MergedErrors,
     Run,
@@ -111,7 +120,11 @@ class ScenarioSession:
         offline = self._offline if self._offline is not None and asks_models(scenario) else None
         if offline is not None and not offline.knows_something():
             raise NotLive("it asks a model")
-        prepared = prepare(scenario, self._cast(casting), position=casting.position)
+        cast = self._cast(casting)
+        unknown = find_unknown_tools(scenario, self._agents_of(casting))
+        if unknown:
+            raise UsageError("\n".join(unknown))
+        prepared = prepare(scenario, cast, position=casting.position)
         if casting.name is not None:
             entry = prepared.entry
             prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
@@ -139,6 +152,15 @@ class ScenarioSession:
             teardown=read_hooks(loaded, "teardown"),
             models=self.models,
         )
+
+    def _agents_of(self, casting: Casting) -> list[Agent]:
+        """All agents that play the scenario: with several, each in a test of its own."""
+        loaded = casting.loaded
+        named = (loaded.suite.agents or {}) if casting.agent_name else {}
+        isolated = self._config_of(loaded).isolation == "process"
+        specs = {**named, casting.agent_name: casting.agent}
+        agents = self._session.agents
+        return [agents.get(spec, name=name or loaded.name, isolated=isolated) for name, spec in specs.items()]
 
     def play_and_wait(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
         return self.loop.wait(self.play(prepared, loaded))
