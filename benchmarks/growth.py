@@ -72,7 +72,7 @@ def measure(turns: int) -> Cost:
         with open_store(str(folder / "whole.db")) as played:
             run = played.run("latest")
             keys = [entry.key for entry in played.entries(run.id)]
-            bodies = [encode(Trial, trial) for key in keys for trial in played.trials(run.id, key)]
+            bodies = [encode(trial) for key in keys for trial in played.trials(run.id, key)]
             assert len(bodies) == TRIALS
             with open_store(str(folder / "copy.db")) as store:
                 write_ms = _write_again(store, played, run, bodies)

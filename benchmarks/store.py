@@ -70,8 +70,8 @@ def measure_store(url: str) -> None:
     trials = [a_trial(number) for number in range(TRIALS)]
     gc.freeze()  # a run lets go of its trials, so collecting garbage does not visit them again and again
     keys = list(dict.fromkeys(trial.key for trial in trials))
-    bodies = [encode(Trial, trial) for trial in trials]
-    measure("encode", lambda: [encode(Trial, trial) for trial in trials])
+    bodies = [encode(trial) for trial in trials]
+    measure("encode", lambda: [encode(trial) for trial in trials])
     measure("decode", lambda: [decode(Trial, body) for body in bodies])
     with open_store(url) as store:
         store.start_run(Run(id="bench", name="bench", started_at=STARTED))

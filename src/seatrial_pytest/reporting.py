@@ -85,11 +85,10 @@ def _left_out(
         return {}
     from seatrial.session.scenario_session import left_out
     from seatrial.store.codec import encode
-    from seatrial.vocabulary.run import ScenarioEntry
 
     skip = str(getattr(call.excinfo.value, "msg", "")) if report.skipped and call.excinfo is not None else None
     entries = [left_out(casting, skip=skip) for casting in castings]
-    return {"left_out": [encode(ScenarioEntry, entry).decode("ascii") for entry in entries]}
+    return {"left_out": [encode(entry).decode("ascii") for entry in entries]}
 
 
 def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> None:

@@ -170,7 +170,7 @@ def test_scenarios_as_an_earlier_version_kept_them_are_read_as_well(tmp_path: Pa
         entries = list(store.entries(run.id))
         with closing(sqlite3.connect(tmp_path / "runs.db")) as rows, rows:
             for entry in entries:
-                old = (encode(ScenarioEntry, entry), entry.position)
+                old = (encode(entry), entry.position)
                 rows.execute("UPDATE scenarios SET fingerprint = NULL, terms = ? WHERE position = ?", old)
         whole, large = in_memory(store, run), decide_large(store, run)
     assert [one.entry for one in whole.scenarios] == entries

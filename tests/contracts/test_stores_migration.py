@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from seatrial.store import Store, migrate, open_store
-from seatrial.store.codec import encode
+from seatrial.store.codec import encode, write
 from seatrial.store.connection import Connection
-from seatrial.store.marks import write
 from seatrial.store.schema import MIGRATIONS
 from seatrial.store.trials import name_scenario
 from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript
@@ -80,17 +79,17 @@ def write_as_version_2(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 statement = (
                     "INSERT INTO scenarios (run_id, scenario, position, scenario_key, entry) VALUES (?, ?, ?, ?, ?)"
                 )
-                connection.execute(statement, (*row, encode(ScenarioEntry, entry)))
+                connection.execute(statement, (*row, encode(entry)))
             for trial in TRIALS:
                 place = ("r1", name_scenario(trial.key), trial.index)
                 values = ("passed", "script_ended", trial.started_at.isoformat(), 1, 12.5, 12.5, 0.0)
                 marks = ", ".join("?" * 10)
                 connection.execute(f"INSERT INTO trials ({_OLD_COLUMNS}) VALUES ({marks})", (*place, *values))
                 body = "INSERT INTO bodies (run_id, scenario, trial, body) VALUES (?, ?, ?, ?)"
-                connection.execute(body, (*place, encode(Trial, trial)))
+                connection.execute(body, (*place, encode(trial)))
             merged = MergedErrors(key=ENTRIES[0].key, errors=())
             statement = "INSERT INTO merged_errors (run_id, scenario, body) VALUES (?, ?, ?)"
-            connection.execute(statement, ("r1", name_scenario(merged.key), encode(MergedErrors, merged)))
+            connection.execute(statement, ("r1", name_scenario(merged.key), encode(merged)))
             connection.close()
 
 

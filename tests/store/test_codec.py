@@ -1,4 +1,4 @@
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,14 +10,15 @@ from seatrial.errors import StoreError
 from seatrial.store.codec import decode, encode
 from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
 from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore
+from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
 
-TEXTS = st.text(st.characters(exclude_categories=()))
+TEXTS = st.text(st.characters(exclude_categories=())).map(plain_value)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.tuples(TEXTS),
-    lambda inner: st.lists(inner) | st.dictionaries(TEXTS | st.integers(), inner),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
     max_leaves=8,
-)
+).map(plain_value)
 USAGES = st.none() | st.builds(Usage, input_tokens=st.none() | st.integers(), output_tokens=st.none())
 CALLS = st.builds(ToolCall, TEXTS, JSON, JSON, st.none() | TEXTS, st.none() | TEXTS, st.none() | st.floats())
 TURNS = st.builds(
@@ -64,7 +65,7 @@ TRIALS = st.builds(
 @settings(deadline=None)
 @given(TRIALS)
 def test_any_trial_comes_back_exactly(trial: Trial) -> None:
-    body = encode(Trial, trial)
+    body = encode(trial)
     assert body.isascii()
     assert repr(decode(Trial, body)) == repr(trial)
 
@@ -84,23 +85,12 @@ def test_calls_that_were_not_recorded_do_not_become_no_calls() -> None:
     trial = a_call({})
     for recorded in (None, ()):
         turn = replace(trial.transcript.turns[0], tool_calls=recorded, reply=None)
-        body = encode(Trial, replace(trial, transcript=replace(trial.transcript, turns=(turn,))))
+        body = encode(replace(trial, transcript=replace(trial.transcript, turns=(turn,))))
         assert decode(Trial, body).transcript.turns[0].tool_calls == recorded
 
 
-def test_arguments_that_change_while_they_are_saved_cost_no_trial() -> None:
-    class Restless(dict[str, Any]):
-        def items(self) -> Any:
-            self[str(len(self))] = 1
-            return super().items()
-
-    back = decode(Trial, encode(Trial, a_call(Restless(a=1)))).transcript.turns[0].tool_calls
-    assert back is not None
-    assert back[0].arguments["a"] == 1
-
-
 def test_a_body_with_a_field_nobody_knows_is_refused() -> None:
-    with pytest.raises(StoreError, match=r"a Usage cannot be read: .*'planet'.* newer Seatrial"):
+    with pytest.raises(StoreError, match=r"a Usage cannot be read: .*`planet`.* newer Seatrial"):
         decode(Usage, b'{"planet":"Mars"}')
 
 
@@ -114,33 +104,7 @@ def test_a_field_left_out_by_an_older_version_has_its_default() -> None:
     assert decode(MetricScore, b'{"metric":"m","value":1.0}') == MetricScore(metric="m", value=1.0)
 
 
-def test_a_none_where_the_default_is_something_else_stays_none() -> None:
-    odd = MetricScore(metric="m", value=1.0, reason=None)  # type: ignore[arg-type]
-    assert decode(MetricScore, encode(MetricScore, odd)).reason is None
-
-
-def test_a_field_of_a_type_that_cannot_be_kept_is_noticed_at_once() -> None:
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Strange:
-        when: complex
-
-    with pytest.raises(TypeError, match="does not know fields of type"):
-        encode(Strange, Strange(when=1j))
-
-
-def test_what_is_nested_deeply_can_be_read_on_a_deep_stack() -> None:
-    nested: Any = "bottom"
-    for _ in range(600):
-        nested = [nested]
-    body = encode(ToolCall, ToolCall("f", nested))
-
-    def read_below(frames: int) -> ToolCall:
-        return decode(ToolCall, body) if frames == 0 else read_below(frames - 1)
-
-    assert read_below(600) == ToolCall("f", nested)
-
-
 def test_times_of_a_tool_call_come_back_though_they_do_not_count_for_equality() -> None:
     call = ToolCall("f", started_ms=float("inf"), duration_ms=2.5)
-    found = decode(ToolCall, encode(ToolCall, call))
+    found = decode(ToolCall, encode(call))
     assert (found.started_ms, found.duration_ms) == (float("inf"), 2.5)

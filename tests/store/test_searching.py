@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
             a_trial(2, args={"order_id": "ORD-789", "items": [1, 2]}),
             a_trial(3, args="not a mapping \\ at all"),
             a_trial(4, reply="x" * 40_000 + " far away " + "y" * 40_000),
-            a_trial(5, reply=None, args={"odd": (1, float("nan"))}),
+            a_trial(5, reply=None, args={"odd": [1, float("nan")]}),
             a_trial(0, key=OTHER, reply="refunded ORD-789"),
         ]
         opened.save_played("r1", entries, trials)

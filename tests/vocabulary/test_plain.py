@@ -91,7 +91,7 @@ def test_a_plain_value_comes_back_from_the_store_and_from_a_worker_as_it_was(val
     turn = PlayedTurn(index=0, user="", reply="", tool_calls=(ToolCall("t", plain, plain),))
     transcript = Transcript(turns=(turn,), stop_reason=StopReason.SCRIPT_ENDED, state={"s": plain}, recorded=plain)
 
-    assert repr(decode(Transcript, encode(Transcript, transcript))) == repr(transcript)
+    assert repr(decode(Transcript, encode(transcript))) == repr(transcript)
     assert repr(json.loads(json.dumps(plain))) == repr(plain)
 
 

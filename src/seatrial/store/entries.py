@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from msgspec import UNSET
+
 from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 
-from .codec import read_fields, take_apart
+from .codec import decode, encode, read, some_fields, write
 from .connection import Row
-from .marks import read_many, write
 from .trials import write_key
 
 _OWN = ("key", "position", "fingerprint", "trial_fingerprint", "source")
@@ -30,20 +31,17 @@ def entry_columns(entry: ScenarioEntry) -> Row:
 
 def read_entry_rows(rows: Sequence[Row]) -> Iterator[ScenarioEntry]:
     """The entries of rows: position, and the columns from scenario_key on."""
-    keys = read_many(row[1] for row in rows)
-    sources = read_many(row[4] or "null" for row in rows)
-    for (position, _, fingerprint, trial_fingerprint, _, terms), key, source in zip(rows, keys, sources, strict=True):
-        shared = _read_terms(bytes(terms))
+    for position, key, fingerprint, trial_fingerprint, source, terms in rows:
         if fingerprint is None:  # written by an earlier version: everything is among the terms
-            yield ScenarioEntry(**shared)
+            yield decode(ScenarioEntry, bytes(terms))
             continue
         yield ScenarioEntry(
-            key=ScenarioKey(*key),
+            key=ScenarioKey(*read(key)),
             position=position,
             fingerprint=fingerprint,
             trial_fingerprint=trial_fingerprint,
-            source=source,
-            **shared,
+            source=None if source is None else read(source),
+            **_read_terms(bytes(terms)),
         )
 
 
@@ -59,16 +57,18 @@ def _write_terms(entry: ScenarioEntry) -> bytearray:
     return written
 
 
+_Terms = some_fields("Terms", ScenarioEntry, [name for name in ScenarioEntry.__struct_fields__ if name not in _OWN])
+"""What a scenario mostly shares with others."""
 _KEPT = 1_000
 _WRITTEN: dict[Any, bytearray] = {}
 
 
 def _encode_terms(entry: ScenarioEntry) -> bytearray:
-    raw = take_apart(ScenarioEntry, entry)
-    written = write({name: value for name, value in raw.items() if name not in _OWN})
-    return bytearray(written, "ascii")  # which sqlite3 takes as it is, unlike bytes
+    terms = _Terms(**{name: getattr(entry, name) for name in _Terms.__struct_fields__})
+    return bytearray(encode(terms))  # which sqlite3 takes as it is, unlike bytes
 
 
 @lru_cache(maxsize=_KEPT)
 def _read_terms(terms: bytes) -> dict[str, Any]:
-    return read_fields(ScenarioEntry, [terms])[0]
+    found = decode(_Terms, terms)
+    return {name: value for name in _Terms.__struct_fields__ if (value := getattr(found, name)) is not UNSET}

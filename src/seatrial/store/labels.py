@@ -7,9 +7,8 @@ from seatrial.vocabulary.run import ScenarioKey
 from seatrial.vocabulary.value import Value
 
 from . import schema
-from .codec import decode, encode
+from .codec import decode, encode, write
 from .connection import Connection
-from .marks import write
 from .trials import name_scenario, place_of
 
 
@@ -36,7 +35,7 @@ def put_label(connection: Connection, label: Label) -> None:
             f"See: seatrial show {label.run_id}"
         )
     place = (label.run_id, scenario, label.index, write(label.metric), write(label.who))
-    connection.execute(schema.PUT_LABEL, (*place, encode(Label, label)))
+    connection.execute(schema.PUT_LABEL, (*place, encode(label)))
 
 
 def read_labels(connection: Connection, run_id: str, *, key: ScenarioKey | None, metric: str | None) -> list[Label]:

@@ -12,7 +12,7 @@ from .trials import name_scenario
 
 def put_merged(connection: Connection, run_id: str, merges: Iterable[MergedErrors]) -> None:
     """Store them inside the transaction under way; each takes the place of the scenario's earlier one."""
-    rows = [(run_id, name_scenario(merged.key), encode(MergedErrors, merged)) for merged in merges]
+    rows = [(run_id, name_scenario(merged.key), encode(merged)) for merged in merges]
     for row in sorted(rows):  # in one order, so that processes never wait for each other in a circle
         connection.execute(schema.PUT_MERGED, row)
 

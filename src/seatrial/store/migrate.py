@@ -5,6 +5,9 @@ from seatrial.errors import UsageError
 from .connection import Connection, Database
 from .schema import CREATE_VERSION, MIGRATIONS, READ_VERSION, VERSION, WRITE_VERSION
 
+_WITHOUT_MARKS = 4
+"""The migration from which on bodies have no marks."""
+
 
 def migrate(database: Database, connection: Connection) -> None:
     """Set the store up, or bring it up to date. Raises UsageError when it is ahead of us."""
@@ -18,6 +21,10 @@ def migrate(database: Database, connection: Connection) -> None:
         for number in range(version + 1, VERSION + 1):
             for statement in MIGRATIONS[number - 1]:
                 connection.execute(statement)
+            if number == _WITHOUT_MARKS and version > 0:
+                from .migrate_bodies import rewrite_marked_bodies
+
+                rewrite_marked_bodies(connection)
             connection.execute(WRITE_VERSION, (number,))
 
 

@@ -7,9 +7,9 @@ from seatrial.vocabulary.run import Figures, ScenarioEntry, TrialSummary
 from seatrial.vocabulary.value import Value
 
 from . import schema
+from .codec import read, write
 from .connection import Connections, Row
 from .entries import read_entry_rows
-from .marks import read, write
 from .trials import read_summary_rows
 
 Played = tuple[ScenarioEntry, list[TrialSummary]]

@@ -12,9 +12,8 @@ from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status
 from seatrial.vocabulary.value import Value
 
 from . import schema
-from .codec import decode, encode
+from .codec import decode, encode, read, write
 from .connection import Conflict, Connection, Connections, Row
-from .marks import read, write
 from .shards import missing_shards
 from .trials import name_scenario
 
@@ -94,7 +93,7 @@ def insert_run(connection: Connection, run: Run) -> None:
     if not _can_be_id(run.id):
         raise UsageError(f"run id {run.id!r}: must be printable ASCII without spaces")
     try:
-        connection.execute(schema.ADD_RUN, (run.id, write(run.name), _order(run), encode(Run, run)))
+        connection.execute(schema.ADD_RUN, (run.id, write(run.name), _order(run), encode(run)))
     except Conflict as there:
         raise UsageError(
             f"run {run.id}: is stored already. To go on with it: seatrial run --resume {run.id}"
@@ -123,7 +122,7 @@ def note_problem(connections: Connections, run_id: str, problem: str) -> None:
 
 
 def rewrite_run(connection: Connection, run: Run) -> None:
-    connection.execute(schema.CHANGE_RUN, (_order(run), encode(Run, run), run.id))
+    connection.execute(schema.CHANGE_RUN, (_order(run), encode(run), run.id))
 
 
 def read_run(connection: Connection, run_id: str) -> Run | None:
@@ -134,7 +133,7 @@ def read_run(connection: Connection, run_id: str) -> Run | None:
 def _read(run_id: str, body: bytes) -> Run:
     """The run of a row. Raises StoreError, which names it, where it cannot be read."""
     try:
-        run = decode(Run, body, strictly=True)
+        run = decode(Run, body)
         check_run(run)
     except (StoreError, ValueError) as broken:
         raise StoreError(damaged(run_id, broken)) from broken

@@ -7,9 +7,9 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
 
 from . import schema
+from .codec import read
 from .connection import Connection, Connections, Row
 from .entries import entry_columns, read_entry_rows
-from .marks import read
 from .numbers import Numbers
 from .trials import Keys, name_scenario
 

@@ -163,6 +163,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX scenarios_in_order ON scenarios (run_id, position, number)",
         "CREATE INDEX trials_by_status ON trials (run_id, status)",
     ),
+    (),  # Bodies with marks are rewritten by `migrate_bodies`.
 )
 """Numbered from 1; a migration that was ever released is never edited, only followed by another."""
 

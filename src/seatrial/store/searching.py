@@ -9,8 +9,8 @@ from seatrial.vocabulary.run import ScenarioKey
 from seatrial.vocabulary.value import Value
 
 from . import schema
+from .codec import ENVELOPE, read
 from .connection import Connections
-from .marks import read
 from .trials import fetch_through, place_of
 
 MOST_BYTES: Final = 32 * 1024 * 1024
@@ -46,7 +46,7 @@ def find_said(
         left -= len(body)
         looked_at += 1
         # Parsing takes ten times as long as looking for a word in the bytes.
-        if (word in body.lower() or body.startswith(b'{"$marked"')) and _says(connections, body, wanted):
+        if (word in body.lower() or body.startswith(ENVELOPE)) and _says(connections, body, wanted):
             found.append((number, index))
     return Said(trials=_named(connections, run_id, found, key), looked_at=looked_at, is_whole=True)
 

@@ -11,8 +11,8 @@ from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
 from . import runs, schema
+from .codec import write
 from .connection import Connections, Database
-from .marks import write
 from .merged import put_merged, read_merged
 from .migrate import migrate
 from .numbers import Numbers

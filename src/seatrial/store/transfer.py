@@ -29,10 +29,9 @@ from seatrial.vocabulary.run import (
 from seatrial.vocabulary.value import Value
 
 from . import schema
-from .codec import decode_strictly, encode
+from .codec import encode, from_document, restore, write
 from .connection import Conflict, Connection, Connections
 from .labels import Label, put_label, read_labels
-from .marks import restore, write
 from .merged import put_merged, read_merged
 from .numbers import Numbers
 from .runs import check_run, insert_run, list_runs, read_run, rewrite_run
@@ -61,23 +60,23 @@ class Imported(Value):
 def export_lines(connections: Connections, run: Run) -> Iterator[bytes]:
     """The run as lines, each with its line end."""
     yield _line("format", write(FORMAT).encode(), b',"version":%d' % VERSION)
-    yield _line("run", encode(Run, run))
+    yield _line("run", encode(run))
     scenarios = trials = labels = 0
     for entry in read_entries(connections, run.id):
         scenarios += 1
-        yield _line("scenario", encode(ScenarioEntry, entry))
+        yield _line("scenario", encode(entry))
     for entry in read_entries(connections, run.id):
         for trial in read_trials(connections, run.id, entry.key):
             trials += 1
-            yield _line("trial", encode(Trial, trial))
+            yield _line("trial", encode(trial))
     with connections.one() as connection:
         given = read_labels(connection, run.id, key=None, metric=None)
         merges = read_merged(connection, run.id)
     for label in given:
         labels += 1
-        yield _line("label", encode(Label, label))
+        yield _line("label", encode(label))
     for merged in merges:
-        yield _line("merged", encode(MergedErrors, merged))
+        yield _line("merged", encode(merged))
     counts = {"scenarios": scenarios, "trials": trials, "labels": labels, "merged": len(merges)}
     yield _line("end", write(counts).encode())
 
@@ -215,7 +214,7 @@ class _Import:
                 self._write_trials()
             return
         stored = self._decide(unpack(row[0], fetch_through(self._connection)))
-        if encode(Trial, stored) != encode(Trial, trial):
+        if encode(stored) != encode(trial):
             raise UsageError(
                 f"run {self._run_id}: {trial.id} of {trial.key.label!r} is stored already, and differs. "
                 "Shards of one run must not play the same trials."
@@ -297,7 +296,7 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
 
 def _decode(kind: type[T], document: Any) -> T:
     try:
-        return decode_strictly(kind, document)
+        return from_document(kind, document)
     except StoreError as broken:
         raise UsageError(str(broken)) from broken
 

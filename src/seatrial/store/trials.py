@@ -9,6 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.conversation import ErrorKind
@@ -17,9 +18,8 @@ from seatrial.vocabulary.summary import summarise
 from seatrial.vocabulary.value import Value, altered
 
 from . import schema
-from .codec import decode, encode, read_fields, take_apart
+from .codec import Fetch, decode, encode, read, some_fields, to_document, write
 from .connection import Conflict, Connection, Connections, Row
-from .marks import Content, Fetch, read, write, write_marked
 from .numbers import Numbers
 
 _LARGE = 16_384
@@ -166,9 +166,8 @@ def read_summaries(
 
 def read_summary_rows(rows: Sequence[Row], keys: Mapping[int, ScenarioKey]) -> Iterator[TrialSummary]:
     """The summaries of rows: number, trial, and the columns. `keys` are those of the scenarios with these numbers."""
-    told = iter(read_fields(TrialSummary, (row[-1] for row in rows if row[-1] is not None)))
     for number, trial, *columns, details in rows:
-        yield _summary(keys[number], trial, columns, None if details is None else next(told))
+        yield _summary(keys[number], trial, columns, None if details is None else _read_details(bytes(details)))
 
 
 def _read_keys(connection: Connection, run_id: str, first: int, last: int) -> dict[int, ScenarioKey]:
@@ -200,26 +199,41 @@ def read_trial(connections: Connections, run_id: str, key: ScenarioKey, index: i
 
 def _pack(trial: Trial) -> tuple[bytes, dict[str, bytes]]:
     """The trial's body, and by hash what is large in it."""
-    body = encode(Trial, trial)
+    return pack_document(to_document(trial))
+
+
+def pack_document(document: dict[str, Any]) -> tuple[bytes, dict[str, bytes]]:
+    """The body of a trial's document, and by hash what is large in it."""
+    body = write(document).encode("ascii")
     if len(body) <= _LARGE:
         return body, {}
     contents: dict[str, bytes] = {}
+    places: dict[tuple[str | int, ...], str] = {}
 
-    def set_apart(holder: dict[str, Any], *names: str) -> None:
+    def set_apart(holder: dict[str, Any], path: tuple[str | int, ...], *names: str) -> None:
         for name in names:
-            text = write(holder.get(name)).encode("ascii")
+            text = write(holder.get(name), _below(places, (*path, name))).encode("ascii")
             if len(text) > _LARGE:
                 hashed = blake2b(text, digest_size=20).hexdigest()
                 contents[hashed] = text
-                holder[name] = Content(hash=hashed)
+                for place in [place for place in places if place[: len(path) + 1] == (*path, name)]:
+                    del places[place]
+                places[*path, name] = hashed
+                holder[name] = None
 
-    raw = take_apart(Trial, trial)
-    for turn in raw["transcript"]["turns"]:
-        for call in turn.get("tool_calls", ()):
-            set_apart(call, "arguments", "result")
-    set_apart(raw["transcript"], "history", "state", "recorded")
-    set_apart(raw, "transcript", "results", "judgement")
-    return write_marked(raw).encode("ascii"), contents
+    for number, turn in enumerate(document["transcript"]["turns"]):
+        for place, call in enumerate(turn.get("tool_calls") or ()):
+            set_apart(call, ("transcript", "turns", number, "tool_calls", place), "arguments", "result")
+    set_apart(document["transcript"], ("transcript",), "history", "state", "recorded")
+    set_apart(document, (), "transcript", "results", "judgement")
+    return write(document, places).encode("ascii"), contents
+
+
+def _below(
+    places: Mapping[tuple[str | int, ...], str], path: tuple[str | int, ...]
+) -> dict[tuple[str | int, ...], str]:
+    """The places inside a part, as seen from it."""
+    return {place[len(path) :]: name for place, name in places.items() if place[: len(path)] == path}
 
 
 def unpack(body: bytes, fetch: Fetch) -> Trial:
@@ -252,11 +266,10 @@ def _columns(summary: TrialSummary) -> Row:
     """The columns from status on."""
     numbers, details = _numbers(summary), None
     if any(_kept(summary)) or not _are_small(numbers):
-        raw = take_apart(TrialSummary, summary)
         strange = [name for name, value in zip(_NUMBERS, numbers, strict=True) if not _are_small((value,))]
         numbers = tuple([0 if name in strange else getattr(summary, name) for name in _NUMBERS])
         kept = [*(name for name in _KEPT_IN_DETAILS if getattr(summary, name)), *strange]
-        details = write({name: raw[name] for name in kept}).encode("ascii")
+        details = encode(_Details(**{name: getattr(summary, name) for name in kept}))
     return (
         str(summary.status),
         str(summary.error_kind) if summary.error_kind else None,
@@ -279,6 +292,15 @@ def _are_small(numbers: Iterable[float | None]) -> bool:
         return hypot(*filter(None, numbers)) < _MOST  # of NaN never
     except OverflowError:
         return False  # no float is as large
+
+
+_Details = some_fields("Details", TrialSummary, (*_KEPT_IN_DETAILS, *_NUMBERS))
+"""What columns do not have."""
+
+
+def _read_details(body: bytes) -> dict[str, Any]:
+    details = decode(_Details, body)
+    return {name: value for name in _Details.__struct_fields__ if (value := getattr(details, name)) is not UNSET}
 
 
 def _summary(key: ScenarioKey, index: int, columns: Row, details: dict[str, Any] | None) -> TrialSummary:

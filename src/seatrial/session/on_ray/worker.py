@@ -14,7 +14,6 @@ from seatrial.session.planning import RunPlan
 from seatrial.store.codec import encode
 from seatrial.version import __version__
 from seatrial.vocabulary.roles import PreparedScenario
-from seatrial.vocabulary.run import Trial
 
 from .order import Order, read_order
 
@@ -85,7 +84,7 @@ class Worker:
         return [task.result() for task in done]
 
     async def _play(self, prepared: PreparedScenario, index: int) -> bytes:
-        return encode(Trial, await self._executor.play(Job(prepared=prepared, index=index)))
+        return encode(await self._executor.play(Job(prepared=prepared, index=index)))
 
     async def close(self) -> None:
         """End what is still being played, and close the agents."""
