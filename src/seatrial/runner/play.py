@@ -256,7 +256,7 @@ class _Conversation:
             if len(reply.requested) > MAX_CALLS_AT_ONCE:
                 raise _too_many_calls(len(reply.requested))
             for call in reply.requested:
-                    # Mocks may answer without a pause. The clocks of all trials stand still while the loop is held.
+                # Mocks may answer without a pause. The clocks of all trials stand still while the loop is held.
                 await asyncio.sleep(0)
                 await self._answer(call, deadline)
         raise TrialError(

@@ -1,8 +1,7 @@
 """The rows of a run under way, and those who listen to it."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from seatrial.clock import now
@@ -19,6 +18,8 @@ from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, 
 
 from .records import MemoryRecord, Report, StoredRecord
 from .request import Listener
+
+Told = Callable[[Trial | BaseException], object]
 
 
 class Recorder:
@@ -40,7 +41,8 @@ class Recorder:
         self._trials: list[Trial] = []
         self._merged: list[MergedErrors] = []
         self._played = 0
-        self._tell_reader: Callable[[Sequence[Trial] | BaseException], object] | None = None
+        self._waiting: dict[int, Told] = {}
+        """By the identity of trials that are not committed yet: whom to tell."""
         self.looks_for_failures = False
         """Whether some scenario makes the judge look for behaviour failures."""
 
@@ -77,8 +79,9 @@ class Recorder:
         if self._writer is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._writer.wait_for_room)
 
-    def save(self, trial: Trial, *, replace: bool = False) -> None:
-        """Hand a trial over; it is safe once listeners are told of it."""
+    def save(self, trial: Trial, *, told: Told, replace: bool = False) -> None:
+        """Hand a trial over. `told` is called, in any thread, with the trial once it is safe, or with why it is not."""
+        self._waiting[id(trial)] = told
         if self._store is None:
             self._trials.append(trial)
             self._on_committed([trial])
@@ -91,23 +94,6 @@ class Recorder:
             assert self._store is not None
             self._writer = self._store.writer(self.run.id, on_committed=self._on_committed, on_failed=self._on_failed)
         return self._writer
-
-    @contextmanager
-    def telling(self, reader: Callable[[Sequence[Trial] | BaseException], object]) -> Iterator[None]:
-        """While `reader` is told, on the event loop that is running, of committed trials or of why there are none."""
-        loop = asyncio.get_running_loop()
-
-        def tell(news: Sequence[Trial] | BaseException) -> None:
-            try:
-                loop.call_soon_threadsafe(reader, news)
-            except RuntimeError:
-                return  # the loop has closed, so nobody reads this
-
-        self._tell_reader = tell
-        try:
-            yield
-        finally:
-            self._tell_reader = None
 
     def hurry(self) -> None:
         """Commit what is there now: there is nothing to wait for."""
@@ -167,13 +153,14 @@ class Recorder:
         self._played += len(trials)
         if self._tell_trials:
             self.tell_finished(trials)
-        if self._tell_reader is not None:
-            self._tell_reader(trials)
+        for trial in trials:
+            self._waiting.pop(id(trial))(trial)
 
     def _on_failed(self, error: BaseException) -> None:
         self._writer = None  # the next trial gets another, which may do better
-        if self._tell_reader is not None:
-            self._tell_reader(error)
+        waiting, self._waiting = self._waiting, {}
+        for tell in waiting.values():
+            tell(error)
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:

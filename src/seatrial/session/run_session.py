@@ -81,6 +81,7 @@ class RunSession:
         try:
             if self._recorder is not None:
                 await self._recorder.close()
+                await self._note_late_calls()
         finally:
             try:
                 await self.agents.close()
@@ -159,25 +160,25 @@ class RunSession:
 
         Closing the generator cancels the trials in flight; what is finished is kept.
         """
-        committed: asyncio.Queue[Sequence[Trial] | BaseException] = asyncio.Queue()
-        counts = _Counts()
-        with self.recorder.telling(committed.put_nowait):
-            feeding = asyncio.create_task(self._feed(work, counts))
-            feeding.add_done_callback(lambda _: committed.put_nowait(()))
-            try:
-                while not feeding.done() or counts.committed < counts.submitted:
-                    news = await committed.get()
-                    if isinstance(news, BaseException):
-                        raise news
-                    for trial in news:
-                        counts.committed += 1
-                        yield trial
-                    if feeding.done():
-                        feeding.result()
-            finally:
-                await _end(feeding)
+        committed: asyncio.Queue[Trial | BaseException | None] = asyncio.Queue()
+        saved = _Saved(committed)
+        feeding = asyncio.create_task(self._feed(work, saved))
+        feeding.add_done_callback(lambda _: committed.put_nowait(None))
+        taken = 0
+        try:
+            while not feeding.done() or taken < saved.count:
+                news = await committed.get()
+                if isinstance(news, BaseException):
+                    raise news
+                if news is not None:
+                    taken += 1
+                    yield news
+                if feeding.done():
+                    feeding.result()
+        finally:
+            await _end(feeding)
 
-    async def _feed(self, work: Work, counts: "_Counts") -> None:
+    async def _feed(self, work: Work, saved: "_Saved") -> None:
         """Run the jobs and hand their trials to the store."""
         recorder, schedule = self.recorder, work.schedule
         finished = work.executor.run(schedule, concurrency=work.concurrency)
@@ -188,9 +189,10 @@ class RunSession:
                     schedule.stopped = schedule.stopped or work.budget.is_spent
                 if recorder.full:
                     await recorder.wait_for_room()
-                counts.submitted += 1
+                saved.count += 1
                 earlier = work.replaced.get((trial.key, trial.index))
-                recorder.save(count_earlier(trial, earlier) if earlier else trial, replace=earlier is not None)
+                final = count_earlier(trial, earlier) if earlier else trial
+                recorder.save(final, told=saved.tell, replace=earlier is not None)
         finally:
             await finished.aclose()
             recorder.hurry()
@@ -218,6 +220,7 @@ class RunSession:
         try:
             await self._play_all(work, rest)
             await self.merge_failures(scenarios)
+            await self._note_late_calls()
             if complete:
                 state = RunState.FINISHED
         except asyncio.CancelledError:
@@ -226,6 +229,10 @@ class RunSession:
             await self.recorder.close()
             self.recorder.finish(state)
         return self.recorder.report()
+
+    async def _note_late_calls(self) -> None:
+        """Keep calls that agents made for trials that had ended: they are in no transcript."""
+        self.recorder.note_problem(await self.agents.find_late_call())
 
     async def _play_all(self, work: Work, rest: Iterable[object]) -> None:
         trials = self.play(work)
@@ -246,10 +253,19 @@ def _exhaust(rest: Iterable[object]) -> None:
         pass
 
 
-@dataclass(slots=True)
-class _Counts:
-    submitted: int = 0
-    committed: int = 0
+class _Saved:
+    """The trials that were handed to the store, and those of them that are committed."""
+
+    def __init__(self, committed: "asyncio.Queue[Trial | BaseException | None]") -> None:
+        self.count = 0
+        self._committed = committed
+        self._loop = asyncio.get_running_loop()
+
+    def tell(self, news: Trial | BaseException) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._committed.put_nowait, news)
+        except RuntimeError:
+            return  # the loop has closed, so nobody reads this
 
 
 async def _end(task: "asyncio.Task[None]") -> None:
