@@ -31,14 +31,16 @@ class Conclusion(Value):
     lines: list[str]
 
 
-def conclude(session: pytest.Session, ledger: Ledger, groups: "Sequence[Group]", *, exitstatus: int) -> Conclusion:
+def conclude(
+    session: pytest.Session, ledger: Ledger, groups: "Sequence[Group]", *, exitstatus: int, problems: Sequence[str] = ()
+) -> Conclusion:
     """End the run, write the reports, and decide how the session ends."""
     config = session.config
     options = options_of(config)
     ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not ledger.crashed
     stopped = bool(session.shouldfail or session.shouldstop)
     lines: list[str] = []
-    problems: list[str] = []
+    problems = list(problems)
     report = None
     if ledger.run is not None:
         state = RunState.FINISHED if ended and not stopped else RunState.INTERRUPTED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from seatrial.errors import UsageError
+from seatrial.errors import SeatrialError, UsageError
 from seatrial.scenarios import read_overrides
 from seatrial.session.request import RunRequest
 from seatrial.session.scenario_session import ScenarioSession, choose_seed, is_recording, new_run, run_gates
@@ -112,9 +112,14 @@ class PytestRun:
         # As for several suites: Python tests set no such threshold, and their trials must not fill that of others.
         return replace(gates, cases_pass_threshold=None) if in_python else gates
 
-    def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
+    def close(self) -> list[str]:
+        """Close the run; what went wrong."""
+        try:
+            if self._open is not None:
+                self._open.close()
+        except SeatrialError as problem:
+            return [str(problem)]
+        return []
 
 
 def choose_agent(casting: "FileCasting", options: Options) -> Any:

@@ -48,10 +48,11 @@ class Watch:
         self._config = config
         self._is_worker = hasattr(config, "workerinput")
         self.groups: tuple[Group, ...] = ()
-        self.closing: list[Callable[[], None]] = []
-        """What to close before the run is ended."""
+        self.closing: list[Callable[[], list[str]]] = []
+        """What to close before the run is ended. Each says what went wrong."""
         self._ledger = Ledger()
         self._lines: list[str] = []
+        self._problems: list[str] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -90,7 +91,7 @@ class Watch:
         failed = session.testsfailed
         try:
             for close in self.closing:
-                close()
+                self._problems += close()
         finally:
             if exitstatus == pytest.ExitCode.OK and session.testsfailed > failed:
                 exitstatus = session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -104,7 +105,9 @@ class Watch:
             return
         from .concluding import conclude
 
-        conclusion = conclude(session, self._ledger, groups, exitstatus=int(exitstatus))
+        conclusion = conclude(
+            session, self._ledger, groups, exitstatus=int(exitstatus), problems=self._problems
+        )
         self._lines = conclusion.lines
         session.exitstatus = conclusion.exitstatus
 
