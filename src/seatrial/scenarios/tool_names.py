@@ -91,6 +91,8 @@ def _unknown(name: str, known: frozenset[str]) -> str:
 
 def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
     """The tools that a scenario, an `expect`, a trajectory or an evaluator names, in YAML or in Python."""
+    if holder is None:
+        return
     for key in ("expected_tools", "tool_calls_include", "must_include", "expected_tool_args"):
         yield from (NamedTool(f"{where}{key}", name) for name in _texts(_get(holder, key)))
     for key in ("tool_calls_exclude", "must_exclude"):

@@ -19,7 +19,7 @@ from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, 
 from .records import MemoryRecord, Report, StoredRecord
 from .request import Listener
 
-Told = Callable[[Trial | BaseException], object]
+Told = Callable[[Sequence[Trial] | BaseException], object]
 
 
 class Recorder:
@@ -80,7 +80,7 @@ class Recorder:
             await asyncio.get_running_loop().run_in_executor(None, self._writer.wait_for_room)
 
     def save(self, trial: Trial, *, told: Told, replace: bool = False) -> None:
-        """Hand a trial over. `told` is called, in any thread, with the trial once it is safe, or with why it is not."""
+        """Hand a trial over. `told` is called, in any thread, with trials that are safe, or with why they are not."""
         self._waiting[id(trial)] = told
         if self._store is None:
             self._trials.append(trial)
@@ -153,13 +153,16 @@ class Recorder:
         self._played += len(trials)
         if self._tell_trials:
             self.tell_finished(trials)
+        by_reader: dict[Told, list[Trial]] = {}
         for trial in trials:
-            self._waiting.pop(id(trial))(trial)
+            by_reader.setdefault(self._waiting.pop(id(trial)), []).append(trial)
+        for tell, committed in by_reader.items():
+            tell(committed)
 
     def _on_failed(self, error: BaseException) -> None:
         self._writer = None  # the next trial gets another, which may do better
         waiting, self._waiting = self._waiting, {}
-        for tell in waiting.values():
+        for tell in dict.fromkeys(waiting.values()):
             tell(error)
 
     def _tell(self, event: Event) -> None:

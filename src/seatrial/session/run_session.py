@@ -160,19 +160,19 @@ class RunSession:
 
         Closing the generator cancels the trials in flight; what is finished is kept.
         """
-        committed: asyncio.Queue[Trial | BaseException | None] = asyncio.Queue()
+        committed: asyncio.Queue[Sequence[Trial] | BaseException] = asyncio.Queue()
         saved = _Saved(committed)
         feeding = asyncio.create_task(self._feed(work, saved))
-        feeding.add_done_callback(lambda _: committed.put_nowait(None))
+        feeding.add_done_callback(lambda _: committed.put_nowait(()))
         taken = 0
         try:
             while not feeding.done() or taken < saved.count:
                 news = await committed.get()
                 if isinstance(news, BaseException):
                     raise news
-                if news is not None:
+                for trial in news:
                     taken += 1
-                    yield news
+                    yield trial
                 if feeding.done():
                     feeding.result()
         finally:
@@ -256,12 +256,12 @@ def _exhaust(rest: Iterable[object]) -> None:
 class _Saved:
     """The trials that were handed to the store, and those of them that are committed."""
 
-    def __init__(self, committed: "asyncio.Queue[Trial | BaseException | None]") -> None:
+    def __init__(self, committed: "asyncio.Queue[Sequence[Trial] | BaseException]") -> None:
         self.count = 0
         self._committed = committed
         self._loop = asyncio.get_running_loop()
 
-    def tell(self, news: Trial | BaseException) -> None:
+    def tell(self, news: Sequence[Trial] | BaseException) -> None:
         try:
             self._loop.call_soon_threadsafe(self._committed.put_nowait, news)
         except RuntimeError:
