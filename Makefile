@@ -5,12 +5,20 @@ BIN := $(VENV)/bin
 # Tests start Python some thousand times: it need not compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench bench-peers trace-fixtures demo docs readme-picture real-model contracts test lint types floors tests browser node release-check dist clean
+.PHONY: bench bench-peers trace-fixtures demo docs readme-picture real-model contracts test test-all lint types floors tests all-tests coverage browser node release-check dist clean
+
+# Many tests wait for other processes, so one worker more than there are processors is quickest.
+WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n $(WORKERS)
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
+# Needs nothing but Python: the browser tests are skipped where there is no Chromium.
 test: lint types floors tests
+
+# Everything: the browser, durability in full size, the frameworks, and what would be released.
+test-all: lint types floors all-tests contracts release-check
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -22,8 +30,15 @@ types: $(VENV)/.installed-test
 floors: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
-tests: $(VENV)/.installed-test browser node
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n 2 --cov --cov-report=term
+tests: $(VENV)/.installed-test
+	$(PYTEST)
+
+all-tests: $(VENV)/.installed-test browser node
+	SEATRIAL_REQUIRE_BROWSER=1 $(PYTEST)
+	SEATRIAL_TEST_BIG=1 $(PYTEST) tests/journeys/test_durability.py tests/contracts/test_stores_processes.py
+
+coverage: $(VENV)/.installed-test browser node
+	$(PYTEST) --cov --cov-report=term
 
 # The browser tests say that they were skipped where there is none, unless SEATRIAL_REQUIRE_BROWSER=1.
 browser:
