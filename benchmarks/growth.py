@@ -17,7 +17,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from msgspec.structs import replace
 from pathlib import Path
 
 from seatrial.store import Store, open_store

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from msgspec.structs import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 
-class Setting(Value):
+class Setting(Struct, frozen=True, kw_only=True):
     """One line of the table."""
 
     kind: type | tuple[type, ...]

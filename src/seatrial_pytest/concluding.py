@@ -13,7 +13,7 @@ from seatrial.store.codec import decode
 from seatrial.verdicts import reasons
 from seatrial.verdicts.run import decide_group as decide_suite_group
 from seatrial.vocabulary.run import RunState, ScenarioEntry
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .ledger import Entry, Ledger
 from .options import Options, options_of
@@ -26,7 +26,7 @@ _PARTIAL = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "igno
 """Options of pytest that leave tests out."""
 
 
-class Conclusion(Value):
+class Conclusion(Struct, frozen=True, kw_only=True):
     exitstatus: int
     lines: list[str]
 

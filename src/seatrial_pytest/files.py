@@ -13,7 +13,7 @@ from seatrial.reports import parse_report_option
 from seatrial.reports.visible import one_line
 from seatrial.scenarios import LoadedSuite, load
 from seatrial.vocabulary.scenario import Scenario
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .agents import is_supplied
 from .items import ScenarioItem
@@ -27,7 +27,7 @@ _PYTESTS_OWN = {"python", "funcmanage"}
 """The plugins of pytest that make several tests of one: by marks that we refuse, and by parameters of fixtures."""
 
 
-class FileCasting(Value):
+class FileCasting(Struct, frozen=True, kw_only=True):
     """What an item of a scenario file is to play."""
 
     loaded: LoadedSuite

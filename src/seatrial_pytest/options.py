@@ -10,13 +10,13 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.settings import models_from, not_redacted, read_settings, read_switch
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 _KEY = pytest.StashKey["Options"]()
 _INI = ("seatrial_live", "seatrial_trials", "seatrial_agent", "seatrial_report", "seatrial_testpaths")
 
 
-class Options(Value):
+class Options(Struct, frozen=True, kw_only=True):
     """Everything that may be set."""
 
     live: bool

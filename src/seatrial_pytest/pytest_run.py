@@ -4,10 +4,10 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.scenarios import read_overrides

@@ -105,9 +105,7 @@ class Watch:
             return
         from .concluding import conclude
 
-        conclusion = conclude(
-            session, self._ledger, groups, exitstatus=int(exitstatus), problems=self._problems
-        )
+        conclusion = conclude(session, self._ledger, groups, exitstatus=int(exitstatus), problems=self._problems)
         self._lines = conclusion.lines
         session.exitstatus = conclusion.exitstatus
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.agents import AgentContext, resolve_agent
 from seatrial.errors import UsageError
@@ -15,7 +16,6 @@ from seatrial.mocks import MockSet
 from seatrial.vocabulary.conversation import ErrorKind, ToolCall
 from seatrial.vocabulary.failures import AgentFailure, TrialError
 from seatrial.vocabulary.roles import Agent, AgentReply, TrialStart
-from seatrial.vocabulary.value import altered
 
 
 def a_start(*, turn: int = 0, calls: list[ToolCall] | None = None, mocks: dict[str, Any] | None = None) -> TrialStart:
@@ -239,7 +239,7 @@ def play_trials(target: Any, *, trials: int, turns: int = 1) -> list[list[str | 
     async def one(agent: Agent) -> list[str | None]:
         turn = 0
         start = a_start()
-        session = agent.open(altered(start, turn=lambda: turn))
+        session = agent.open(replace(start, turn=lambda: turn))
         replies = []
         for turn in range(turns):
             replies.append((await session.respond(said(f"m{turn}"), timeout=5.0)).reply)

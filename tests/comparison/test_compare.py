@@ -1,11 +1,11 @@
 """Which changes are found, which runs are refused, and what speaks against a candidate."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.comparison import BaselinePool, Gate, RunSide, compare_runs, decide_gate, find_objections
 from seatrial.errors import UsageError

@@ -5,13 +5,13 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.store import Imported, Label, Store, open_store

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.store import Store, migrate, open_store
 from seatrial.store.codec import encode, write

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -13,6 +12,7 @@ from threading import Thread
 from time import sleep
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.store import open_store

@@ -1,5 +1,5 @@
 import asyncio
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 import pytest
@@ -17,14 +17,13 @@ from seatrial.evaluators import (
 )
 from seatrial.vocabulary.roles import TurnContext
 from seatrial.vocabulary.scenario import ExpectedCall, Scenario
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct, field_names
 
 
 def test_every_evaluator_of_files_is_known_by_its_own_name() -> None:
     for name, kind in EVALUATORS.items():
         assert kind.name == name  # type: ignore[attr-defined]
-        assert is_dataclass(kind)
-        assert issubclass(kind, Value) or kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        assert issubclass(kind, Struct) or (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +91,6 @@ def test_exact_is_refused_for_a_scenario_without_a_text() -> None:
 
 def test_an_evaluator_is_its_fields_and_keeps_no_result() -> None:
     for built in (build_evaluator("regex", "a"), build_evaluator("trajectory", ["a"])):
-        before = {field.name: getattr(built, field.name) for field in fields(built)}  # type: ignore[arg-type]
+        before = {name: getattr(built, name) for name in field_names(built) or ()}
         asyncio.run(built.evaluate(TurnContext(reply="b", tool_calls=[])))
         assert type(built)(**before) == built

@@ -1,10 +1,10 @@
 """Evidence is plain data: a run, a regrade and a run with `isolation: process` judge the same values."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.store import open_store
 from seatrial.vocabulary.conversation import Transcript

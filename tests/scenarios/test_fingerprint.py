@@ -3,13 +3,14 @@
 import functools
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from seatrial.scenarios import fingerprint, resolve
 from seatrial.vocabulary.scenario import Expect, Scenario, SuiteConfig, TrajectorySpec, Turn

@@ -1,10 +1,10 @@
 """Every key of the scenario files: what is taken, where it ends up, and what is refused."""
 
 import json
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from seatrial.scenarios import FileProblems, json_schema, load
@@ -126,8 +126,8 @@ def _load(tmp_path: Path, content: dict[str, Any]):
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        value = {key: item for key, item in asdict(value).items() if item not in (None, ())}
+    if isinstance(value, msgspec.Struct):
+        value = {key: item for key, item in msgspec.structs.asdict(value).items() if item not in (None, ())}
     return json.loads(json.dumps(value, default=_plain))
 
 

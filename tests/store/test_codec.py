@@ -1,10 +1,10 @@
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from seatrial.errors import StoreError
 from seatrial.store.codec import decode, encode

@@ -2,13 +2,13 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.errors import StoreError
 from seatrial.store import Store, open_store

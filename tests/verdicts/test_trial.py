@@ -1,11 +1,11 @@
 """When a trial passes, and that nothing else can make it pass."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from seatrial.verdicts import decide_trial, find_error
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript

@@ -2,12 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.store import Store
 

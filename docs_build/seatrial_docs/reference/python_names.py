@@ -4,10 +4,10 @@ import ast
 import inspect
 import re
 import textwrap
-from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 import seatrial
+from seatrial.vocabulary.struct import field_names
 
 from .tables import table
 
@@ -20,8 +20,9 @@ def _section(name: str, thing: Any) -> str:
     parts = [f"## `{name}`\n", f"`{name}{_signature(thing)}`\n", f"{inspect.getdoc(thing) or ''}\n"]
     if inspect.isclass(thing):
         notes = _notes(thing)
-        if is_dataclass(thing):
-            rows = [(f"`{one.name}`", _short(_kind(one.type)), notes.get(one.name, "")) for one in fields(thing)]
+        if (names := field_names(thing)) is not None:
+            kinds = get_type_hints(thing)
+            rows = [(f"`{field}`", _short(_kind(kinds[field])), notes.get(field, "")) for field in names]
             parts.append(table(("field", "type", "means"), rows))
         methods = [(f"`{inner}`", (inspect.getdoc(one) or "").partition("\n")[0]) for inner, one in _public(thing)]
         if methods:

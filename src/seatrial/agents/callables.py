@@ -8,12 +8,13 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
 from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import AgentReply, TrialStart
-from seatrial.vocabulary.value import altered
 
 from .call import call_agent
 from .context import AgentContext, at_work, being_asked, on_trial, wrapped_tools
@@ -186,9 +187,9 @@ class CallableSession:
         """The reply; of an agent whose tools are all wrapped it is known that it called none but those we saw."""
         if ctx.misses_calls:
             ctx.misses_calls = False
-            return altered(reply, hides_calls=True)
+            return replace(reply, hides_calls=True)
         if self._agent.all_wrapped:
-            return altered(reply, tool_calls=reply.tool_calls or (), hides_calls=False)
+            return replace(reply, tool_calls=reply.tool_calls or (), hides_calls=False)
         return reply
 
     async def close(self) -> None:

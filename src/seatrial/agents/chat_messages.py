@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.vocabulary.conversation import Message, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 _MEANING = {
     "input": "input",
@@ -60,7 +60,7 @@ def _framework_of_class(kind: type) -> str | None:
     return _FRAMEWORKS.get(package)
 
 
-class Door(Value):
+class Door(Struct, frozen=True, kw_only=True):
     """How one callable is entered: which of its parameters gets what."""
 
     function: Callable[..., Any]

@@ -8,8 +8,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from seatrial.clock import milliseconds
 from seatrial.errors import UsageError

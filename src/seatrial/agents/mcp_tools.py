@@ -8,9 +8,10 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from seatrial.clock import milliseconds
 from seatrial.errors import MissingExtra, ToolError

@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from operator import index
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.vocabulary.conversation import AgentResult, Message, ToolCall, Usage
 from seatrial.vocabulary.failures import AgentFailure

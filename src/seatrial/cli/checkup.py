@@ -14,7 +14,7 @@ from typing import Final, Literal
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.settings import SETTINGS, read_settings
 from seatrial.version import __version__
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?(?P<limits>[^;]*);.*extra == ['\"](?P<extra>[\w-]+)")
 _OTHER_VARIABLES: Final = ("SEATRIAL_TOKEN", "SEATRIAL_REQUIRE_BROWSER")
@@ -22,7 +22,7 @@ _LOOKED_THROUGH: Final = 200
 """The trials of this many runs are read, the newest."""
 
 
-class Finding(Value):
+class Finding(Struct, frozen=True, kw_only=True):
     """One line of what the doctor says."""
 
     state: Literal["ok", "warning", "problem"]

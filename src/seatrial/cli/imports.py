@@ -4,10 +4,11 @@ import ast
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from seatrial.vocabulary.struct import field_names
 
 from .files_read import is_installed
 
@@ -35,8 +36,8 @@ def _modules_in(thing: Any) -> Iterator[str]:
         yield from (module for value in thing.values() for module in _modules_in(value))
     elif isinstance(thing, Sequence) and not isinstance(thing, bytes):
         yield from (module for value in thing for module in _modules_in(value))
-    elif is_dataclass(thing) and not isinstance(thing, type):
-        yield from (module for field in fields(thing) for module in _modules_in(getattr(thing, field.name)))
+    elif not isinstance(thing, type) and (names := field_names(thing)) is not None:
+        yield from (module for name in names for module in _modules_in(getattr(thing, name)))
     else:
         own = getattr(thing, "__module__", None)
         if isinstance(own, str):

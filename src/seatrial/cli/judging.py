@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from seatrial.reports import Progress, parse_report_option
 from seatrial.session import Report, RunRequest

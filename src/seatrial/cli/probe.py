@@ -1,8 +1,9 @@
 """What `seatrial doctor` finds out about a suite: whether it loads, and whether its agent answers once."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.errors import SeatrialError
 from seatrial.reports.visible import one_line

@@ -2,11 +2,11 @@
 
 import gc
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.reports import Progress, parse_report_option

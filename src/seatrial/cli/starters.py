@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SUITE: Final = "scenarios/first.yaml"
@@ -15,7 +15,7 @@ _CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml
 _SERVE: Final = "python server.py > server.log & until grep -q listening server.log; do sleep 0.1; done"
 
 
-class Starter(Value):
+class Starter(Struct, frozen=True, kw_only=True):
     """One kind of agent to begin with."""
 
     agent: str

@@ -8,11 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from seatrial.clock import now
 from seatrial.errors import SeatrialError

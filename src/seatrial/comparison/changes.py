@@ -1,7 +1,8 @@
 """What became of a scenario, by the rule of thresholds: a flip of its verdict first, else its score."""
 
-from dataclasses import fields
 from typing import Final
+
+from msgspec.structs import fields
 
 from seatrial.vocabulary.changes import Change, ScenarioFigures
 from seatrial.vocabulary.run import Gates, ScenarioEntry, Status

@@ -12,7 +12,7 @@ from seatrial.vocabulary.changes import (
     ScenarioFigures,
 )
 from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .changes import classify, find_edits, score_delta
 from .evidence import find_dependence, weigh, with_tests
@@ -24,7 +24,7 @@ from .sentences import counted
 NO_LIMITS = RegressionLimits()
 
 
-class BaselinePool(Value):
+class BaselinePool(Struct, frozen=True, kw_only=True):
     """Trials of further runs of the same agent and scenarios, which make the baseline longer for the tests."""
 
     runs: tuple[str, ...] = ()

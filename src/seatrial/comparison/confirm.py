@@ -4,10 +4,12 @@ Fresh trials are free of the luck that made a scenario suspect; counting the fir
 At no change, suite test and fresh trials together flag 2 to 5 runs in a hundred (benchmarks/compare_power.py).
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from math import comb
 from typing import Final, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.statistics import ScenarioCounts, fisher_test, holm, stratified_test
@@ -55,7 +57,7 @@ def fresh_trials_needed(comparison: Comparison, suspects: Sequence[ScenarioKey])
 
 def _could_confirm(counts: ScenarioCounts, fresh: int, suspects: int) -> bool:
     """Whether failures throughout would be enough."""
-    broken = replace(counts, candidate_passed=0, candidate_total=fresh)
+    broken = dataclasses.replace(counts, candidate_passed=0, candidate_total=fresh)
     return fresh > 0 and reaches(fisher_test(broken), CONFIRM_ALPHA / suspects)
 
 
@@ -88,7 +90,7 @@ def _judge(suspects: Sequence[tuple[ScenarioChange, Sequence[TrialSummary]]]) ->
         assert counts is not None, "a suspect was tested"
         answered = sum(answer_of(trial) is not None for trial in trials)
         passed = sum(trial.status is Status.PASSED for trial in trials)
-        fresh = replace(counts, candidate_passed=passed, candidate_total=answered)
+        fresh = dataclasses.replace(counts, candidate_passed=passed, candidate_total=answered)
         tested.append((change.key, fresh, len(trials) - answered))
     adjusted = holm([fisher_test(counts) for _, counts, _ in tested])
     return tuple(
@@ -117,7 +119,7 @@ def _suite(comparison: Comparison, fresh: dict[ScenarioKey, FreshTrials]) -> flo
         more = fresh.get(change.key)
         if more is not None:
             passed, total = counts.candidate_passed + more.passed, counts.candidate_total + more.total
-            counts = replace(counts, candidate_passed=passed, candidate_total=total)
+            counts = dataclasses.replace(counts, candidate_passed=passed, candidate_total=total)
         tested.append(counts)
     return stratified_test(tested).p_regression
 

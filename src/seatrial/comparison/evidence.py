@@ -1,9 +1,10 @@
 """The statistical verdict: exact tests over the trials of scenarios that both runs have."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal
+
+from msgspec.structs import replace
 
 from seatrial.statistics import (
     ScenarioCounts,

@@ -1,9 +1,10 @@
 """What speaks against the candidate, by the gate that was chosen."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
 from math import fsum
+
+from msgspec.structs import replace
 
 from seatrial.vocabulary.changes import Change, Comparison, GateDecision, ScenarioChange
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .figures import group_trials
 
 
-class RunSide(Value):
+class RunSide(Struct, frozen=True, kw_only=True):
     """One of the two runs: what it came to, and its trials."""
 
     run: Run

@@ -1,6 +1,6 @@
 """Whether the suite's figures fell further than the limits allow."""
 
-from dataclasses import fields
+from msgspec.structs import fields
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.changes import Regression, RegressionLimits, RegressionReason, SuiteFigures

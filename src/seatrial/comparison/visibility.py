@@ -7,7 +7,7 @@ from typing import Final
 
 from seatrial.statistics import ScenarioCounts
 from seatrial.statistics.distributions import normal_quantile
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
@@ -15,7 +15,7 @@ _STEPS: Final = 40
 _MOST: Final = 1_000_000
 
 
-class Stratum(Value):
+class Stratum(Struct, frozen=True, kw_only=True):
     """Scenarios that are alike: their pass rate, their trials in both runs, and how many there are."""
 
     rate: float

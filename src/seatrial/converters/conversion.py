@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .draft import Draft, Note
 from .source import Source
@@ -20,7 +20,7 @@ TOOLS = {
 }
 
 
-class Converted(Value):
+class Converted(Struct, frozen=True, kw_only=True):
     """A native file, and what of the other is not in it."""
 
     tool: str

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .source import Source, Where
 
 
-class Note(Value):
+class Note(Struct, frozen=True, kw_only=True):
     """Something of the other tool's file that is not, or not quite, in ours."""
 
     file: str

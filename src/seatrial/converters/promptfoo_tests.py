@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .draft import Draft
 from .source import Source, Where
@@ -39,7 +39,7 @@ _SIMILAR_ENOUGH = 0.8
 """Of `similar` in its short form; elsewhere it is less."""
 
 
-class Test(Value):
+class Test(Struct, frozen=True, kw_only=True):
     """One row: variables, and what is asserted of the answer."""
 
     name: str

@@ -1,8 +1,8 @@
 """The evaluators that scenario files can name, and how what stands beside a name becomes their arguments."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields
 from importlib import import_module
+from inspect import signature
 from typing import Any, Final
 
 from seatrial.errors import UsageError
@@ -78,18 +78,15 @@ def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | N
     kind = EVALUATORS.get(name)
     if kind is None:
         raise UsageError(f"unknown evaluator {name!r}.{did_you_mean(name, EVALUATORS)}")
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    parameters_of_kind = signature(kind).parameters
+    known = list(parameters_of_kind)
     given = _by_name(name, parameters)
     for key in given:
         if key not in known:
             raise UsageError(f"{name}: unknown parameter {key!r}.{did_you_mean(key, known)}")
     if scenario is not None:
         given = {**_scenario_parameters(name, scenario), **given}
-    needed = [
-        field.name
-        for field in fields(kind)  # type: ignore[arg-type]
-        if field.default is MISSING and field.name not in given
-    ]
+    needed = [key for key, one in parameters_of_kind.items() if one.default is one.empty and key not in given]
     if needed:
         raise UsageError(f"{name}: needs {' and '.join(map(repr, needed))}. Write {{{name}: {{{needed[0]}: …}}}}.")
     _refuse_silence(name, given)

@@ -1,8 +1,9 @@
 """An entry of a trajectory: which calls it accepts, how often, how it reads, and what is refused in it."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import fields, replace
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall

@@ -8,7 +8,7 @@ from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ToolCall, is_blank
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.value import Written, set_field
+from seatrial.vocabulary.struct import Written, set_field
 
 from .construction import arguments, text, texts
 from .evidence import arguments_not_recorded, calls_not_known, is_surely_absent
@@ -23,7 +23,7 @@ _OUTPUT_FOUND = Check(name="expected_output", passed=True)
 _PLAIN = frozenset((str, int, float, bool, NoneType))
 
 
-class PassFail(Written):
+class PassFail(Written, frozen=True, kw_only=True):
     """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
 
     Output produced; expected tools called; their arguments (first call of that name, top-level keys); expected

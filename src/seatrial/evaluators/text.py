@@ -9,7 +9,7 @@ from seatrial.patterns import search
 from seatrial.vocabulary.conversation import REDACTED, is_blank
 from seatrial.vocabulary.findings import Check, EvalResult
 from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.value import Value, Written, set_field
+from seatrial.vocabulary.struct import Struct, Written, set_field
 
 from .construction import flag, pattern, text, texts
 from .evidence import no_answer
@@ -22,7 +22,7 @@ _SAME = Check(name="exact_match", passed=True)
 _FOUND = Check(name="regex", passed=True)
 
 
-class ReplyProduced(Value):
+class ReplyProduced(Struct, frozen=True, kw_only=True):
     """Passes when there is a reply that is not blank. Every scripted turn gets this one."""
 
     name: ClassVar[str] = "reply"
@@ -64,7 +64,7 @@ class Exact:
         return EvalResult(passed=False, reasoning=f"Exact match: FAIL ({detail}).", checks=(check,))
 
 
-class Regex(Written, kw_only=False):
+class Regex(Written, frozen=True):
     """Passes when the pattern is found anywhere in the reply. No flags; `(?i)` and its like work inside the pattern."""
 
     pattern: str
@@ -87,7 +87,7 @@ class Regex(Written, kw_only=False):
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-class ContainsEvaluator(Written, kw_only=False):
+class ContainsEvaluator(Written, frozen=True):
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 
     Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from seatrial.vocabulary.conversation import ToolCall
 from seatrial.vocabulary.findings import TrajectoryMatch

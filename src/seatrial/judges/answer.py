@@ -5,17 +5,17 @@ fit, a score off the scale does not fit either; so whatever fits answers each qu
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
+
+from seatrial.vocabulary.struct import Struct
 
 from .metrics import Metric, Scale, Scope
 
 Answer: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What the answer must hold."""
 
     metrics: tuple[tuple[str, Scope, Scale], ...] = ()

@@ -1,20 +1,21 @@
 """What an agent can do wrong, by category, and how bad each is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from seatrial.errors import UsageError
 from seatrial.vocabulary.findings import Severity
+from seatrial.vocabulary.struct import Struct
 
 _OWN_FILE = Path(__file__).with_name("failures.toml")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Category:
+class Category(Struct, frozen=True, kw_only=True):
     """A kind of behaviour failure. The judge names the category; how bad it is stands here."""
 
     name: str

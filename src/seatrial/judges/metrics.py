@@ -1,16 +1,19 @@
 """What the judge grades: the metrics of `metrics.toml`, those of the user's own, and the score they make together."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from math import fsum, isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from msgspec import field
+from msgspec.structs import replace
+
 from seatrial.errors import UsageError
 from seatrial.vocabulary.findings import FULL_MARKS, MetricScore, weighted_score
 from seatrial.vocabulary.scenario import MetricChoice
+from seatrial.vocabulary.struct import Struct
 
 Scale: TypeAlias = Literal["0-5", "1-5", "binary"]
 Scope: TypeAlias = Literal["turn", "trial"]
@@ -34,8 +37,7 @@ _OWN_FILE = Path(__file__).with_name("metrics.toml")
 _KEYS = ("asks", "scope", "scale", "weight", "tier", "scores", "pass")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class Metric(Struct, frozen=True, kw_only=True):
     """Something a judge grades on a scale, per turn or per trial."""
 
     name: str

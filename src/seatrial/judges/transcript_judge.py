@@ -1,8 +1,10 @@
 """Metrics, outcomes and behaviour failures of a trial, asked for in one request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.llm import LLM, ModelFailure, ModelSpec, Question

@@ -1,11 +1,11 @@
 """A comparison as JSON values, for `compare --json` and the server."""
 
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
 from seatrial.vocabulary.changes import Alignment, Change, Comparison, GateDecision
 from seatrial.vocabulary.run import Run, ScenarioKey
+from seatrial.vocabulary.struct import field_names
 
 from .plain import plain
 from .run_form import run_form
@@ -47,8 +47,9 @@ def _form(value: Any) -> Any:
         return {"suite": value.suite, "name": value.name, "agent": value.agent or None}
     if isinstance(value, Enum):
         return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _form(getattr(value, field.name)) for field in fields(value)}
+    names = field_names(value)
+    if names is not None:
+        return {name: _form(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [_form(item) for item in value]
     return plain(value)

@@ -5,7 +5,7 @@ from heapq import nsmallest
 
 from seatrial.verdicts.reasons import exactly, number, number_beside
 from seatrial.vocabulary.run import Run, RunOutcome, ScenarioCounts, ScenarioOutcome, Status, Totals
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 VERDICT_WORDS = {
     Status.PASSED: "PASS",
@@ -17,7 +17,7 @@ VERDICT_WORDS = {
 _WORST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED)
 
 
-class Measure(Value):
+class Measure(Struct, frozen=True, kw_only=True):
     """A number that may have a threshold, and whether it was reached."""
 
     name: str

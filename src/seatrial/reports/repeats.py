@@ -3,12 +3,12 @@
 from typing import Final
 
 from seatrial.vocabulary.run import ScenarioOutcome
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 MOST_TRIES: Final = 10
 
 
-class Repeats(Value):
+class Repeats(Struct, frozen=True, kw_only=True):
     """Chances for k tries, k counted from 1: the first entry is the pass rate itself."""
 
     pass_at_k: tuple[float, ...] = ()

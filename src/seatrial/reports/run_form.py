@@ -4,7 +4,6 @@ from typing import Any
 
 from seatrial.vocabulary.findings import UniqueError
 from seatrial.vocabulary.run import Gates, Run, RunOutcome, ScenarioOutcome
-from seatrial.vocabulary.value import field_names
 
 from .plain import moment, plain
 from .repeats import is_flaky, repeats_of
@@ -40,7 +39,7 @@ def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
         "passed": outcome.verdict.passed,
         "failure_reasons": list(outcome.verdict.failure_reasons),
         "notes": list(outcome.notes),
-        "totals": {name: plain(getattr(totals, name)) for name in field_names(type(totals))},
+        "totals": {name: plain(getattr(totals, name)) for name in totals.__struct_fields__},
         "groups": [
             {
                 "name": name,
@@ -91,7 +90,7 @@ def scenario_form(outcome: ScenarioOutcome) -> dict[str, Any]:
 
 
 def _gates(gates: Gates) -> dict[str, Any]:
-    return {name: plain(getattr(gates, name)) for name in field_names(type(gates))}
+    return {name: plain(getattr(gates, name)) for name in gates.__struct_fields__}
 
 
 def _unique_error(error: UniqueError) -> dict[str, Any]:

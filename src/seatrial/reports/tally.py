@@ -2,14 +2,14 @@
 
 from seatrial.vocabulary.roles import RunRecord
 from seatrial.vocabulary.run import ScenarioOutcome, Status, Trial
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .explain import explain, summarise
 
 REASONS_KEPT = 20
 
 
-class TrialReasons(Value):
+class TrialReasons(Struct, frozen=True, kw_only=True):
     """Why one trial did not pass."""
 
     id: str
@@ -24,7 +24,7 @@ class TrialReasons(Value):
         return "\n".join([f"{self.id} {self.summary}", *below])
 
 
-class Tally(Value):
+class Tally(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
     """All trials one after the other."""
     latency_ms: float | None = None

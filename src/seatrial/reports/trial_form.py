@@ -6,7 +6,6 @@ from typing import Any
 from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
 from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore, ModelUse, TrajectoryMatch
 from seatrial.vocabulary.run import Trial
-from seatrial.vocabulary.value import field_names
 
 from .explain import checked
 from .plain import moment, plain
@@ -112,7 +111,7 @@ def _main_trajectory(results: Sequence[EvalResult]) -> TrajectoryMatch | None:
 
 
 def _trajectory(match: TrajectoryMatch | None) -> dict[str, Any] | None:
-    return None if match is None else {name: plain(getattr(match, name)) for name in field_names(type(match))}
+    return None if match is None else {name: plain(getattr(match, name)) for name in match.__struct_fields__}
 
 
 def _evaluation(scores: Sequence[MetricScore]) -> dict[str, Any]:

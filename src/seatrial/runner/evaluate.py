@@ -2,10 +2,11 @@
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from types import NoneType
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from seatrial import foreign
 from seatrial.evaluators.redacted import secret_in_expectation
@@ -14,7 +15,6 @@ from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.findings import Check, EvalResult, ModelUse, TrajectoryMatch
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
-from seatrial.vocabulary.value import altered
 
 from .as_messages import messages_of
 
@@ -94,7 +94,7 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float)
         return _broken(name, turn, problem)
     if said.evaluator == name and said.turn == turn:
         return said
-    return altered(said, evaluator=name, turn=turn)
+    return replace(said, evaluator=name, turn=turn)
 
 
 _FROM_SCENARIO = ("expected_tools", "expected_tool_args", "expected_output")
@@ -108,10 +108,10 @@ def _answerable(result: EvalResult, evaluator: Evaluator, ctx: Context, redact: 
     expectation = [plain_value(evaluator)]
     if result.evaluator in ("passfail", "exact") and ctx.scenario is not None:
         expectation += [plain_value(getattr(ctx.scenario, name)) for name in _FROM_SCENARIO]
-    names = [name for name in redact(altered(_EMPTY, recorded=expectation)).redacted if name in ctx.redacted]
+    names = [name for name in redact(replace(_EMPTY, recorded=expectation)).redacted if name in ctx.redacted]
     if not names:
         return result
-    error = altered(secret_in_expectation(result.evaluator, names), turn=result.turn)
+    error = replace(secret_in_expectation(result.evaluator, names), turn=result.turn)
     return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=result.evaluator, turn=result.turn)
 
 

@@ -1,7 +1,7 @@
 """What an evaluator of the user's may change without harm: one that takes a key out of a call's arguments, to compare
 the rest, must change neither what the next one sees nor what is stored."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from seatrial.vocabulary.conversation import PlayedTurn, ToolCall
 from seatrial.vocabulary.plain import plain_value

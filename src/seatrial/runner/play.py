@@ -6,8 +6,9 @@ User message -> agent -> while it asks for tools: answer from the mocks, ask aga
 import asyncio
 import json
 from collections.abc import Awaitable, Collection
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.clock import milliseconds
 from seatrial.vocabulary.conversation import (

@@ -4,9 +4,10 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from operator import is_
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from seatrial.vocabulary.conversation import REDACTED, ErrorInfo, PlayedTurn, ToolCall, Transcript
 

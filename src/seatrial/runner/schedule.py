@@ -9,7 +9,7 @@ from seatrial.verdicts import answer_of, can_still_pass, read_sequential_test
 from seatrial.vocabulary.conversation import ErrorInfo
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 if TYPE_CHECKING:
     from seatrial.statistics import SequentialTest
@@ -21,7 +21,7 @@ SHUFFLE_WINDOW: Final = 10_000
 """How many scenarios are shuffled at a time, so that a streamed suite need not be held whole."""
 
 
-class Job(Value):
+class Job(Struct, frozen=True, kw_only=True):
     """One trial of one scenario with one agent."""
 
     prepared: PreparedScenario

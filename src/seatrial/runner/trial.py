@@ -4,10 +4,11 @@ import asyncio
 import inspect
 import traceback
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from seatrial import foreign
 from seatrial.clock import milliseconds, now
@@ -17,7 +18,7 @@ from seatrial.vocabulary.failures import PlayAgain
 from seatrial.vocabulary.findings import EvalResult, Judgement, ModelUse, sum_model_use
 from seatrial.vocabulary.roles import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .evaluate import Redact, evaluate
 from .play import play
@@ -25,7 +26,7 @@ from .rate_limit import RateLimit
 from .schedule import Job
 
 
-class TrialSettings(Value):
+class TrialSettings(Struct, frozen=True, kw_only=True):
     """What all trials of a run share."""
 
     run_id: str = ""
@@ -34,7 +35,7 @@ class TrialSettings(Value):
     redact: Redact | None = None
 
 
-class _Begun(Value):
+class _Begun(Struct, frozen=True, kw_only=True):
     """When and with what a trial began."""
 
     index: int

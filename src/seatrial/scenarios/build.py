@@ -1,8 +1,10 @@
 """From a resolved scenario to finished objects that the runner can play."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
 from typing import Any
+
+from msgspec import field
+from msgspec.structs import fields
 
 from seatrial.agents import import_attribute
 from seatrial.errors import MissingExtra, UsageError
@@ -13,7 +15,7 @@ from seatrial.vocabulary.findings import Severity
 from seatrial.vocabulary.roles import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
 from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.vocabulary.scenario import Scenario, TrajectorySpec, User
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
@@ -28,7 +30,7 @@ _LOOKS_FOR_A_REPLY = frozenset(("passfail", "exact"))
 """Scorers that know an empty reply for what it is: passfail refuses it, and exact may have been told to expect it."""
 
 
-class Cast(Value):
+class Cast(Struct, frozen=True, kw_only=True):
     """Who takes part besides the scenario itself."""
 
     suite: str

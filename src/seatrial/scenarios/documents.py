@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import json_files, yaml_files
 from .foreign import is_foreign, read_transcript
@@ -14,7 +14,7 @@ from .reader import SuiteReader
 from .shape import FILE_KEYS
 
 
-class _Content(Value):
+class _Content(Struct, frozen=True, kw_only=True):
     data: Any
     doubtful_keys: bool
     lines: list[int]

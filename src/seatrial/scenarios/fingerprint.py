@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
 from operator import attrgetter
@@ -10,9 +9,11 @@ from types import NoneType
 from typing import Any
 
 import msgspec
+from msgspec.structs import fields
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import Scenario
+from seatrial.vocabulary.struct import field_names
 
 from .kinds import given
 from .merge import default_unmocked_tools
@@ -165,7 +166,7 @@ def _plain(value: Any) -> Any:
         return sorted(_canonical(item) for item in value)
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if is_dataclass(value) and not isinstance(value, type):
+    if field_names(value) is not None and not isinstance(value, type):
         named = {"type": type(value).__qualname__, **given(value)}
         return named if type(value).__module__ == Scenario.__module__ else {**named, "source": _source(type(value))}
     if isinstance(value, type):

@@ -4,14 +4,16 @@ Why not pydantic models: measured, importing pydantic and building the models co
 loading 1,000 scenarios does; its error texts, unions and positions would all have to be translated anyway.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
+from msgspec.structs import fields
+
 from seatrial import patterns
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .problems import UNFINISHED, Complaints, Where, closest, did_you_mean, show
 
@@ -29,7 +31,7 @@ class Kind(Protocol):
         ...
 
 
-class Text(Value):
+class Text(Struct, frozen=True, kw_only=True):
     """A string."""
 
     blank: bool = True
@@ -69,7 +71,7 @@ def check_pattern(pattern: str, where: Where, complaints: Complaints) -> None:
         complaints.add(where, f"{pattern!r} is not a regular expression: {problem}")
 
 
-class Number(Value):
+class Number(Struct, frozen=True, kw_only=True):
     """A finite number; a whole one is read as an int, whether written 2 or 2.0."""
 
     minimum: float | None = None
@@ -143,7 +145,7 @@ def _looks_like_number(text: str) -> bool:
         return False
 
 
-class Percent(Number):
+class Percent(Number, frozen=True, kw_only=True):
     """A number in percent. One that was meant as a share would let nearly everything pass, so it is refused."""
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
@@ -153,7 +155,7 @@ class Percent(Number):
         return super().read(value, where, complaints)
 
 
-class Flag(Value):
+class Flag(Struct, frozen=True, kw_only=True):
     """true or false."""
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
@@ -165,7 +167,7 @@ class Flag(Value):
         return {"type": "boolean"}
 
 
-class Choice(Value, kw_only=False):
+class Choice(Struct, frozen=True):
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -181,7 +183,7 @@ class Choice(Value, kw_only=False):
         return {"enum": list(self.words)}
 
 
-class Anything(Value):
+class Anything(Struct, frozen=True, kw_only=True):
     """Any value: test data, which is taken as it is."""
 
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
@@ -191,7 +193,7 @@ class Anything(Value):
         return {}
 
 
-class ListOf(Value):
+class ListOf(Struct, frozen=True, kw_only=True):
     """A list whose items are of one kind; read as a tuple."""
 
     item: Kind
@@ -215,7 +217,7 @@ class ListOf(Value):
         return schema | {"minItems": 1} if self.empty is not None else schema
 
 
-class MapOf(Value):
+class MapOf(Struct, frozen=True, kw_only=True):
     """A mapping from names to values of one kind."""
 
     value: Kind
@@ -241,7 +243,7 @@ class MapOf(Value):
         return schema | {"minProperties": 1} if self.empty is not None else schema
 
 
-class Key(Value):
+class Key(Struct, frozen=True, kw_only=True):
     """A key of a record: its kind, and what it means."""
 
     kind: Kind
@@ -325,11 +327,12 @@ class Record:
 
 
 def given(instance: Any) -> dict[str, Any]:
-    """The fields of a dataclass that were given, by name: those that are not the default itself."""
+    """The fields of a struct or a dataclass that were given, by name: those that are not the default itself."""
     kind: type = type(instance)
     return {name: value for name, default in _defaults(kind) if (value := getattr(instance, name)) is not default}
 
 
 @lru_cache
 def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((field.name, field.default) for field in fields(kind))
+    described = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else fields(kind)
+    return tuple((field.name, field.default) for field in described)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
+from msgspec.structs import replace
+
 from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
-from seatrial.vocabulary.value import altered
 
 from .kinds import given
 from .metrics import define, merge_metrics, select_metrics
@@ -92,7 +93,7 @@ class Resolver:
         names = tuple(keys)
         alike = self._alike.get(names)
         if alike is not None:
-            return altered(alike, **keys)
+            return replace(alike, **keys)
         resolved = self._resolved(keys)
         if _ALONE.issuperset(names):
             self._alike[names] = resolved

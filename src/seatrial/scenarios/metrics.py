@@ -1,9 +1,10 @@
 """Which metrics a `metrics:` list selects, and what is left of the suite's list under a scenario's own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import MetricChoice

@@ -1,8 +1,8 @@
 """Where keys and values stand in a file; looked up only when there is a problem to place."""
 
-from dataclasses import field
+from msgspec import field
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .problems import Complaint, Complaints, Place, Where
 
@@ -17,7 +17,7 @@ class UnreadableFile(Exception):
         self.suggestion = suggestion
 
 
-class Positions(Value, kw_only=False):
+class Positions(Struct, frozen=True):
     """The places of a file, by path."""
 
     values: dict[Where, Place] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 Where: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
@@ -38,7 +38,7 @@ FAMILIAR = {
 """What other tools call our keys."""
 
 
-class Problem(Value):
+class Problem(Struct, frozen=True, kw_only=True):
     """One mistake in a file, with its place and what would work."""
 
     file: str
@@ -64,7 +64,7 @@ class FileProblems(UsageError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-class Complaint(Value, kw_only=False):
+class Complaint(Struct, frozen=True):
     """A problem before its line and column are known."""
 
     where: Where

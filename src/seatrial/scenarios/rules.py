@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from seatrial.vocabulary.scenario import Expect, Scenario
-from seatrial.vocabulary.value import altered
 
 from .metrics import is_weighted, metrics_problem, threshold_problem
 from .problems import Complaints, Where, did_you_mean
@@ -98,7 +99,7 @@ def _leaves_all_open(scenario: Scenario) -> bool:
 
 def _looks_at_something(expect: Expect | None) -> bool:
     """An order alone is none of any tool."""
-    return expect is not None and altered(expect, tool_calls_ordered=False) != _NO_EXPECTATION
+    return expect is not None and replace(expect, tool_calls_ordered=False) != _NO_EXPECTATION
 
 
 def _asserts(scenario: Scenario) -> bool:

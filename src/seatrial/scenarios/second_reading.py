@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from seatrial.vocabulary.scenario import Scenario, Suite
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .examples import expand_rows
 from .merge import Resolver
@@ -12,7 +12,7 @@ from .problems import Complaints
 from .shape import SCENARIO
 
 
-class SecondReading(Value):
+class SecondReading(Struct, frozen=True, kw_only=True):
     """What it takes to read the lines of a suite once more."""
 
     suite: Suite | None

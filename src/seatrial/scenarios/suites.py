@@ -1,14 +1,15 @@
 """A suite as it was loaded: its settings, and its scenarios as often as somebody asks for them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import Any
 
+from msgspec import field
+
 from seatrial.vocabulary.scenario import Models, Scenario, Suite, SuiteConfig
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 
-class Streamed(Value, kw_only=False):
+class Streamed(Struct, frozen=True):
     """Scenarios that are read again each time, so that a large file never stands in memory."""
 
     open: Callable[[], Iterator[Scenario]]
@@ -17,7 +18,7 @@ class Streamed(Value, kw_only=False):
         return self.open()
 
 
-class LoadedSuite(Value):
+class LoadedSuite(Struct, frozen=True, kw_only=True):
     """A suite whose files were found to be right."""
 
     suite: Suite

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .positions import Positions, UnreadableFile
 from .problems import Complaint, Place, Where
@@ -33,7 +33,7 @@ _SPECIAL = re.compile(r"([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _NO_KEY = object()
 
 
-class Document(Value):
+class Document(Struct, frozen=True, kw_only=True):
     """A file's content."""
 
     data: Any

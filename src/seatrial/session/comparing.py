@@ -1,10 +1,11 @@
 """Runs of a store side by side: found by name, compared, explained."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
+
+from msgspec.structs import fields, replace
 
 from seatrial.comparison import RunSide, align_closest, compare_runs
 from seatrial.errors import UsageError

@@ -2,9 +2,10 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.comparison import Rerun
 from seatrial.errors import UsageError

@@ -1,7 +1,8 @@
 """A simulated user is told nothing secret: what it hears goes to a model, and what that answers goes to a cache."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from seatrial.runner import Redaction
 from seatrial.vocabulary.roles import PreparedScenario, UserMove, UserPart

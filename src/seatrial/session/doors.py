@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import fields
 
 from seatrial import assertions, scenarios
 from seatrial.errors import UsageError

@@ -2,9 +2,10 @@
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import overload
+
+from msgspec.structs import replace
 
 from seatrial.store import Store
 from seatrial.verdicts import RunDecision, decide_scenario

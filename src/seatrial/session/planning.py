@@ -1,10 +1,11 @@
 """What a run will play, worked out from the request before any agent is called."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import fields
 
 from seatrial.errors import UsageError
 from seatrial.runner import Secret
@@ -21,7 +22,7 @@ from seatrial.scenarios import (
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import RunGates
 from seatrial.vocabulary.scenario import Group, Scenario
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .casting import Agents, casts_of
 from .request import RunRequest
@@ -33,7 +34,7 @@ KEPT_IN_MEMORY = 2_000
 """Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
 
 
-class RunConfig(Value):
+class RunConfig(Struct, frozen=True, kw_only=True):
     """The settings of `suite.config` that concern the run as a whole."""
 
     concurrency: int = 20

@@ -1,11 +1,12 @@
 """Conversations that were recorded elsewhere, as a run like any other: stored, and judged where a suite says how."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
@@ -16,7 +17,7 @@ from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, T
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Gates, Run, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.vocabulary.scenario import Scenario
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .casting import Agents, NoAgent
 from .loops import cancel_on_sigterm, run_to_the_end
@@ -41,7 +42,7 @@ _NOBODY = "openai:nobody@http://127.0.0.1:9/v1"
 """The model of simulated users where none is named: all has been said already, and nobody will ask it."""
 
 
-class ImportedTraces(Value):
+class ImportedTraces(Struct, frozen=True, kw_only=True):
     """What an import of recordings came to."""
 
     report: Report

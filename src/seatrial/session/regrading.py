@@ -1,8 +1,10 @@
 """Judging stored conversations again, with expectations as they are now: a new run beside the old one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.runner import FixedSchedule, Job, JudgeExecutor, Redaction

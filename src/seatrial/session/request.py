@@ -1,16 +1,17 @@
 """What somebody asks for when they ask for a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any, Literal
 
+from msgspec import field
+
 from seatrial.vocabulary.events import Event
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 Listener = Callable[[Event], None]
 
 
-class RunRequest(Value):
+class RunRequest(Struct, frozen=True, kw_only=True):
     """Files or objects to run, and how."""
 
     sources: tuple[Any, ...]

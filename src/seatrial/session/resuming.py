@@ -1,9 +1,11 @@
 """Going on with a run that was interrupted: what it was asked for, what it has already, and whether it is still it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.runner import TrialSchedule

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from seatrial import foreign
 from seatrial.runner import Executor, LocalExecutor, RateLimit, Redaction, Schedule, Secret, TrialSettings
@@ -13,6 +14,7 @@ from seatrial.verdicts import Spending, count_earlier
 from seatrial.vocabulary.conversation import ErrorInfo
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
+from seatrial.vocabulary.struct import Struct
 
 from .casting import Agents
 from .listening import listeners_of
@@ -40,8 +42,7 @@ class Budget:
         return self._limit_usd is not None and self._spent.reaches(self._limit_usd)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """Jobs, and how to run them."""
 
     schedule: Schedule

@@ -5,10 +5,12 @@ Several processes may play the same run, each for its own scenarios; one of them
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
@@ -40,8 +42,8 @@ from seatrial.vocabulary.run import (
     Trial,
 )
 from seatrial.vocabulary.scenario import Scenario, SuiteConfig
+from seatrial.vocabulary.struct import Struct
 from seatrial.vocabulary.summary import summarise
-from seatrial.vocabulary.value import Value
 
 from .casting import Agents, describe_agent
 from .discretion import discreet
@@ -56,7 +58,7 @@ from .secrets_of import find_secrets, model_settings
 from .snapshot import plain, redact_spec
 
 
-class Casting(Value):
+class Casting(Struct, frozen=True, kw_only=True):
     """A scenario, and with whom it is played."""
 
     loaded: LoadedSuite
@@ -213,7 +215,8 @@ class ScenarioSession:
         places = {(trial.key, trial.index): () for trial in again}
         work = Work(schedule=TrialSchedule(()), executor=_Replayed(jobs), concurrency=1, replaced=places)
         trials = [trial async for trial in self._session.play(work)]
-        return replace(played, trials=tuple(sorted(trials, key=lambda trial: trial.index)))
+        ordered = tuple(sorted(trials, key=lambda trial: trial.index))
+        return PlayedScenario(prepared=played.prepared, trials=ordered, merged=played.merged)
 
     def tell(self, played: PlayedScenario) -> None:
         """Tell listeners of trials that nothing will be added to."""

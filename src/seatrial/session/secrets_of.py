@@ -6,7 +6,6 @@ from typing import Any
 
 from seatrial.runner import Secret
 from seatrial.scenarios import LoadedSuite
-from seatrial.vocabulary.value import field_names
 
 _TELLING = re.compile(
     r"(?:(?P<key>key)|token|secret|password|passwd|pwd|pass|auth|authorization|cookie|credentials?)(?:[_-]?\d+)?\Z",
@@ -43,7 +42,7 @@ def model_settings(suite: LoadedSuite) -> Iterator[Mapping[str, Any]]:
     """What a suite and its scenarios say of models; for `find_secrets`."""
     for given in (suite.config.models, *suite.own_models):
         if given is not None:
-            yield {name: getattr(given, name) for name in field_names(type(given))}
+            yield {name: getattr(given, name) for name in given.__struct_fields__}
 
 
 def is_telling(name: str) -> bool:

@@ -1,11 +1,11 @@
 """Everything that was set when a run started, for the record: redacted, and enough to resume it."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from seatrial.vocabulary.conversation import REDACTED
 from seatrial.vocabulary.scenario import Scenario, Suite
+from seatrial.vocabulary.struct import field_names
 
 from .casting import describe_agent
 from .planning import RunPlan
@@ -55,8 +55,9 @@ def redact_spec(spec: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """JSON for settings; what JSON cannot hold becomes its description."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    names = None if isinstance(value, type) else field_names(value)
+    if names is not None:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

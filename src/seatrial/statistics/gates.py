@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .arguments import ROUNDING, reaches, require_counts, require_open_rate, require_rate
 from .distributions import binomial_at_least, binomial_at_most
@@ -15,7 +15,7 @@ GateDecision: TypeAlias = Literal["pass", "fail", "inconclusive"]
 _FOREVER = 2**40
 
 
-class GateVerdict(Value):
+class GateVerdict(Struct, frozen=True, kw_only=True):
     """What the trials so far say about a rate that must reach a threshold."""
 
     decision: GateDecision

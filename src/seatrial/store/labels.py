@@ -4,7 +4,7 @@ from datetime import datetime
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.run import ScenarioKey
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import schema
 from .codec import decode, encode, write
@@ -12,7 +12,7 @@ from .connection import Connection
 from .trials import name_scenario, place_of
 
 
-class Label(Value):
+class Label(Struct, frozen=True, kw_only=True):
     """One person's opinion of one trial."""
 
     run_id: str

@@ -1,10 +1,11 @@
 """Scenarios together with their trials, as verdicts need them: so many at a time, however large the run."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+
+from msgspec import field
 
 from seatrial.vocabulary.run import Figures, ScenarioEntry, TrialSummary
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import schema
 from .codec import read, write
@@ -21,7 +22,7 @@ _AT_ONCE = 500
 """Scenarios that are asked for by their numbers in one question."""
 
 
-class Digest(Value):
+class Digest(Struct, frozen=True, kw_only=True):
     """Some scenarios of a run: those that passed like others are only counted."""
 
     passed: list[tuple[ScenarioEntry, int]] = field(default_factory=list)

@@ -1,15 +1,15 @@
 """Runs as rows: found by what people call them, counted, chosen as baseline, deleted."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import schema
 from .codec import decode, encode, read, write
@@ -66,7 +66,7 @@ class _Group(msgspec.Struct):
     must_pass: list[str] | None = None
 
 
-class RunRow(Value):
+class RunRow(Struct, frozen=True, kw_only=True):
     """A run with the numbers of its trials, for lists."""
 
     run: Run

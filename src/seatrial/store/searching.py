@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from seatrial.vocabulary.run import ScenarioKey
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import schema
 from .codec import ENVELOPE, read
@@ -19,7 +19,7 @@ _WORD = re.compile("[a-z0-9_.@/+#-]+")
 """What stands in a body as it was said, however the JSON around it is written."""
 
 
-class Said(Value):
+class Said(Struct, frozen=True, kw_only=True):
     """Where something was said."""
 
     trials: frozenset[tuple[ScenarioKey, int]]

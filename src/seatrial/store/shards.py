@@ -1,9 +1,10 @@
 """Which runs are parts of one: `seatrial run --shard I/N` on several machines makes a run on each."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.vocabulary.run import Run, RunState
 

@@ -9,10 +9,11 @@ or not at all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from json import loads
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.verdicts import decide_again, read_sequential_test
@@ -26,7 +27,7 @@ from seatrial.vocabulary.run import (
     Trial,
     is_run_id,
 )
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import schema
 from .codec import encode, from_document, restore, write
@@ -45,7 +46,7 @@ _GROUP = 100
 T = TypeVar("T")
 
 
-class Imported(Value):
+class Imported(Struct, frozen=True, kw_only=True):
     """What came of one run in an import."""
 
     run_id: str

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial, TrialSummary
+from seatrial.vocabulary.struct import Struct
 from seatrial.vocabulary.summary import summarise
-from seatrial.vocabulary.value import Value, altered
 
 from . import schema
 from .codec import Fetch, decode, encode, read, some_fields, to_document, write
@@ -74,7 +75,7 @@ class Keys:
         return keys if of == run_id else {}
 
 
-class TrialRows(Value):
+class TrialRows(Struct, frozen=True, kw_only=True):
     """Everything that is written for one trial."""
 
     scenario: str
@@ -134,9 +135,9 @@ def explain_conflict(
     connection: Connection, run_id: str, group: Iterable[tuple[Trial, bool]], conflict: Conflict
 ) -> StoreError:
     """Which trial of a refused group (each with whether it may replace one) was at fault, and why."""
-    for trial, replace in group:
+    for trial, may_replace in group:
         where = f"run {run_id}: {trial.id} of {trial.key.label!r}"
-        if not replace and connection.row(schema.BODY, place_of(run_id, trial.key, trial.index)):
+        if not may_replace and connection.row(schema.BODY, place_of(run_id, trial.key, trial.index)):
             return StoreError(f"{where}: is stored already. To play errored trials again: --resume RUN --retry-errors")
         if not connection.row(schema.SCENARIO, (run_id, name_scenario(trial.key))):
             return StoreError(f"{where}: the scenario is not among those of the run, or the run was deleted")
@@ -305,7 +306,7 @@ def _read_details(body: bytes) -> dict[str, Any]:
 
 def _summary(key: ScenarioKey, index: int, columns: Row, details: dict[str, Any] | None) -> TrialSummary:
     if details is not None and not details.keys().isdisjoint(_NUMBERS):
-        return altered(_summary(key, index, columns, None), **details)
+        return replace(_summary(key, index, columns, None), **details)
     status, error_kind, stop_reason, matched, started, turns, score, slowest, median, tokens, cost, took = columns
     return TrialSummary(
         key=key,

@@ -10,15 +10,16 @@ The agent is one of the little shop in `seatrial.testing.shop`. A clause that do
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
+
+from msgspec import field
 
 import seatrial
 from seatrial import Scenario, ToolCall, Turn
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.run import Trial
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import shop
 from .shop import COURIER_SECONDS
@@ -27,7 +28,7 @@ PARALLEL = 8
 """Trials that are played side by side to see whether they mix."""
 
 
-class AgentContract(Value):
+class AgentContract(Struct, frozen=True, kw_only=True):
     """An agent of the little shop, and what its adapter can do. What it cannot do, it must refuse."""
 
     agent: Any

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 
 class ShopError(Exception):
@@ -39,7 +39,7 @@ COURIER_SECONDS = 3.0
 """How long `wait_for_courier` should take in an agent on contract: longer than its timeout there."""
 
 
-class Call(Value):
+class Call(Struct, frozen=True, kw_only=True):
     """A tool call that the model wants."""
 
     name: str

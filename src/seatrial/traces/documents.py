@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .pieces import listed, mapping, name_in
 from .recording import TraceError
@@ -13,7 +13,7 @@ MAX_BYTES = 500_000_000
 _INPUTS = ("messages", "items", "input")
 
 
-class Conversation(Value):
+class Conversation(Struct, frozen=True, kw_only=True):
     """The messages of one conversation, as they stand in the file."""
 
     name: str | None

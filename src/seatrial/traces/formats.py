@@ -137,7 +137,7 @@ def _take_down(conversation: Conversation, write: Write, notes: Notes) -> Record
 
 def _named(recordings: Sequence[Recording], stem: str) -> Iterator[Recording]:
     """Recordings without a name are called by their file, and their place where there are several."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     for place, recording in enumerate(recordings, start=1):
         made_up = stem if len(recordings) == 1 else f"{stem}-{place}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .otlp_messages import Piece, all_said, given_to, said_by
 from .otlp_spans import Span, attribute, read_spans
@@ -66,7 +66,7 @@ class Family:
         return next(self.ancestors(span), None) is None
 
 
-class _Moment(Value):
+class _Moment(Struct, frozen=True, kw_only=True):
     """Something to dictate, and when it was."""
 
     time: float

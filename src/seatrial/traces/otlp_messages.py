@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .otlp_spans import Span, attribute
 from .pieces import SILENT, as_text, kind_of, listed, mapping, parts_of, read_arguments, read_json, read_result, text
@@ -15,7 +15,7 @@ _CALLS = ("tool_call", "server_tool_call")
 _ANSWERS = ("tool_call_response", "server_tool_call_response")
 
 
-class Piece(Value):
+class Piece(Struct, frozen=True, kw_only=True):
     """One thing that was said or done, and what it is about."""
 
     kind: Literal["system", "user", "say", "call", "answer"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .pieces import listed, mapping, read_count, read_json, text
 
@@ -12,14 +12,14 @@ _AGENT = ("invoke_agent", "invoke_workflow")
 _DEEPEST = 50
 
 
-class Event(Value):
+class Event(Struct, frozen=True, kw_only=True):
     """Something that a span noted while it lasted."""
 
     name: str
     attributes: Mapping[str, Any]
 
 
-class Span(Value):
+class Span(Struct, frozen=True, kw_only=True):
     """One span, its attributes as plain values."""
 
     trace: str

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .otlp_messages import Piece
 from .otlp_spans import Span, attribute
@@ -15,7 +15,7 @@ class Ancestry(Protocol):
     def ancestors(self, span: Span) -> Iterator[Span]: ...
 
 
-class ToolRun(Value):
+class ToolRun(Struct, frozen=True, kw_only=True):
     """A tool at work, as its span tells it."""
 
     name: str

@@ -1,18 +1,19 @@
 """What a trace file holds once it is read, and the one error of this room."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.vocabulary.conversation import Transcript
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 
 class TraceError(UsageError):
     """A file of recordings that cannot be read: where, what, and what now."""
 
 
-class Recording(Value):
+class Recording(Struct, frozen=True, kw_only=True):
     """One conversation as somebody recorded it."""
 
     name: str
@@ -34,7 +35,7 @@ def without_calls(recording: Recording) -> Recording:
     return replace(recording, transcript=replace(recording.transcript, turns=turns))
 
 
-class TraceFile(Value):
+class TraceFile(Struct, frozen=True, kw_only=True):
     """The conversations of one file."""
 
     path: str

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.run import Gates, ScenarioEntry, Status, Trial, TrialSummary, Verdict
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from . import reasons
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seatrial.statistics import GateVerdict, SequentialTest
 
 
-class RateDecision(Value):
+class RateDecision(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     notes: tuple[str, ...] = ()
 
@@ -104,7 +104,7 @@ def _gate(passed: int, total: int, gates: Gates) -> "GateVerdict":
     return gate_verdict(passed, total, threshold=gates.pass_rate, confidence=gates.confidence)
 
 
-class _Counts(Value):
+class _Counts(Struct, frozen=True, kw_only=True):
     passed: int
     failed: int
     errored: int

@@ -1,7 +1,8 @@
 """The one place that can pass a trial."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Transcript
 from seatrial.vocabulary.findings import EvalResult, Judgement

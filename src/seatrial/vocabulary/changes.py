@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from .conversation import ToolCall
 from .run import Interval, Run, ScenarioKey, Status
-from .value import Value
+from .struct import Struct
 
 
 class Change(StrEnum):
@@ -26,7 +26,7 @@ class RegressionReason(StrEnum):
     AVG_LATENCY = "avg_latency"
 
 
-class RegressionLimits(Value):
+class RegressionLimits(Struct, frozen=True, kw_only=True):
     """How much worse the candidate may be before it counts as a regression; only more than that does."""
 
     max_pass_rate_drop: float = 0.0
@@ -36,7 +36,7 @@ class RegressionLimits(Value):
     max_latency_increase_pct: float = 20.0
 
 
-class SuiteFigures(Value):
+class SuiteFigures(Struct, frozen=True, kw_only=True):
     """A run in four numbers, each a mean over scenarios: one with many trials weighs no more than one with few."""
 
     pass_rate: float | None
@@ -55,7 +55,7 @@ class SuiteFigures(Value):
     rated_passed: int = 0
 
 
-class ScenarioFigures(Value):
+class ScenarioFigures(Struct, frozen=True, kw_only=True):
     """A scenario in one run."""
 
     status: Status
@@ -80,7 +80,7 @@ class ScenarioFigures(Value):
         return self.trials - self.answered
 
 
-class ScenarioChange(Value):
+class ScenarioChange(Struct, frozen=True, kw_only=True):
     """What became of one scenario from the baseline to the candidate."""
 
     key: ScenarioKey
@@ -104,7 +104,7 @@ class ScenarioChange(Value):
         return bool(self.edits)
 
 
-class Regression(Value):
+class Regression(Struct, frozen=True, kw_only=True):
     """A figure of the suite that fell further than its limit allows."""
 
     reason: RegressionReason
@@ -114,7 +114,7 @@ class Regression(Value):
     text: str
 
 
-class FreshTrials(Value):
+class FreshTrials(Struct, frozen=True, kw_only=True):
     """What fresh trials say of a scenario that was suspected."""
 
     key: ScenarioKey
@@ -130,7 +130,7 @@ class FreshTrials(Value):
     """False when not even failures throughout would have been enough."""
 
 
-class Confirmation(Value):
+class Confirmation(Struct, frozen=True, kw_only=True):
     """The second look: only the suspects, on fresh trials, and only these decide."""
 
     run_id: str | None
@@ -142,7 +142,7 @@ class Confirmation(Value):
     """Of the whole suite with the fresh trials added."""
 
 
-class Evidence(Value):
+class Evidence(Struct, frozen=True, kw_only=True):
     """The statistical verdict: what is beyond noise, and what could not have been seen."""
 
     sentence: str
@@ -171,7 +171,7 @@ class Evidence(Value):
     confirmation: Confirmation | None = None
 
 
-class ConfigDifference(Value):
+class ConfigDifference(Struct, frozen=True, kw_only=True):
     """Something that was set differently in the two runs."""
 
     what: str
@@ -179,7 +179,7 @@ class ConfigDifference(Value):
     candidate: Any
 
 
-class Comparison(Value):
+class Comparison(Struct, frozen=True, kw_only=True):
     """Two runs side by side."""
 
     base: Run
@@ -211,7 +211,7 @@ class Comparison(Value):
         return len(self.keys(change))
 
 
-class GateDecision(Value):
+class GateDecision(Struct, frozen=True, kw_only=True):
     """What a gate says of the candidate. Only one without objections passes."""
 
     regressions: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ class Parting(StrEnum):
     """All calls are the same, so it must lie in the texts."""
 
 
-class AlignedStep(Value):
+class AlignedStep(Struct, frozen=True, kw_only=True):
     """A tool call of one conversation beside its counterpart in the other."""
 
     turn: int
@@ -249,7 +249,7 @@ class AlignedStep(Value):
     """Of the arguments, one line each."""
 
 
-class Alignment(Value):
+class Alignment(Struct, frozen=True, kw_only=True):
     """A passing and a failing conversation of one scenario, laid side by side by their tool calls."""
 
     key: ScenarioKey

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 from unicodedata import category
 
-from .value import Value
+from .struct import Struct
 
 Message: TypeAlias = dict[str, Any]
 """A chat message in the form of chat completions: role, content, and what else the agent put there."""
@@ -47,7 +47,7 @@ class ErrorKind(StrEnum):
     INFRA = "infra"
 
 
-class ErrorInfo(Value):
+class ErrorInfo(Struct, frozen=True, kw_only=True):
     """Why something has no answer, and what to do about it."""
 
     kind: ErrorKind
@@ -61,7 +61,7 @@ class ErrorInfo(Value):
     """It is the agent's doing, although its kind is an instrument's: a call that no mock answers."""
 
 
-class ToolCall(Value, kw_only=False):
+class ToolCall(Struct, frozen=True):
     """One call of a tool by the agent."""
 
     name: str
@@ -102,7 +102,7 @@ class ToolCall(Value, kw_only=False):
         return given if type(given) is dict or isinstance(given, Mapping) else None
 
 
-class Usage(Value):
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens that a model took; None where the provider did not say."""
 
     input_tokens: int | None = None
@@ -137,7 +137,7 @@ def _total(counts: list[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(counts) else None
 
 
-class AgentResult(Value, kw_only=False):
+class AgentResult(Struct, frozen=True):
     """What an agent may return: its reply and, where it can, the evidence."""
 
     output: str | None
@@ -164,7 +164,7 @@ def _tool_of(call: Any) -> Any:
     return call.name if isinstance(call, ToolCall) else call
 
 
-class PlayedTurn(Value):
+class PlayedTurn(Struct, frozen=True, kw_only=True):
     """One user message and everything the agent did until its reply."""
 
     index: int
@@ -184,7 +184,7 @@ class PlayedTurn(Value):
     error: ErrorInfo | None = None
 
 
-class Transcript(Value):
+class Transcript(Struct, frozen=True, kw_only=True):
     """All turns of a trial, and how it ended."""
 
     turns: tuple[PlayedTurn, ...]

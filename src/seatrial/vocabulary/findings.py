@@ -6,7 +6,7 @@ from math import fsum
 from typing import Any
 
 from .conversation import ErrorInfo, Usage, sum_usage
-from .value import Value, set_field
+from .struct import Struct, set_field
 
 
 class Severity(StrEnum):
@@ -20,7 +20,7 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
-class Check(Value):
+class Check(Struct, frozen=True, kw_only=True):
     """One step of an evaluator that makes several."""
 
     name: str
@@ -32,7 +32,7 @@ class Check(Value):
         return self.passed is True
 
 
-class TrajectoryMatch(Value):
+class TrajectoryMatch(Struct, frozen=True, kw_only=True):
     """How the calls that were made compare with those that were expected."""
 
     mode: str
@@ -56,7 +56,7 @@ class TrajectoryMatch(Value):
         return self.matched
 
 
-class EvalResult(Value, kw_only=False):
+class EvalResult(Struct, frozen=True):
     """What an evaluator says. `EvalResult(passed=…, reasoning=…)` is enough to make one."""
 
     passed: bool
@@ -92,7 +92,7 @@ class EvalResult(Value, kw_only=False):
         return self.reasoning
 
 
-class MetricScore(Value):
+class MetricScore(Struct, frozen=True, kw_only=True):
     """What a judge gave one metric, for a turn or for the trial."""
 
     metric: str
@@ -117,7 +117,7 @@ def weighted_score(scores: Iterable[MetricScore]) -> float | None:
     return 100.0 * fsum(value / FULL_MARKS * weight / total for value, weight in weighted) if total > 0 else None
 
 
-class OutcomeResult(Value):
+class OutcomeResult(Struct, frozen=True, kw_only=True):
     """Whether one statement of `expected_outcomes` is true of the trial."""
 
     id: str
@@ -130,7 +130,7 @@ class OutcomeResult(Value):
         return self.passed is True
 
 
-class BehaviourFailure(Value):
+class BehaviourFailure(Struct, frozen=True, kw_only=True):
     """Something the judge saw the agent do wrong."""
 
     category: str
@@ -140,7 +140,7 @@ class BehaviourFailure(Value):
     turn: int | None = None
 
 
-class UniqueError(Value):
+class UniqueError(Struct, frozen=True, kw_only=True):
     """One behaviour failure, merged over the trials of a scenario."""
 
     severity: Severity
@@ -154,7 +154,7 @@ class UniqueError(Value):
         return len(self.examples)
 
 
-class ModelUse(Value):
+class ModelUse(Struct, frozen=True, kw_only=True):
     """What our own instruments took: model calls for users and judges."""
 
     calls: int = 0
@@ -178,7 +178,7 @@ def sum_model_use(uses: Iterable[ModelUse | None]) -> ModelUse:
     )
 
 
-class Judgement(Value):
+class Judgement(Struct, frozen=True, kw_only=True):
     """Everything the judge says of one trial."""
 
     scores: tuple[MetricScore, ...] = ()

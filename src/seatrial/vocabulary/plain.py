@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, NoReturn
 
+from .struct import field_names
+
 DEEPEST = 100
 """Deeper values are cut: every later step walks through them by recursion."""
 _MOST_BITS = 14_000
@@ -157,14 +159,11 @@ def _number(value: Any) -> int | float:
 
 def _opened(value: Any) -> Any:
     """The fields of a model or a dataclass; the object itself where it is neither."""
-    from dataclasses import fields, is_dataclass
-
     if isinstance(value, type):
         return value
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         dumped = dump()
         return dumped if isinstance(dumped, Mapping | list | tuple | str | int | float) else value
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return value
+    names = field_names(value)
+    return value if names is None else {name: getattr(value, name) for name in names}

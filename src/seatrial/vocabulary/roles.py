@@ -9,7 +9,7 @@ from .failures import TrialError
 from .findings import EvalResult, Judgement, ModelUse
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Scenario
-from .value import Value, set_field
+from .struct import Struct, set_field
 
 RECORD_CALLS = (
     "Record them: return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none; or "
@@ -67,7 +67,7 @@ def called_tools(calls: Sequence[ToolCall] | None, *, complete: bool, known: Seq
     return CalledTools([call.name for call in calls or ()], known=known, unknown=unknown)
 
 
-class TurnContext(Value, kw_only=False):
+class TurnContext(Struct, frozen=True):
     """What an evaluator of a turn sees. Names of tools may stand for calls whose arguments are not known."""
 
     user: str = ""
@@ -107,7 +107,7 @@ class TurnContext(Value, kw_only=False):
         return called_tools(self.tool_calls, complete=self.knows_all_calls, known=self.reachable_tools)
 
 
-class TrialContext(Value):
+class TrialContext(Struct, frozen=True, kw_only=True):
     """What an evaluator of a whole trial sees: the last reply, all calls, and the transcript itself."""
 
     transcript: Transcript
@@ -165,7 +165,7 @@ class Evaluator(Protocol):
     async def evaluate(self, ctx: Any) -> EvalResult: ...
 
 
-class ToolAnswer(Value):
+class ToolAnswer(Struct, frozen=True, kw_only=True):
     """What a mocked tool gave back: a result, or an error that the agent sees."""
 
     result: Any = None
@@ -196,7 +196,7 @@ class ToolBox(Protocol):
         ...
 
 
-class TrialStart(Value):
+class TrialStart(Struct, frozen=True, kw_only=True):
     """What an agent's session is told when a trial begins."""
 
     trial_id: str
@@ -217,7 +217,7 @@ class TrialStart(Value):
     """Where the trial's tools are served over MCP; None unless the agent's settings ask for it."""
 
 
-class AgentReply(Value):
+class AgentReply(Struct, frozen=True, kw_only=True):
     """What came back from one exchange with the agent."""
 
     reply: str | None = None
@@ -262,7 +262,7 @@ class Agent(Protocol):
         ...
 
 
-class UserMove(Value):
+class UserMove(Struct, frozen=True, kw_only=True):
     """What the user does next: says something, or stops."""
 
     message: str | None = None
@@ -289,7 +289,7 @@ class TrialJudge(Protocol):
 Hook = Callable[[Any], Any | Awaitable[Any]]
 
 
-class PreparedScenario(Value):
+class PreparedScenario(Struct, frozen=True, kw_only=True):
     """A scenario ready to be played: finished objects, nothing left to look up."""
 
     entry: ScenarioEntry

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .conversation import ErrorInfo, ErrorKind, Transcript
 from .findings import EvalResult, Judgement, MetricScore, ModelUse, Severity, UniqueError
-from .value import Value
+from .struct import Struct
 
 
 class Status(StrEnum):
@@ -48,7 +48,7 @@ class ScenarioKey(NamedTuple):
         return f"{self.name} [{self.agent}]" if self.agent else self.name
 
 
-class Gates(Value):
+class Gates(Struct, frozen=True, kw_only=True):
     """The rules that turn a scenario's trials into its verdict; stored with the run when it starts."""
 
     threshold: float = 1.0
@@ -61,7 +61,7 @@ class Gates(Value):
     must_pass: bool = False
 
 
-class ScenarioEntry(Value):
+class ScenarioEntry(Struct, frozen=True, kw_only=True):
     """What a run keeps of a scenario."""
 
     key: ScenarioKey
@@ -85,7 +85,7 @@ class ScenarioEntry(Value):
     """Tools that the scenario mocks, and tools that it forbids, apart from those that the agent is known to have."""
 
 
-class Trial(Value):
+class Trial(Struct, frozen=True, kw_only=True):
     """One conversation of one scenario with one agent, played and judged."""
 
     key: ScenarioKey
@@ -121,7 +121,7 @@ class Trial(Value):
         return self.status is Status.PASSED
 
 
-class TrialSummary(Value):
+class TrialSummary(Struct, frozen=True, kw_only=True):
     """A trial without its bodies: what verdicts and lists are made from."""
 
     key: ScenarioKey
@@ -164,7 +164,7 @@ Figures = tuple[float | None, float | None, int | None, float | None]
 """Of a trial that passed and left nothing else to tell: median latency, slowest turn, tokens, cost."""
 
 
-class Verdict(Value):
+class Verdict(Struct, frozen=True, kw_only=True):
     """What was decided, and why."""
 
     status: Status
@@ -179,12 +179,12 @@ class Verdict(Value):
         return self.passed
 
 
-class Interval(Value):
+class Interval(Struct, frozen=True, kw_only=True):
     low: float
     high: float
 
 
-class ScenarioOutcome(Value):
+class ScenarioOutcome(Struct, frozen=True, kw_only=True):
     """A scenario's verdict with the numbers it follows from."""
 
     entry: ScenarioEntry
@@ -221,7 +221,7 @@ class ScenarioOutcome(Value):
         return self.verdict.passed
 
 
-class MergedErrors(Value):
+class MergedErrors(Struct, frozen=True, kw_only=True):
     """The unique errors of a scenario as a model merged them, kept so that it need not be asked again."""
 
     key: ScenarioKey
@@ -231,7 +231,7 @@ class MergedErrors(Value):
     """Why the model had no part in it, where it should have."""
 
 
-class RunGates(Value):
+class RunGates(Struct, frozen=True, kw_only=True):
     """The rules that turn scenarios into the run's verdict."""
 
     cases_pass_threshold: float | None = None
@@ -240,7 +240,7 @@ class RunGates(Value):
     """Each: name, tags, threshold, must_pass."""
 
 
-class Totals(Value):
+class Totals(Struct, frozen=True, kw_only=True):
     """The aggregates that are recorded with a run."""
 
     total_executions: int = 0
@@ -270,7 +270,7 @@ class Totals(Value):
     """What those calls took; None when the price of some is not known."""
 
 
-class ScenarioCounts(Value):
+class ScenarioCounts(Struct, frozen=True, kw_only=True):
     """How many scenarios of a run came to what."""
 
     passed: int = 0
@@ -284,7 +284,7 @@ class ScenarioCounts(Value):
     """How many suites they are of."""
 
 
-class RunOutcome(Value):
+class RunOutcome(Struct, frozen=True, kw_only=True):
     """A run's verdict with the numbers it follows from."""
 
     verdict: Verdict
@@ -303,7 +303,7 @@ class RunOutcome(Value):
         return self.verdict.passed
 
 
-class Run(Value):
+class Run(Struct, frozen=True, kw_only=True):
     """One execution of a selection of scenarios."""
 
     id: str

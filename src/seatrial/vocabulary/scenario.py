@@ -1,14 +1,15 @@
 """What is tested, as a user writes it down: in YAML by key, in Python by keyword."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Literal
 
+from msgspec.structs import fields
+
 from .conversation import Message
-from .value import Written
+from .struct import Written
 
 
-class Judge(Written):
+class Judge(Written, frozen=True, kw_only=True):
     """A question for the judge: does this follow the rubric?"""
 
     rubric: str
@@ -19,7 +20,7 @@ class Judge(Written):
     retries: int = 2
 
 
-class ToolArgs(Written):
+class ToolArgs(Written, frozen=True, kw_only=True):
     """An entry of `tool_calls_args`."""
 
     tool: str
@@ -29,7 +30,7 @@ class ToolArgs(Written):
     judge: Judge | None = None
 
 
-class Expect(Written):
+class Expect(Written, frozen=True, kw_only=True):
     """What must be true of a turn, or of the whole trial (last reply, all calls)."""
 
     reply_contains_any: Sequence[str] = ()
@@ -46,7 +47,7 @@ class Expect(Written):
     """Python only: evaluator objects, or functions marked with @evaluator."""
 
 
-class ExpectedCall(Written):
+class ExpectedCall(Written, frozen=True, kw_only=True):
     """An entry of a trajectory: one call, or alternatives, and how often."""
 
     name: str | None = None
@@ -63,13 +64,13 @@ class ExpectedCall(Written):
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
 
 
-class TrajectorySpec(Written):
+class TrajectorySpec(Written, frozen=True, kw_only=True):
     mode: TrajectoryMode = "in_order"
     expected: Sequence[ExpectedCall] = ()
     forbidden: Sequence[ExpectedCall] = ()
 
 
-class Turn(Written):
+class Turn(Written, frozen=True, kw_only=True):
     """A scripted user message and what must be true after the agent's reply."""
 
     user: str
@@ -78,7 +79,7 @@ class Turn(Written):
     reply: Literal["required", "optional"] = "required"
 
 
-class User(Written):
+class User(Written, frozen=True, kw_only=True):
     """A simulated user."""
 
     profile: str = ""
@@ -87,7 +88,7 @@ class User(Written):
     first_message: str | None = None
 
 
-class LimitSpec(Written):
+class LimitSpec(Written, frozen=True, kw_only=True):
     """Assertions on what a trial may take. Over the limit is failed; unknown is errored."""
 
     latency_ms: float | None = None
@@ -97,14 +98,14 @@ class LimitSpec(Written):
     turns: int | None = None
 
 
-class GateSpec(Written):
+class GateSpec(Written, frozen=True, kw_only=True):
     """The pass rate that must be shown, and how sure one must be. After merging both are set (confidence: 0.95)."""
 
     pass_rate: float | None = None
     confidence: float | None = None
 
 
-class SequentialSpec(Written):
+class SequentialSpec(Written, frozen=True, kw_only=True):
     """The test behind `trials: auto`: two rates to tell apart, two errors to allow, and where to give up.
 
     After merging all are set (0.9, 0.7, 0.05, 0.05, 60).
@@ -119,7 +120,7 @@ class SequentialSpec(Written):
     max_trials: int | None = None
 
 
-class MetricChoice(Written):
+class MetricChoice(Written, frozen=True, kw_only=True):
     """A metric in a `metrics:` list: a known name, or a definition of one's own."""
 
     name: str
@@ -131,7 +132,7 @@ class MetricChoice(Written):
     """What the suite's metrics_file says of it; filled in when the suite is loaded."""
 
 
-class Models(Written):
+class Models(Written, frozen=True, kw_only=True):
     """Which model plays which role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
 
     judge: str | Mapping[str, Any] | None = None
@@ -139,7 +140,7 @@ class Models(Written):
     dedup: str | Mapping[str, Any] | None = None
 
 
-class Settings(Written):
+class Settings(Written, frozen=True, kw_only=True):
     """Keys that may stand in `suite.config` as the default and in a scenario as its own. None: not given."""
 
     mocks: Mapping[str, Any] | None = None
@@ -172,7 +173,7 @@ class Settings(Written):
 SHARED_KEYS = tuple(field.name for field in fields(Settings))
 
 
-class Scenario(Settings):
+class Scenario(Settings, frozen=True, kw_only=True):
     """What is tested: the user's side, the mocked tools, the expectations, the gates."""
 
     name: str
@@ -201,7 +202,7 @@ class Scenario(Settings):
     """file:line where it was written."""
 
 
-class SuiteConfig(Settings):
+class SuiteConfig(Settings, frozen=True, kw_only=True):
     """Defaults for every scenario of the suite, and how the run goes about it."""
 
     default_scorers: Sequence[Any] | None = None
@@ -217,7 +218,7 @@ class SuiteConfig(Settings):
     isolation: Literal["thread", "process"] | None = None
 
 
-class Group(Written):
+class Group(Written, frozen=True, kw_only=True):
     """A gate over the scenarios that carry one of the tags; it can fail a run, never save it."""
 
     name: str
@@ -226,7 +227,7 @@ class Group(Written):
     must_pass: Sequence[str] = ()
 
 
-class Suite(Written):
+class Suite(Written, frozen=True, kw_only=True):
     """A file or folder of scenarios with shared settings."""
 
     name: str

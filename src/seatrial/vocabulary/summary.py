@@ -2,9 +2,10 @@
 
 from collections import Counter
 
+from msgspec.structs import replace
+
 from .conversation import Transcript
 from .run import Trial, TrialSummary
-from .value import altered
 
 
 def summarise(trial: Trial) -> TrialSummary:
@@ -37,9 +38,9 @@ def summarise(trial: Trial) -> TrialSummary:
     )
     if judgement is None:
         return summary
-    return altered(
+    return replace(
         summary,
-        scores=tuple(altered(score, reason="") for score in judgement.scores),
+        scores=tuple(replace(score, reason="") for score in judgement.scores),
         overall_score=judgement.overall_score,
         outcomes_unavailable=judgement.outcomes_unavailable,
         failures=tuple((f.severity.value, f.label, f.explanation, f.turn) for f in judgement.failures),

@@ -10,7 +10,7 @@ from math import ceil
 from urllib.parse import urlsplit
 
 from seatrial.clock import now
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .options import LOOPBACK, ServeOptions
 
@@ -28,7 +28,7 @@ _FORGOTTEN_AFTER = 900.0
 _MOST_GUESSERS = 10_000
 
 
-class Refusal(Value):
+class Refusal(Struct, frozen=True, kw_only=True):
     """Why a request goes no further."""
 
     status: int
@@ -37,7 +37,7 @@ class Refusal(Value):
     """Seconds."""
 
 
-class _Guesses(Value):
+class _Guesses(Struct, frozen=True, kw_only=True):
     """Wrong tokens from one address."""
 
     count: int

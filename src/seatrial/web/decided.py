@@ -10,7 +10,7 @@ from seatrial.clock import milliseconds
 from seatrial.session.records import decide, readable
 from seatrial.store import RunRow, Store
 from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary, Verdict
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .addresses import scenario_id
 from .patience import Worker
@@ -20,7 +20,7 @@ MOST_SUMMARIES = 60_000
 _RECENT_MS = 1_000.0
 
 
-class Sums(Value):
+class Sums(Struct, frozen=True, kw_only=True):
     """What a scenario's trials add up to."""
 
     latency_ms: float | None = None
@@ -29,7 +29,7 @@ class Sums(Value):
     """None when the cost of some trial is not known."""
 
 
-class DecidedRun(Value):
+class DecidedRun(Struct, frozen=True, kw_only=True):
     """A run, its verdict and its trials without their bodies."""
 
     row: RunRow

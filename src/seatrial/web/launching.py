@@ -14,7 +14,7 @@ from typing import IO, Any
 from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.vocabulary.run import Run, RunState
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .options import ServeOptions
 from .suites import find_suite
@@ -28,7 +28,7 @@ class NotNow(UsageError):
     """What is asked for cannot be done in the state that things are in."""
 
 
-class Start(Value):
+class Start(Struct, frozen=True, kw_only=True):
     """What is asked for when a run is started."""
 
     paths: tuple[str, ...]

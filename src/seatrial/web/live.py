@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from seatrial.store import RunRow
 from seatrial.vocabulary.run import Run, RunState
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .desk import Desk
 
@@ -16,7 +17,7 @@ EVERY_SECONDS = 0.4
 KEEP_ALIVE_SECONDS = 15.0
 
 
-class Progress(Value):
+class Progress(Struct, frozen=True, kw_only=True):
     """A run under way in numbers."""
 
     state: str

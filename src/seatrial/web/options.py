@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SHORTEST_TOKEN = 16
 
 
-class ServeOptions(Value):
+class ServeOptions(Struct, frozen=True, kw_only=True):
     """Where the server listens, what it shows, and what it lets be done."""
 
     store: str

@@ -10,7 +10,7 @@ from seatrial.reports.comparison import HEADS, mark_of, telling_p
 from seatrial.session.comparing import StoredRuns
 from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
 from seatrial.vocabulary.run import Run, ScenarioKey, Trial
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .addresses import scenario_id
 from .comparing import Compared
@@ -25,7 +25,7 @@ router = APIRouter(include_in_schema=False)
 Ref = Annotated[str, Query(max_length=200)]
 
 
-class Side(Value):
+class Side(Struct, frozen=True, kw_only=True):
     """A conversation, and which one it is."""
 
     run_id: str

@@ -10,7 +10,7 @@ from seatrial.reports.pages import UNKNOWN, Dot, trend
 from seatrial.reports.phrases import percent
 from seatrial.store import RunRow
 from seatrial.vocabulary.run import RunState, Verdict
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .addresses import run_url
 from .desk import AtDesk, Desk
@@ -23,7 +23,7 @@ PAGE = 50
 router = APIRouter(include_in_schema=False)
 
 
-class ShownRun(Value):
+class ShownRun(Struct, frozen=True, kw_only=True):
     """A row of the list."""
 
     row: RunRow

@@ -3,7 +3,6 @@ comparisons by the records they are made of. Nothing is described twice."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,6 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import seatrial.reports
 from seatrial.vocabulary.changes import Alignment, Comparison
 from seatrial.vocabulary.run import Run, ScenarioKey
+from seatrial.vocabulary.struct import field_names
 
 from .live import Progress
 
@@ -120,7 +120,7 @@ def _describe(kind: type[Any], found: dict[str, Schema]) -> Schema:
     if kind.__name__ not in found:
         found[kind.__name__] = {}  # before its fields, which may refer to it
         hints = get_type_hints(kind)
-        names = [field.name for field in fields(kind)]
+        names = list(field_names(kind) or ())
         found[kind.__name__] = {
             "type": "object",
             "required": names,
@@ -144,7 +144,7 @@ def _schema_of(hint: Any, found: dict[str, Schema]) -> Schema:
         return {"type": "object", "required": list(texts), "properties": texts}
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {"enum": [one.value for one in hint]}
-    if is_dataclass(hint) and isinstance(hint, type):
+    if isinstance(hint, type) and field_names(hint) is not None:
         return _describe(hint, found)
     return dict(_PLAIN.get(hint, {}))
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar, get_args
 from seatrial.reports.phrases import aside, failing, trials_of
 from seatrial.vocabulary.conversation import ErrorKind
 from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .decided import DecidedRun
 
@@ -15,7 +15,7 @@ Order = Literal["worst", "order", "rate", "slowest", "costliest"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 
 
-class Wanted(Value):
+class Wanted(Struct, frozen=True, kw_only=True):
     """A filter; what is None or empty lets everything through."""
 
     status: Status | None = None
@@ -27,7 +27,7 @@ class Wanted(Value):
     """The id that stands in addresses."""
 
 
-class Page(Value):
+class Page(Struct, frozen=True, kw_only=True):
     """A part of a list, and where it stands in it."""
 
     items: tuple[Any, ...]

@@ -21,7 +21,7 @@ from seatrial.vocabulary.conversation import ErrorKind, Usage, total_usage
 from seatrial.vocabulary.failures import TrialError
 from seatrial.vocabulary.plain import plain_value
 from seatrial.vocabulary.roles import ToolAnswer
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .plain import as_text
 from .watch import stand_before, watch, watch_blocking
@@ -33,7 +33,7 @@ Identity = tuple[str, str, str]
 """A call's id, name and arguments: some models give the same id to several calls."""
 
 
-class Request(Value):
+class Request(Struct, frozen=True, kw_only=True):
     """A tool call that a model asked for."""
 
     call_id: str

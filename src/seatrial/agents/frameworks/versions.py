@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from seatrial.errors import MissingExtra
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 
-class Framework(Value):
+class Framework(Struct, frozen=True, kw_only=True):
     """A framework's package on PyPI, and the versions that its contract was run with."""
 
     package: str

@@ -3,7 +3,8 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from seatrial.errors import SeatrialError
 from seatrial.runner import Job, Schedule, TrialSettings, judge_transcript
@@ -13,7 +14,7 @@ from seatrial.session.request import RunRequest
 from seatrial.store.codec import decode
 from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.vocabulary.run import ScenarioKey, Trial
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 from .cluster import Cluster, Hired, WorkerLost, require_ray
 from .order import write_order
@@ -62,7 +63,7 @@ class RayExecutor:
                 raise error
 
 
-class _Played(Value):
+class _Played(Struct, frozen=True, kw_only=True):
     """A trial that a worker is asked for."""
 
     job: Job

@@ -14,7 +14,7 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.session.request import RunRequest
-from seatrial.vocabulary.value import Value
+from seatrial.vocabulary.struct import Struct
 
 _OF_THE_MACHINE = re.compile(
     r"(?:PATH|HOME|PWD|OLDPWD|USER|LOGNAME|SHELL|SHLVL|HOSTNAME|TMPDIR|TEMP|TMP|VIRTUAL_ENV|_"
@@ -23,7 +23,7 @@ _OF_THE_MACHINE = re.compile(
 """Variables that say where things are on one machine, or how Ray runs there; all others are as on the driver."""
 
 
-class Order(Value):
+class Order(Struct, frozen=True, kw_only=True):
     """How a worker comes to the same scenarios, and what all its trials share."""
 
     request: RunRequest

@@ -1,0 +1,51 @@
+"""`Struct`: the base of our values. They are msgspec structs: frozen, and written to JSON and read from it in C."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import force_setattr as set_field
+
+__all__ = ["Struct", "Written", "field_names", "set_field"]
+
+
+class Struct(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Equality, hash and repr go by the fields, unless the class has its own.
+
+    Say `frozen=True, kw_only=True` for each class: msgspec and type checkers do not pass these on.
+    """
+
+
+class _WrittenMeta(msgspec.StructMeta):
+    def __call__(cls, *given: Any, **named: Any) -> Any:  # noqa: N805  of a class, whose first argument is the class
+        try:
+            return super().__call__(*given, **named)
+        except TypeError as refused:
+            if refused.__traceback__ is None or refused.__traceback__.tb_next is not None:
+                raise  # by the class's own `__post_init__`
+            raise TypeError(_mistake(cls, given, named, refused)) from None
+
+
+class Written(Struct, frozen=True, metaclass=_WrittenMeta):
+    """A value that people write in Python: mistakes are told with its name, and with what was probably meant."""
+
+
+def field_names(kind: Any) -> tuple[str, ...] | None:
+    """The names of the fields of a struct or a dataclass, of its class or of an object; None of anything else."""
+    names = getattr(kind, "__struct_fields__", None)
+    if names is None and (in_dataclass := getattr(kind, "__dataclass_fields__", None)) is not None:
+        names = tuple(in_dataclass)
+    return names if isinstance(names, tuple) else None
+
+
+def _mistake(cls: Any, given: tuple[Any, ...], named: Mapping[str, Any], refused: TypeError) -> str:
+    names = cls.__struct_fields__
+    unknown = next((name for name in named if name not in names), None)
+    if unknown is not None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(unknown, names, n=1)
+        return f"{cls.__name__} has no {unknown!r}. " + (
+            f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(names)}"
+        )
+    return f"{cls.__name__}: {refused}{'. Its fields are given by name' if given else ''}"
