@@ -1,6 +1,7 @@
 """`Struct`: the base of our values. They are msgspec structs: frozen, and written to JSON and read from it in C."""
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import msgspec
@@ -32,9 +33,9 @@ class Written(Struct, frozen=True, metaclass=_WrittenMeta):
 
 def field_names(kind: Any) -> tuple[str, ...] | None:
     """The names of the fields of a struct or a dataclass, of its class or of an object; None of anything else."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
     names = getattr(kind, "__struct_fields__", None)
-    if names is None and (in_dataclass := getattr(kind, "__dataclass_fields__", None)) is not None:
-        names = tuple(in_dataclass)
     return names if isinstance(names, tuple) else None
 
 
