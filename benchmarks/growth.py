@@ -18,8 +18,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from msgspec.structs import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from seatrial.store import Store, open_store
 from seatrial.store.codec import decode, encode

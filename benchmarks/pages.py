@@ -15,12 +15,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from msgspec.structs import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from msgspec.structs import replace
 
 from seatrial.reports import write_report
 from seatrial.session import StoredRecord

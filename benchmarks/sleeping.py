@@ -1,6 +1,6 @@
 """User code that waits: agents of 0.1 s, and evaluators and hooks of 0.3 s.
 
-1,000 trials of an agent that sleeps 0.1 s, sync and async, at concurrency 100: nothing could be quicker than one second.
+1,000 trials of an agent that sleeps 0.1 s, sync and async, at concurrency 100: nothing could be quicker than 1 s.
 Ten trials with a sync evaluator, and with a sync hook, that take 0.3 s, at concurrency 10: from the call of
 `seatrial.run` to its report. Nothing could be quicker than 0.3 s.
 

@@ -128,8 +128,10 @@ def _write(store: Store, trials: list[Trial]) -> None:
 def _write_one_by_one(store: Store, trials: list[Trial]) -> None:
     """As pytest does."""
     store.add_scenarios("bench", _entries(trials))
-    for trial in trials:
-        store.save_played("bench", [], [trial])
+    with store.writer("bench", on_committed=lambda trials: None) as writer:
+        for trial in trials:
+            writer.submit(trial)
+            writer.flush()
 
 
 if __name__ == "__main__":

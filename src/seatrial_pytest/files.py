@@ -44,8 +44,6 @@ class ScenarioFile(pytest.Module):
         super().__init__(*args, **kwargs)
         self._names: set[str] = set()
         self._fixtures: tuple[Any, bool] | None = None
-        self.shown: dict[str, str] = {}
-        """Files that its items are written in, as pytest shows them."""
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.stem)

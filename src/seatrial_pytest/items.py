@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 class ScenarioItem(pytest.Function):
     """A scenario of a file as a test. A Function, so that it uses fixtures as all tests do."""
 
-    @property
-    def _file(self) -> Any:
-        return self.parent
-
     def runtest(self) -> None:
         # Not hidden, as all below is: pytest would say that nothing is left to be shown.
         play_item(self, self.funcargs.get("seatrial_agent"), self.stash[CASTING])
@@ -38,17 +33,6 @@ class ScenarioItem(pytest.Function):
         if not (file and line.isdigit()):
             return self.path, 0, self.name
         return os.path.join(self.config.invocation_params.dir, file), int(line) - 1, self.name
-
-    @cached_property
-    def location(self) -> tuple[str, int | None, str]:
-        """The same, with the path as pytest shows it; which it would find out for each item of a file."""
-        file, _, line = (self.stash[CASTING].scenario.source or "").rpartition(":")
-        shown: str | None = self._file.shown.get(file)
-        if shown is not None and line.isdigit():
-            return shown, int(line) - 1, self.name
-        found = super().location
-        self._file.shown[file] = found[0]
-        return found
 
 
 def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:

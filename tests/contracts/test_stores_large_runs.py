@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.store.keeping import keep
 
 from seatrial.reports import write_report
 from seatrial.reports.phrases import failing
@@ -135,7 +136,7 @@ def a_stored_run(store: Store, seed: int, gates: RunGates, *, scenarios: int = 6
         if entry.skip is None and draw.random() < 0.95
     ]
     store.start_run(run)
-    store.save_played(run.id, entries, trials)
+    keep(store, run.id, entries, trials)
     merged = [MergedErrors(key=entries[0].key, errors=(), use=ModelUse(calls=1, cost_usd=0.25), note="asked nobody")]
     store.put_merged(run.id, merged)
     return run
@@ -185,7 +186,7 @@ def test_a_large_run_that_did_not_come_to_its_end_has_not_passed(state: RunState
     entries = [ScenarioEntry(key=ScenarioKey("s", f"n{i}"), position=i, fingerprint="f", trials=1) for i in range(9)]
     store.start_run(run)
     trials = [passing for entry in entries if (passing := _passing(entry, 0, draw))]
-    store.save_played(run.id, entries, trials)
+    keep(store, run.id, entries, trials)
     assert decide_large(store, run).verdict.status is Status.NOT_RUN
 
 
@@ -220,7 +221,7 @@ def test_the_verdict_of_a_run_takes_no_more_memory_for_more_trials(status: Statu
         ]
         store.start_run(run)
         found = [_passing(entry, index, draw, status) for entry in entries for index in range(trials)]
-        store.save_played(run.id, entries, found)
+        keep(store, run.id, entries, found)
         del entries, found
         tracemalloc.start()
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.store.keeping import keep
 
 from seatrial.store import Store, migrate, open_store
 from seatrial.store.codec import encode, write
@@ -112,6 +113,6 @@ def test_everything_is_still_there(store: Store) -> None:
 def test_the_run_can_go_on(store: Store) -> None:
     store.add_scenarios("r1", ENTRIES)
     more = ScenarioEntry(key=ScenarioKey("support", "new"), position=2, fingerprint="f2", trials=1)
-    store.save_played("r1", [more], [a_trial(more.key, 0)])
+    keep(store, "r1", [more], [a_trial(more.key, 0)])
     assert [entry.key.name for entry in store.entries("r1")] == ["refund", "order lookup", "new"]
     assert len(list(store.summaries("r1"))) == 5

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -185,28 +184,6 @@ def test_another_process_gives_the_same_fingerprint():
 
 _TEXTS = st.text(st.characters(max_codepoint=0x7F) | st.characters(exclude_categories=()), max_size=8)
 _VALUES = st.one_of(_TEXTS, st.integers(), st.booleans(), st.none(), st.floats(), st.lists(_TEXTS, max_size=2))
-
-
-@example(Scenario(name="a", input="\x7f"))
-@example(Scenario(name="a", input="\ud800"))
-@example(Scenario(name="a", input="ä"))
-@given(
-    scenario=st.builds(
-        Scenario,
-        name=st.just("a"),
-        input=_TEXTS,
-        expected_output=st.none() | _TEXTS,
-        expected_tools=st.none() | st.lists(_TEXTS, max_size=2).map(tuple),
-        expected_tool_args=st.none()
-        | st.dictionaries(_TEXTS, st.dictionaries(_TEXTS | st.integers(), _VALUES, max_size=3), max_size=2),
-    )
-)
-def test_the_quick_way_to_write_texts_gives_the_fingerprint_of_the_slow_one(scenario: Scenario) -> None:
-    module = sys.modules["seatrial.scenarios.fingerprint"]
-    quick = _print(scenario)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "_texts", lambda deciding: None)
-        assert _print(scenario) == quick
 
 
 def test_numbers_that_are_equal_and_look_different_have_fingerprints_of_their_own():

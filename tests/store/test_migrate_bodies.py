@@ -1,6 +1,8 @@
 """A database that the version with marks wrote: it opens, shows and resumes."""
 
 import shutil
+import sys
+from collections.abc import Iterator
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -14,15 +16,17 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture
-def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project with two runs that were stored with schema 3: one finished, one that lacks a trial."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "agent", raising=False)
     (tmp_path / ".seatrial").mkdir()
     shutil.copy(FIXTURES / "schema-3.db", tmp_path / ".seatrial" / "runs.db")
     shutil.copy(FIXTURES / "agent_of_schema_3.txt", tmp_path / "agent.py")
     shutil.copy(FIXTURES / "suite-of-schema-3.yaml", tmp_path / "suite.yaml")
-    return tmp_path / ".seatrial" / "runs.db"
+    yield tmp_path / ".seatrial" / "runs.db"
+    sys.modules.pop("agent", None)  # other tests have agents of that name
 
 
 def the_call(store: Any, name: str) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.store.keeping import keep
 
 from seatrial.store import Store, open_store
 from seatrial.store.searching import find_said
@@ -47,7 +48,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
             a_trial(5, reply=None, args={"odd": [1, float("nan")]}),
             a_trial(0, key=OTHER, reply="refunded ORD-789"),
         ]
-        opened.save_played("r1", entries, trials)
+        keep(opened, "r1", entries, trials)
         yield opened
 
 

@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 import pytest
 from msgspec.structs import replace
+from tests.store.keeping import keep
 
 from seatrial.errors import StoreError
 from seatrial.store import Store, open_store
@@ -140,7 +141,7 @@ def test_scenarios_are_refused_once_the_writer_is_closed(store: Store) -> None:
 def test_a_finished_run_is_in_the_file_even_while_others_have_it_open(store: Store, tmp_path: Path) -> None:
     """Whoever copies runs.db after a run has all of it, without the log beside it."""
     with open_store(tmp_path / "runs.db") as mine:
-        mine.save_played("r1", (), [a_trial(index) for index in range(30)])
+        keep(mine, "r1", (), [a_trial(index) for index in range(30)])
         mine.finish_run("r1", RunState.FINISHED, NOON)
     shutil.copy(tmp_path / "runs.db", tmp_path / "copy.db")
     with open_store(tmp_path / "copy.db") as copy:
@@ -160,6 +161,6 @@ def test_a_finished_run_is_in_the_file_even_while_others_have_it_open(store: Sto
 )
 def test_times_are_written_as_python_writes_them(store: Store, tmp_path: Path, moment: datetime) -> None:
     """Rows of all versions must be in one order."""
-    store.save_played("r1", (), [replace(a_trial(0), started_at=moment)])
+    keep(store, "r1", (), [replace(a_trial(0), started_at=moment)])
     with closing(sqlite3.connect(tmp_path / "runs.db")) as raw:
         assert raw.execute("SELECT started_at FROM trials").fetchone() == (moment.isoformat(),)

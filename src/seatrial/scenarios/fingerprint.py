@@ -2,13 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from hashlib import sha256
-from operator import attrgetter
-from types import NoneType
 from typing import Any
 
-import msgspec
 from msgspec.structs import fields
 
 from seatrial.errors import UsageError
@@ -22,21 +18,13 @@ _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
 _OVER_TRIALS = ("trials", "threshold", "gate", "sequential", "thresholds", "fail_on_error_severity", "must_pass")
 """What decides over all trials of a scenario, but not one of them."""
-_PLAIN = (
-    *("max_turns", "timeout_seconds", "trial_timeout_seconds", "retries", "pass_threshold"),
-    *("failures", "judge_votes"),
+_NUMBERS = (
+    *("max_turns", "timeout_seconds", "trial_timeout_seconds", "retries", "pass_threshold", "failures", "judge_votes"),
 )
-"""Texts and numbers that the scenarios of a suite mostly share, and that decide a trial."""
-TEXTS = ("input", "expected_output", "expected_tools", "expected_tool_args")
-"""What generated scenarios mostly differ in."""
+"""Settings that decide a trial."""
 _DEFAULTS = {field.name: field.default for field in fields(Scenario)}
-_APART = ("unmocked_tools", *_FOR_PEOPLE, *_OVER_TRIALS, *_PLAIN, *TEXTS)
-_OTHERS = tuple(name for name in _DEFAULTS if name not in _APART)
-_texts_of, _plain_ones, _over_trials = attrgetter(*TEXTS), attrgetter(*_PLAIN), attrgetter(*_OVER_TRIALS)
-_WRITTEN_QUICKLY = frozenset((*TEXTS, "system", "scorers"))
-_SAME_IN_JSON = frozenset((str, int, bool, NoneType))
-_SCALARS = _SAME_IN_JSON | {float}
-_NONE: Mapping[str, Any] = {}
+_APART = ("unmocked_tools", *_FOR_PEOPLE, *_OVER_TRIALS, *_NUMBERS)
+_DECIDING = tuple(name for name in _DEFAULTS if name not in _APART)
 _MAX_DEPTH = 20
 
 
@@ -50,34 +38,26 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
 
     `evaluators` are the suite's custom ones; those that the scenario names count by their source.
     """
-    return Fingerprints(scenario, agent_key, evaluators=evaluators).of(scenario)
+    deciding = {name: value for name in _DECIDING if (value := getattr(scenario, name)) is not _DEFAULTS[name]}
+    if scenario.metadata:
+        given_keys = scenario.metadata.keys() & _DECIDING_METADATA
+        deciding |= {f"metadata.{key}": scenario.metadata[key] for key in given_keys}
+    if evaluators and scenario.scorers:
+        from .scorers import scorer_names
 
-
-class Fingerprints:
-    """The fingerprints of scenarios that differ in their names and in `TEXTS` alone: all else is written once."""
-
-    def __init__(self, example: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> None:
-        self._shared = {name: value for name in _OTHERS if (value := getattr(example, name)) is not _DEFAULTS[name]}
-        if example.metadata:
-            given_keys = example.metadata.keys() & _DECIDING_METADATA
-            self._shared |= {f"metadata.{key}": example.metadata[key] for key in given_keys}
-        if evaluators and example.scorers:
-            from .scorers import scorer_names
-
-            names = scorer_names(example.scorers)
-            self._shared["custom"] = {name: evaluators[name] for name in names if name in evaluators}
-        if functions := {target: _imported(target) for target in _mock_functions(example.mocks)}:
-            self._shared["mock functions"] = functions
-        self._of_trial = _shown((_unmocked_tools(example), *_plain_ones(example)))
-        over_trials = (*_over_trials(example), example.skip is not None, example.xfail is not None, agent_key)
-        self._over_trials = _shown(over_trials)
-
-    def of(self, scenario: Scenario) -> tuple[str, str]:
-        """(whole, of a trial) of the scenario."""
-        texts = zip(TEXTS, _texts_of(scenario), strict=True)
-        deciding = self._shared | {name: value for name, value in texts if value is not None}
-        of_trial = _hash(f"{_texts(deciding) or _canonical(deciding)}{self._of_trial}")
-        return _hash(f"{of_trial}{self._over_trials}"), of_trial
+        names = scorer_names(scenario.scorers)
+        deciding["custom"] = {name: evaluators[name] for name in names if name in evaluators}
+    if functions := {target: _imported(target) for target in _mock_functions(scenario.mocks)}:
+        deciding["mock functions"] = functions
+    numbers = (_unmocked_tools(scenario), *(getattr(scenario, name) for name in _NUMBERS))
+    over_trials = (
+        *(getattr(scenario, name) for name in _OVER_TRIALS),
+        scenario.skip is not None,
+        scenario.xfail is not None,
+        agent_key,
+    )
+    of_trial = _hash(f"{_canonical(deciding)}{numbers!r}")
+    return _hash(f"{of_trial}{over_trials!r}"), of_trial
 
 
 def _unmocked_tools(scenario: Scenario) -> str:
@@ -111,30 +91,6 @@ def _imported(target: str) -> Any:
 
 def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:32]
-
-
-def _shown(values: tuple[Any, ...]) -> str:
-    """As Python shows them. The scenarios of a suite mostly have the same."""
-    return _remembered(*values) if _SCALARS.issuperset(map(type, values)) else repr(values)
-
-
-@lru_cache(typed=True)
-def _remembered(*values: Any) -> str:
-    return repr(values)
-
-
-def _texts(deciding: Mapping[str, Any]) -> str | None:
-    """The same as `_canonical` in a sixth of the time, where nothing decides but texts and whole numbers."""
-    if not _WRITTEN_QUICKLY.issuperset(deciding) or deciding.get("scorers") != ("passfail",):
-        return None
-    for arguments in deciding.get("expected_tool_args", _NONE).values():
-        if type(arguments) is not dict or not _SAME_IN_JSON.issuperset(map(type, arguments.values())):
-            return None
-    try:
-        written = _write(deciding)
-    except (TypeError, ValueError, OverflowError):
-        return None  # half a character, numbers beyond 64 bits, keys of several types
-    return written.decode("ascii") if written.isascii() and b"\x7f" not in written else None
 
 
 def _canonical(value: Any) -> str:
@@ -212,4 +168,3 @@ def _source(thing: Any) -> str:
 
 
 _encode = json.JSONEncoder(sort_keys=True, default=_plain, separators=(",", ":")).encode
-_write = msgspec.json.Encoder(order="sorted").encode

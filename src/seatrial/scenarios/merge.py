@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-from msgspec.structs import replace
-
 from seatrial.errors import UsageError
 from seatrial.vocabulary.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
@@ -24,13 +22,6 @@ DEFAULTS: Mapping[str, Any] = {
 TRIALS_OF_SIMULATED_USER = 3
 CONFIDENCE = 0.95
 SEQUENTIAL = SequentialSpec(good=0.9, bad=0.7, alpha=0.05, beta=0.05, max_trials=60)
-_ALONE = frozenset(
-    (
-        *("name", "description", "tags", "metadata", "source", "skip", "xfail", "must_pass"),
-        *("input", "system", "history", "expected_output", "expected_tools", "expected_tool_args"),
-    )
-)
-"""Keys on whose values nothing else depends."""
 _MAPS = ("mocks", "thresholds", "severities")
 _RECORDS = ("models", "limits", "gate", "sequential")
 _S = TypeVar("_S", bound=Settings)
@@ -81,8 +72,6 @@ class Resolver:
         self._base = {key: value for key in SHARED_KEYS if (value := getattr(config, key)) is not None}
         self._flags = {key: value for key in SHARED_KEYS if (value := getattr(self.overrides, key)) is not None}
         self._scorers = self.overrides.default_scorers or config.default_scorers
-        self._alike: dict[tuple[str, ...], Scenario] = {}
-        """One scenario for each set of keys of which nothing else depends on the values: large files are generated."""
 
     def resolve(self, scenario: Scenario) -> Scenario:
         """The scenario with everything that holds for it filled in."""
@@ -90,16 +79,6 @@ class Resolver:
 
     def resolve_keys(self, keys: Mapping[str, Any]) -> Scenario:
         """The same, from the keys that were given for it."""
-        names = tuple(keys)
-        alike = self._alike.get(names)
-        if alike is not None:
-            return replace(alike, **keys)
-        resolved = self._resolved(keys)
-        if _ALONE.issuperset(names):
-            self._alike[names] = resolved
-        return resolved
-
-    def _resolved(self, keys: Mapping[str, Any]) -> Scenario:
         made = dict(keys)
         for key, value in self._base.items():
             own = made.get(key)

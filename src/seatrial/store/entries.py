@@ -45,7 +45,7 @@ def read_entry_rows(rows: Sequence[Row]) -> Iterator[ScenarioEntry]:
         )
 
 
-def _write_terms(entry: ScenarioEntry) -> bytearray:
+def _write_terms(entry: ScenarioEntry) -> bytes:
     if entry.sequential is not None or entry.gates.metric_thresholds is not None:
         return _encode_terms(entry)
     terms = (entry.trials, entry.gates, entry.tags, entry.skip, entry.xfail, entry.mocks, entry.must_not_call)
@@ -60,12 +60,12 @@ def _write_terms(entry: ScenarioEntry) -> bytearray:
 _Terms = some_fields("Terms", ScenarioEntry, [name for name in ScenarioEntry.__struct_fields__ if name not in _OWN])
 """What a scenario mostly shares with others."""
 _KEPT = 1_000
-_WRITTEN: dict[Any, bytearray] = {}
+_WRITTEN: dict[Any, bytes] = {}
 
 
-def _encode_terms(entry: ScenarioEntry) -> bytearray:
+def _encode_terms(entry: ScenarioEntry) -> bytes:
     terms = _Terms(**{name: getattr(entry, name) for name in _Terms.__struct_fields__})
-    return bytearray(encode(terms))  # which sqlite3 takes as it is, unlike bytes
+    return encode(terms)
 
 
 @lru_cache(maxsize=_KEPT)

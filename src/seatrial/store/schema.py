@@ -234,20 +234,12 @@ TRIAL_COLUMNS = (
     "duration_ms",
     "details",
 )
-OFTEN_NULL = ("error_kind", "trajectory_matched", "overall_score", "tokens", "cost_usd", "details")
-SELDOM_NULL = tuple(column for column in TRIAL_COLUMNS if column not in OFTEN_NULL)
 NUMBER = "SELECT number FROM scenarios WHERE run_id = ? AND scenario = ?"
 
 
-def _add_trial(columns: tuple[str, ...]) -> Insert:
-    return Insert(
-        f"trials (run_id, number, trial, {', '.join(columns)})", f"(?, ?, ?, {', '.join('?' * len(columns))})"
-    )
-
-
-ADD_TRIAL = _add_trial(TRIAL_COLUMNS)
-ADD_BARE_TRIAL = _add_trial(SELDOM_NULL)
-"""For a trial that has none of what is often null: sqlite3 takes longer for a None than for any other value."""
+ADD_TRIAL = Insert(
+    f"trials (run_id, number, trial, {', '.join(TRIAL_COLUMNS)})", f"(?, ?, ?, {', '.join('?' * len(TRIAL_COLUMNS))})"
+)
 ADD_BODY = Insert("bodies (run_id, number, trial, body)", "(?, ?, ?, ?)")
 ADD_CONTENT = Insert("contents (hash, body)", "(?, ?)", "ON CONFLICT (hash) DO NOTHING")
 ADD_CONTENT_USE = Insert("content_uses (run_id, hash)", "(?, ?)", "ON CONFLICT (run_id, hash) DO NOTHING")

@@ -15,10 +15,9 @@ from .codec import write
 from .connection import Connections, Database
 from .merged import put_merged, read_merged
 from .migrate import migrate
-from .numbers import Numbers
 from .runs import RunRow
-from .scenarios import add_scenarios, insert_scenarios, read_entries, read_finished
-from .trials import Keys, insert_trials, make_rows, read_summaries, read_trial, read_trials
+from .scenarios import add_scenarios, read_entries, read_finished
+from .trials import Keys, read_summaries, read_trial, read_trials
 from .writer import TrialWriter
 
 if TYPE_CHECKING:
@@ -114,22 +113,6 @@ class Store:
     ) -> TrialWriter:
         """The one that saves the run's trials. A process should have one per run, and close it."""
         return TrialWriter(self._database, run_id, on_committed, on_failed)
-
-    def save_played(
-        self, run_id: str, entries: Sequence[ScenarioEntry], trials: Sequence[Trial], *, replace: bool = False
-    ) -> None:
-        """Store scenarios with trials of theirs, all at once; they are safe when it returns.
-
-        For those who finish one scenario at a time and must not go on before it is kept. `replace`: stored trials of
-        the same scenario and index make way.
-        """
-        numbers = Numbers(run_id)
-        rows = [make_rows(trial) for trial in trials]
-        with self._connections.transaction() as connection:
-            connection.share_contents()  # before any row, as the writer does
-            if entries:
-                insert_scenarios(connection, numbers, list(entries))
-            insert_trials(connection, numbers, rows, replaced=rows if replace else ())
 
     def run(self, ref: str, *, suite: str | None = None) -> Run:
         """The run with that id, name (the newest), or beginning of an id; or `latest`, or `baseline` (of the suite).

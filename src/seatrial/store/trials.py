@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from math import hypot
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -36,9 +36,6 @@ _NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens
 _MOST = 2.0**63
 _kept = attrgetter(*_KEPT_IN_DETAILS)
 _numbers = attrgetter(*_NUMBERS)
-_often_null = itemgetter(*map(schema.TRIAL_COLUMNS.index, schema.OFTEN_NULL))
-_seldom_null = itemgetter(*map(schema.TRIAL_COLUMNS.index, schema.SELDOM_NULL))
-_NULLS = (None,) * len(schema.OFTEN_NULL)
 _write_json = msgspec.json.Encoder().encode
 """Of names that can be printed in ASCII it makes the same as `write`, and sooner."""
 
@@ -116,14 +113,8 @@ def insert_trials(
         connection.execute(schema.DROP_TRIAL, place)
         connection.execute(schema.DROP_BODY, place)
     placed = [((run_id, numbers.of(connection, rows.scenario), rows.index), rows) for rows in group]
-    bare = [(*place, *_seldom_null(rows.columns)) for place, rows in placed if _often_null(rows.columns) == _NULLS]
-    if bare:
-        connection.insert(schema.ADD_BARE_TRIAL, bare)
-    if len(bare) < len(group):
-        others = [(*place, *rows.columns) for place, rows in placed if _often_null(rows.columns) != _NULLS]
-        connection.insert(schema.ADD_TRIAL, others)
-    # Of bytes, sqlite3 asks first whether they are something else; of a bytearray it knows.
-    connection.insert(schema.ADD_BODY, [(*place, bytearray(rows.body)) for place, rows in placed])
+    connection.insert(schema.ADD_TRIAL, [(*place, *rows.columns) for place, rows in placed])
+    connection.insert(schema.ADD_BODY, [(*place, rows.body) for place, rows in placed])
     if not contents:
         return
     # In order of their hashes: processes that insert the same contents would otherwise wait for each other in a circle.
