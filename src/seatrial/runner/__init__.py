@@ -7,10 +7,11 @@ played without a database and without knowing what kind of agent, user or tool t
 from .executors import Executor, JudgeExecutor, LocalExecutor
 from .rate_limit import RateLimit
 from .redact import Redaction, Secret
-from .schedule import FixedSchedule, Job, Schedule, TrialSchedule
+from .schedule import Budget, FixedSchedule, Job, Schedule, TrialSchedule
 from .trial import TrialSettings, judge_transcript, run_trial
 
 __all__ = [
+    "Budget",
     "Executor",
     "FixedSchedule",
     "Job",

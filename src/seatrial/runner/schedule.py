@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from seatrial.verdicts import answer_of, can_still_pass, read_sequential_test
+from seatrial.verdicts import Spending, answer_of, can_still_pass, read_sequential_test
 from seatrial.vocabulary.conversation import ErrorInfo
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import ScenarioKey, Status, Trial
@@ -61,6 +61,21 @@ class FixedSchedule:
         """No trial changes what comes next."""
 
 
+class Budget:
+    """What may be spent, and what was. An unknown cost is not free."""
+
+    def __init__(self, limit_usd: float | None) -> None:
+        self._limit_usd = limit_usd
+        self._spent = Spending()
+
+    def spend(self, trial: Trial) -> None:
+        self._spent.add(trial.transcript.cost_usd, trial.instruments)
+
+    @property
+    def is_spent(self) -> bool:
+        return self._limit_usd is not None and self._spent.reaches(self._limit_usd)
+
+
 class TrialSchedule:
     """The trials of scenarios, each as often as it asks for."""
 
@@ -71,7 +86,9 @@ class TrialSchedule:
         known: Answers | None = None,
         shuffle_seed: int | None = None,
         fail_fast: bool = False,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget
         self._known = known or {}
         self._scenarios = iter(scenarios) if shuffle_seed is None else _shuffled(scenarios, shuffle_seed)
         self._current: PreparedScenario | None = None
@@ -118,6 +135,9 @@ class TrialSchedule:
 
     def note(self, job: Job, trial: Trial) -> None:
         prepared = job.prepared
+        if self._budget is not None:
+            self._budget.spend(trial)
+            self.stopped = self.stopped or self._budget.is_spent
         plan = self._sequential.get(trial.key) if self._sequential else None
         if plan is not None:
             plan.note(trial)

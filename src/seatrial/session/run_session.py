@@ -10,7 +10,7 @@ from seatrial import foreign
 from seatrial.runner import Executor, LocalExecutor, RateLimit, Redaction, Schedule, Secret, TrialSettings
 from seatrial.scenarios import ModelCast
 from seatrial.store import Store, open_store
-from seatrial.verdicts import Spending, count_earlier
+from seatrial.verdicts import count_earlier
 from seatrial.vocabulary.conversation import ErrorInfo
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
@@ -27,28 +27,12 @@ Place = tuple[ScenarioKey, int]
 """A scenario and the index of a trial."""
 
 
-class Budget:
-    """What may be spent, and what was. An unknown cost is not free."""
-
-    def __init__(self, limit_usd: float | None) -> None:
-        self._limit_usd = limit_usd
-        self._spent = Spending()
-
-    def spend(self, trial: Trial) -> None:
-        self._spent.add(trial.transcript.cost_usd, trial.instruments)
-
-    @property
-    def is_spent(self) -> bool:
-        return self._limit_usd is not None and self._spent.reaches(self._limit_usd)
-
-
 class Work(Struct, frozen=True, kw_only=True):
     """Jobs, and how to run them."""
 
     schedule: Schedule
     executor: Executor
     concurrency: int
-    budget: Budget | None = None
     replaced: Mapping[Place, tuple[ErrorInfo, ...]] = field(default_factory=dict)
     """Stored trials that make way for new ones, and the errors of the agent that still count against them."""
 
@@ -181,13 +165,10 @@ class RunSession:
 
     async def _feed(self, work: Work, saved: "_Saved") -> None:
         """Run the jobs and hand their trials to the store."""
-        recorder, schedule = self.recorder, work.schedule
-        finished = work.executor.run(schedule, concurrency=work.concurrency)
+        recorder = self.recorder
+        finished = work.executor.run(work.schedule, concurrency=work.concurrency)
         try:
             async for _, trial in finished:
-                if work.budget is not None:
-                    work.budget.spend(trial)
-                    schedule.stopped = schedule.stopped or work.budget.is_spent
                 if recorder.full:
                     await recorder.wait_for_room()
                 saved.count += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.runner import Executor, RateLimit, Redaction, TrialSchedule
+from seatrial.runner import Budget, Executor, RateLimit, Redaction, TrialSchedule
 from seatrial.vocabulary.roles import PreparedScenario
 from seatrial.vocabulary.run import Run
 
@@ -19,7 +19,7 @@ from .planning import RunPlan
 from .project import Commit, find_commit, versions
 from .records import Report, StoredRecord
 from .request import RunRequest
-from .run_session import Budget, RunSession, Work
+from .run_session import RunSession, Work
 from .snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ async def _play(plan: RunPlan) -> tuple[Report, bool]:
                 known=resumed.answers if resumed else None,
                 shuffle_seed=plan.config.seed,
                 fail_fast=plan.config.fail_fast,
+                budget=Budget(_left(plan.config.budget, resumed)),
             )
             work = Work(
                 schedule=schedule,
                 executor=_executor(session, plan),
                 concurrency=plan.config.concurrency,
-                budget=Budget(_left(plan.config.budget, resumed)),
                 replaced=resumed.replaced if resumed else {},
             )
             return await session.play_to_end(work, scenarios=plan.scenarios, rest=planned), session.cancelled

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.runner import Job, LocalExecutor, RateLimit, Schedule, Secret, TrialSchedule, TrialSettings
+from seatrial.runner import Budget, Job, LocalExecutor, RateLimit, Schedule, Secret, TrialSchedule, TrialSettings
 from seatrial.runner.evaluate import Redact, evaluate
 from seatrial.runner.executors import Finished
 from seatrial.scenarios import (
@@ -53,7 +53,7 @@ from .planning import merge_run_configs
 from .project import find_commit, versions
 from .records import Report, StoredRecord
 from .request import RunRequest
-from .run_session import Budget, Place, RunSession, Work
+from .run_session import Place, RunSession, Work
 from .secrets_of import find_secrets, model_settings
 from .snapshot import plain, redact_spec
 
@@ -176,10 +176,9 @@ class ScenarioSession:
         prepared = discreet(prepared, self._session.redaction)
         budget = self._budget_of(loaded)
         work = Work(
-            schedule=TrialSchedule([prepared]),
+            schedule=TrialSchedule([prepared], budget=budget),
             executor=LocalExecutor(self._settings(loaded)),
             concurrency=min(self._config_of(loaded).concurrency or 20, prepared.entry.trials),
-            budget=budget,
             replaced=dict.fromkeys(self._played, ()),
         )
         if self._offline is not None and prepared.entry.key in self._asking:
