@@ -31,9 +31,11 @@ def decide_large(store: Store, run: Run) -> RunOutcome:
         for entry, count in digest.passed:
             decision.add_passed(entry, scenarios=count)
         decision.add_passed_trials(digest.trials)
-        others.add(digest.others)
-        for each, trials in _decided(store, run.id, merges, [number for _, number in digest.others]):
+        decided = _decided(store, run.id, merges, [number for _, number in digest.others])
+        for place, (each, trials) in zip(digest.others, decided, strict=True):
             decision.add(each, trials)
+            if not each.verdict.passed:
+                others.add(place)
     for merged in merges.values():
         decision.add_use(merged.use)
     outcome = decision.outcome(
@@ -115,11 +117,10 @@ class _Numbers:
         self._positions = array("q")
         self._numbers = array("q")
 
-    def add(self, found: Sequence[tuple[int, int]]) -> None:
-        """Positions with their numbers."""
-        for position, number in found:
-            self._positions.append(position)
-            self._numbers.append(number)
+    def add(self, place: tuple[int, int]) -> None:
+        """A position with its number."""
+        self._positions.append(place[0])
+        self._numbers.append(place[1])
 
     def in_order(self) -> Sequence[int]:
         # Only runs put together from shards have an order of their own.

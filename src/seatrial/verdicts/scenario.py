@@ -31,6 +31,10 @@ def decide_scenario(
 ) -> ScenarioOutcome:
     """The verdict of one scenario, and the numbers it follows from."""
     ordered = sorted(trials, key=_index)
+    if _is_plain_pass(entry, ordered):
+        return ScenarioOutcome(
+            entry=entry, verdict=_PASSED, passed=len(ordered), interval=_interval_of(len(ordered), len(ordered))
+        )
     if entry.skip is not None:
         skipped = Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.skipped(entry.skip),))
         return ScenarioOutcome(entry=entry, verdict=skipped, skipped=True)
@@ -61,6 +65,7 @@ def decide_scenario(
     )
 
 
+_PASSED = Verdict(status=Status.PASSED)
 _index = attrgetter("index")
 
 
@@ -72,6 +77,16 @@ def passes_plainly(entry: ScenarioEntry, trials: int) -> bool:
     if gates.pass_rate is not None or gates.metric_thresholds or gates.fail_on_error_severity is not None:
         return False
     return trials == entry.trials > 0
+
+
+def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool:
+    """So it is with most scenarios of large runs."""
+    if not passes_plainly(entry, len(trials)):
+        return False
+    for trial in trials:
+        if trial.status is not Status.PASSED or trial.scores or trial.failures or trial.overall_score is not None:
+            return False
+    return True
 
 
 def _count(trials: Sequence[TrialSummary]) -> tuple[int, int, int]:
