@@ -17,6 +17,8 @@ from .event_loop import AsyncCalls
 from .outcome import Outcome
 from .threads import DaemonThreads
 
+_OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
 
 class ForeignError(SeatrialError):
     """User code raised. The text is `ValueError: what it says`."""
@@ -29,7 +31,7 @@ class ForeignError(SeatrialError):
     def traceback(self) -> str:
         """From the first line of the user's own code on: our frames would be in the way."""
         shown = traceback.TracebackException.from_exception(self.raised)
-        while shown.stack and "/seatrial/" in shown.stack[0].filename.replace("\\", "/"):
+        while shown.stack and shown.stack[0].filename.startswith(_OUR_FOLDER):
             shown.stack.pop(0)
         return "".join(shown.format()).rstrip()
 
