@@ -25,7 +25,7 @@ def test_the_traceback_begins_with_the_users_code_also_in_a_folder_of_our_name(t
     scope: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), scope)
 
-    with pytest.raises(foreign.ForeignError, match="^ValueError: no ruler$") as caught:
+    with pytest.raises(foreign.ForeignError, match=r"^ValueError: no ruler$") as caught:
         call(scope["breaks"])
 
     assert str(file) in caught.value.traceback
