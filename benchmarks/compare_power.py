@@ -20,11 +20,11 @@ from typing import Any
 import seatrial
 from seatrial import Scenario, Suite, SuiteConfig
 from seatrial.comparison import confirm
-from seatrial.session.comparing import StoredRuns
+from seatrial.model.comparison import RegressionLimits
+from seatrial.model.run import ScenarioKey, TrialSummary
+from seatrial.runs.compare_runs import StoredRuns
 from seatrial.statistics import fisher_power
 from seatrial.store import Store, open_store
-from seatrial.vocabulary.changes import RegressionLimits
-from seatrial.vocabulary.run import ScenarioKey, TrialSummary
 
 SCENARIOS = 20
 SLOW_FAILURE = 0.004

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from seatrial.model.run import Run, Trial
 from seatrial.store import Store, open_store
 from seatrial.store.codec import decode, encode
-from seatrial.vocabulary.run import Run, Trial
 
 AGENT = '''
 import random

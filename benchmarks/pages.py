@@ -23,14 +23,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.model.results import Check, EvalResult, Judgement, MetricScore
+from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.reports import write_report
-from seatrial.session import StoredRecord
+from seatrial.runs import StoredRecord
 from seatrial.store import Store, open_store
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.vocabulary.findings import Check, EvalResult, Judgement, MetricScore
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.web import ServeOptions, make_app
-from seatrial.web.addresses import scenario_id
+from seatrial.web.urls import scenario_id
 
 RUNS, SMALL, LARGE, SCENARIOS = 200, 60, 10_000, 500
 REPORTED = 1_000

@@ -16,9 +16,9 @@ from typing import Any
 
 import seatrial
 from seatrial import AgentResult, Scenario, evaluator
-from seatrial.runner import LocalExecutor, TrialSchedule, TrialSettings
-from seatrial.session import RunPlan, RunRequest
-from seatrial.vocabulary.run import Status
+from seatrial.engine import LocalExecutor, TrialSchedule, TrialSettings
+from seatrial.model.run import Status
+from seatrial.runs import RunPlan, RunRequest
 
 TRIALS = 1_000
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.model.results import Check, EvalResult
+from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store import Store, open_store
 from seatrial.store.codec import decode, encode
 from seatrial.store.sqlite import SqliteDatabase
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 
 TRIALS = 10_000
 STARTED = datetime(2025, 5, 1, 12, tzinfo=UTC)

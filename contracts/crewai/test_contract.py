@@ -3,8 +3,8 @@
 import pytest
 
 from seatrial import Scenario
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing.agent_contract import AgentContract
-from seatrial.vocabulary.conversation import ErrorKind
 
 CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:agent"}, tells_tools=True)
 CREW_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:crew"}, nested="delegate_work_to_coworker")

@@ -13,8 +13,8 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from seatrial import Scenario, UsageError
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing.agent_contract import AgentContract
-from seatrial.vocabulary.conversation import ErrorKind
 
 
 def play(agent: Any, **scenario: Any) -> Any:

@@ -10,9 +10,9 @@ from langchain_core.tools import tool
 
 import seatrial
 from seatrial import Scenario, Turn
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing import shop
 from seatrial.testing.agent_contract import AgentContract
-from seatrial.vocabulary.conversation import ErrorKind
 
 CONTRACT = AgentContract(agent={"type": "langchain", "target": "agent:agent"}, nested="ask_expert", tells_tools=True)
 

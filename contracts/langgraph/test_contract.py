@@ -6,8 +6,8 @@ import pytest
 
 import seatrial
 from seatrial import Scenario, Turn, UsageError
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing.agent_contract import AgentContract
-from seatrial.vocabulary.conversation import ErrorKind
 
 CONTRACTS = {
     target: AgentContract(

@@ -7,8 +7,8 @@ from agents import Agent, LocalShellTool, Usage, WebSearchTool, function_tool
 
 import seatrial
 from seatrial import Scenario
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing import shop
-from seatrial.vocabulary.conversation import ErrorKind
 
 
 def play(tools: list[Any], **scenario: Any) -> Any:

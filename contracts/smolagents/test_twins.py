@@ -7,8 +7,8 @@ from smolagents import CodeAgent, ToolCallingAgent
 from smolagents.models import ChatMessage
 
 from seatrial import Scenario, Turn, UsageError
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing.agent_contract import AgentContract
-from seatrial.vocabulary.conversation import ErrorKind
 
 
 def play(agent: Any, **scenario: Any) -> Any:

@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from seatrial.evaluators import evaluator as evaluator
     from seatrial.judges import JudgeEvaluator as JudgeEvaluator
     from seatrial.judges import Similarity as Similarity
-    from seatrial.session import Report as Report
-    from seatrial.session import arun as arun
-    from seatrial.session import check as check
-    from seatrial.session import compare as compare
-    from seatrial.session import load as load
-    from seatrial.session import run as run
-    from seatrial.vocabulary.conversation import AgentResult as AgentResult
-    from seatrial.vocabulary.conversation import ToolCall as ToolCall
-    from seatrial.vocabulary.conversation import Usage as Usage
-    from seatrial.vocabulary.findings import EvalResult as EvalResult
-    from seatrial.vocabulary.roles import Evaluator as Evaluator
-    from seatrial.vocabulary.roles import TrialContext as TrialContext
-    from seatrial.vocabulary.roles import TurnContext as TurnContext
-    from seatrial.vocabulary.scenario import Expect as Expect
-    from seatrial.vocabulary.scenario import Scenario as Scenario
-    from seatrial.vocabulary.scenario import Suite as Suite
-    from seatrial.vocabulary.scenario import SuiteConfig as SuiteConfig
-    from seatrial.vocabulary.scenario import Turn as Turn
-    from seatrial.vocabulary.scenario import User as User
+    from seatrial.model.conversation import AgentResult as AgentResult
+    from seatrial.model.conversation import ToolCall as ToolCall
+    from seatrial.model.conversation import Usage as Usage
+    from seatrial.model.protocols import Evaluator as Evaluator
+    from seatrial.model.protocols import TrialContext as TrialContext
+    from seatrial.model.protocols import TurnContext as TurnContext
+    from seatrial.model.results import EvalResult as EvalResult
+    from seatrial.model.scenario import Expect as Expect
+    from seatrial.model.scenario import Scenario as Scenario
+    from seatrial.model.scenario import Suite as Suite
+    from seatrial.model.scenario import SuiteConfig as SuiteConfig
+    from seatrial.model.scenario import Turn as Turn
+    from seatrial.model.scenario import User as User
+    from seatrial.runs import Report as Report
+    from seatrial.runs import arun as arun
+    from seatrial.runs import check as check
+    from seatrial.runs import compare as compare
+    from seatrial.runs import load as load
+    from seatrial.runs import run as run
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
@@ -61,10 +61,10 @@ __all__, __getattr__, __dir__ = lazy(
             "evaluator",
         ),
         "judges": ("JudgeEvaluator", "Similarity"),
-        "session": ("Report", "arun", "check", "compare", "load", "run"),
-        "vocabulary.conversation": ("AgentResult", "ToolCall", "Usage"),
-        "vocabulary.findings": ("EvalResult",),
-        "vocabulary.roles": ("Evaluator", "TrialContext", "TurnContext"),
-        "vocabulary.scenario": ("Expect", "Scenario", "Suite", "SuiteConfig", "Turn", "User"),
+        "runs": ("Report", "arun", "check", "compare", "load", "run"),
+        "model.conversation": ("AgentResult", "ToolCall", "Usage"),
+        "model.results": ("EvalResult",),
+        "model.protocols": ("Evaluator", "TrialContext", "TurnContext"),
+        "model.scenario": ("Expect", "Scenario", "Suite", "SuiteConfig", "Turn", "User"),
     },
 )

@@ -19,8 +19,8 @@ from pathlib import Path
 from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.failures import TrialError
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.trial_errors import TrialError
 
 if TYPE_CHECKING:
     import subprocess

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 
 class Setting(Struct, frozen=True, kw_only=True):

@@ -62,7 +62,7 @@ def _leave_asserts_alone() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     if _is_mentioned(config):
-        from .setting_up import set_up
+        from .configure import set_up
 
         set_up(config)
 

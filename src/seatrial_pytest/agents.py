@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from .exceptions import CASTING, ScenarioErrored
 from .options import options_of
-from .outcomes import CASTING, ScenarioErrored
 
 _HOW = """Supply one in any of these ways:
     a fixture in conftest.py:

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
+from seatrial.model.scenario import Scenario
+from seatrial.model.struct import Struct
 from seatrial.reports import parse_report_option
-from seatrial.reports.visible import one_line
+from seatrial.reports.escaping import one_line
 from seatrial.scenarios import LoadedSuite, load
-from seatrial.vocabulary.scenario import Scenario
-from seatrial.vocabulary.struct import Struct
 
 from .agents import is_supplied
+from .exceptions import CASTING
 from .items import ScenarioItem
-from .outcomes import CASTING
 from .pytest_run import PytestRun
 
 _NOT_IN_MARKS = re.compile(r"[^\w.+/-]|^_+")

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.run import Status
+from seatrial.model.scenario import Scenario
+from seatrial.runs.scenario_session import Casting, PlayedScenario
 from seatrial.scenarios import load
-from seatrial.session.scenario_session import Casting, PlayedScenario
-from seatrial.vocabulary.run import Status
-from seatrial.vocabulary.scenario import Scenario
 
 from .agents import require_agent
+from .exceptions import ScenarioErrored, notes_of
 from .items import end, explained, keep, play_casting, raise_for, require_live
-from .outcomes import ScenarioErrored, notes_of
 from .pytest_run import PytestRun, read_marker
 from .result import ScenarioResult
 

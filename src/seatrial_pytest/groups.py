@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .ledger import Entry
+from .session_results import Entry
 
 _KEYS = ("tags", "threshold", "must_pass")
 

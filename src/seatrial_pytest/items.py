@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from seatrial.errors import SeatrialError
-from seatrial.session.offline import NotLive
-from seatrial.session.scenario_session import Casting, PlayedScenario, ScenarioSession
-from seatrial.vocabulary.run import Status
+from seatrial.model.run import Status
+from seatrial.runs.cached_models import NotLive
+from seatrial.runs.scenario_session import Casting, PlayedScenario, ScenarioSession
 
 from .agents import require_agent
-from .outcomes import CASTING, ScenarioErrored, ScenarioFailed, notes_of, verbosity_of
+from .exceptions import CASTING, ScenarioErrored, ScenarioFailed, notes_of, verbosity_of
 from .pytest_run import PytestRun, apply_marker, choose_agent, read_marker
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def end(item: pytest.Item, played: PlayedScenario) -> None:
 def raise_for(item: pytest.Item, played: PlayedScenario) -> NoReturn:
     """Raises ScenarioFailed where the agent failed, ScenarioErrored where nobody knows."""
     __tracebackhide__ = True
-    from .failure import describe  # only for a failure's text
+    from .failure_text import describe  # only for a failure's text
 
     notes_of(item).told.add(played.outcome.entry.key.label)
     text = describe(played, run=PytestRun.of(item.config).open().run.id, verbosity=verbosity_of(item.config))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
+from seatrial.model.struct import Struct
 from seatrial.settings import models_from, not_redacted, read_settings, read_switch
-from seatrial.vocabulary.struct import Struct
 
 _KEY = pytest.StashKey["Options"]()
 _INI = ("seatrial_live", "seatrial_trials", "seatrial_agent", "seatrial_report", "seatrial_testpaths")

@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from seatrial.errors import SeatrialError, UsageError
+from seatrial.model.run import RunGates
+from seatrial.model.scenario import Scenario
+from seatrial.runs.request import RunRequest
+from seatrial.runs.scenario_session import ScenarioSession, choose_seed, is_recording, new_run, run_gates
 from seatrial.scenarios import read_overrides
-from seatrial.session.request import RunRequest
-from seatrial.session.scenario_session import ScenarioSession, choose_seed, is_recording, new_run, run_gates
-from seatrial.vocabulary.run import RunGates
-from seatrial.vocabulary.scenario import Scenario
 
+from .exceptions import CASTING
 from .options import Options, options_of
-from .outcomes import CASTING
 from .summary import name_the_run, watch
 
 if TYPE_CHECKING:

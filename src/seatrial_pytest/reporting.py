@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from .outcomes import CASTING, Notes, ScenarioErrored, forget_notes, known_notes, verbosity_of
+from .exceptions import CASTING, Notes, ScenarioErrored, forget_notes, known_notes, verbosity_of
 
 
 def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
@@ -83,7 +83,7 @@ def _left_out(
         castings = [cast_item(item, item.stash[CASTING], read_marker(item))]
     if not castings:
         return {}
-    from seatrial.session.scenario_session import left_out
+    from seatrial.runs.scenario_session import left_out
     from seatrial.store.codec import encode
 
     skip = str(getattr(call.excinfo.value, "msg", "")) if report.skipped and call.excinfo is not None else None
@@ -96,7 +96,7 @@ def _add_sections(item: pytest.Item, notes: Notes, report: pytest.TestReport) ->
     verbosity = verbosity_of(item.config)
     if report.outcome == "passed" and verbosity <= 0:
         return
-    from .failure import describe
+    from .failure_text import describe
 
     for name, played in notes.results:
         wanted = report.failed if not played.outcome.verdict.passed else verbosity > 0

@@ -5,13 +5,13 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 from seatrial.assertions import is_asserting
-from seatrial.session.scenario_session import PlayedScenario
-from seatrial.vocabulary.conversation import ToolCall, Transcript
-from seatrial.vocabulary.roles import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, CalledTools
-from seatrial.vocabulary.run import Interval, ScenarioOutcome, Status, Trial
+from seatrial.model.conversation import ToolCall, Transcript
+from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, CalledTools
+from seatrial.model.run import Interval, ScenarioOutcome, Status, Trial
+from seatrial.runs.scenario_session import PlayedScenario
 
-from .failure import in_one_line
-from .outcomes import ScenarioErrored
+from .exceptions import ScenarioErrored
+from .failure_text import in_one_line
 
 
 class ScenarioResult:

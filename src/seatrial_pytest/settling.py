@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from seatrial.assertions import unsettled
-from seatrial.vocabulary.run import Status
+from seatrial.model.run import Status
 
-from .outcomes import CASTING, ScenarioErrored, ScenarioFailed, known_notes
+from .exceptions import CASTING, ScenarioErrored, ScenarioFailed, known_notes
 from .pytest_run import read_marker
 
 if TYPE_CHECKING:
-    from seatrial.session import Report
+    from seatrial.runs import Report
 
 _REMEDY = (
     "If the test expects this, assert it, as in `assert report.status == 'failed'`, or mark the test with "

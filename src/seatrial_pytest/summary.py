@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .ledger import Ledger
 from .reporting import annotate
+from .session_results import Ledger
 
 if TYPE_CHECKING:
     from .groups import Group
@@ -103,7 +103,7 @@ class Watch:
         groups = () if looking else self.groups
         if not (self._ledger.run or self._ledger.not_live or groups):
             return
-        from .concluding import conclude
+        from .session_end import conclude
 
         conclusion = conclude(session, self._ledger, groups, exitstatus=int(exitstatus), problems=self._problems)
         self._lines = conclusion.lines

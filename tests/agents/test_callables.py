@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from seatrial.agents import AgentContext, resolve_agent
 from seatrial.errors import UsageError
 from seatrial.evaluators import matches
-from seatrial.mocks import MockSet
-from seatrial.vocabulary.conversation import ErrorKind, ToolCall
-from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.roles import Agent, AgentReply, TrialStart
+from seatrial.model.conversation import ErrorKind, ToolCall
+from seatrial.model.protocols import Agent, AgentReply, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.tools import MockSet
 
 
 def a_start(*, turn: int = 0, calls: list[ToolCall] | None = None, mocks: dict[str, Any] | None = None) -> TrialStart:

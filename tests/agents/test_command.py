@@ -17,9 +17,9 @@ from jsonschema import Draft202012Validator
 from seatrial import Scenario, Turn, run
 from seatrial.agents.command import CommandAgent
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind, ToolCall, Usage
-from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
+from seatrial.model.conversation import ErrorKind, ToolCall, Usage
+from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError
 
 USER = {"role": "user", "content": "hello"}
 SAY = "import json, os, sys, time\ndef say(**message): print(json.dumps(message), flush=True)\n"

@@ -16,10 +16,10 @@ from seatrial.agents import AgentContext, resolve_agent, tool
 from seatrial.agents.context import being_asked
 from seatrial.errors import ToolError
 from seatrial.evaluators import matches
-from seatrial.mocks import MockSet
-from seatrial.vocabulary.conversation import ErrorKind, ToolCall
-from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.roles import AgentReply, TrialStart
+from seatrial.model.conversation import ErrorKind, ToolCall
+from seatrial.model.protocols import AgentReply, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.tools import MockSet
 
 MOCKS = {
     "lookup": {"returns": {"status": "sent", "items": [1]}},

@@ -12,12 +12,12 @@ import pytest
 import seatrial
 from seatrial import Scenario
 from seatrial.agents import resolve_agent
-from seatrial.agents.doors import framework_of
+from seatrial.agents.call_signature import framework_of
 from seatrial.agents.frameworks import FRAMEWORKS, Framework
 from seatrial.agents.resolve import KINDS
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing.model_server import ModelServer, ServerReply
-from seatrial.vocabulary.conversation import ErrorKind
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")

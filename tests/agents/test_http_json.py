@@ -12,9 +12,9 @@ import pytest
 
 from seatrial.agents.http_json import HttpAgent
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind, ToolCall, Usage
-from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.roles import AgentReply, TrialStart
+from seatrial.model.conversation import ErrorKind, ToolCall, Usage
+from seatrial.model.protocols import AgentReply, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError
 
 USER = {"role": "user", "content": "hello"}
 

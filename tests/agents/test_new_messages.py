@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from seatrial.agents.new_messages import only_new
-from seatrial.vocabulary.failures import AgentFailure
+from seatrial.model.trial_errors import AgentFailure
 
 SYSTEM = {"role": "system", "content": "You are a clerk."}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "book"}}]}

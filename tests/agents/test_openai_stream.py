@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from seatrial.agents.openai_chat import OpenAIChatAgent
-from seatrial.vocabulary.conversation import ToolCall, Usage
-from seatrial.vocabulary.failures import AgentFailure
-from seatrial.vocabulary.roles import AgentReply, TrialStart
+from seatrial.model.conversation import ToolCall, Usage
+from seatrial.model.protocols import AgentReply, TrialStart
+from seatrial.model.trial_errors import AgentFailure
 
 DONE = "data: [DONE]\n\n"
 

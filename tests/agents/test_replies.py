@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from seatrial.agents.replies import read_reply
-from seatrial.vocabulary.conversation import AgentResult, ToolCall, Usage
-from seatrial.vocabulary.failures import AgentFailure
+from seatrial.model.conversation import AgentResult, ToolCall, Usage
+from seatrial.model.trial_errors import AgentFailure
 
 
 def a_call(name: str = "lookup", arguments: Any = '{"id": 1}', **more: Any) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from seatrial.comparison import align, align_closest
-from seatrial.vocabulary.changes import Alignment, Parting
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.run import ScenarioKey, Status, Trial
+from seatrial.model.comparison import Alignment, Parting
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.run import ScenarioKey, Status, Trial
 
 LOOKUP = ToolCall("lookup", {"id": "A1"})
 REFUND = ToolCall("refund", {"id": "A1", "amount": 10})

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from seatrial.comparison import BaselinePool, Gate, RunSide, compare_runs, decide_gate, find_objections
 from seatrial.errors import UsageError
+from seatrial.model.comparison import Change, Comparison, RegressionLimits, RegressionReason
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
 from seatrial.verdicts import decide_run
-from seatrial.vocabulary.changes import Change, Comparison, RegressionLimits, RegressionReason
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
 
 NOW = datetime(2025, 5, 1, tzinfo=UTC)
 _STATUS = {"p": Status.PASSED, "f": Status.FAILED, "j": Status.ERRORED, "a": Status.ERRORED}

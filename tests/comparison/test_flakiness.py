@@ -10,11 +10,11 @@ import pytest
 import seatrial
 from seatrial import Scenario, Suite
 from seatrial.cli.main import main
+from seatrial.model.run import ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, Verdict
 from seatrial.reports import write_report
-from seatrial.reports.repeats import flaky_line, is_flaky, repeats_of
-from seatrial.session.flakiness import find_flaky
+from seatrial.reports.pass_at_k import flaky_line, is_flaky, repeats_of
+from seatrial.runs.flakiness import find_flaky
 from seatrial.store import open_store
-from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, Verdict
 
 
 def an_outcome(passed: int, failed: int, errored: int = 0) -> ScenarioOutcome:

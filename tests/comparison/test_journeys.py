@@ -11,9 +11,9 @@ import pytest
 import seatrial
 from seatrial import AgentResult, Scenario, Suite, SuiteConfig, ToolCall, UsageError
 from seatrial.cli.main import main
+from seatrial.model.comparison import Change, Comparison
+from seatrial.model.run import RunState
 from seatrial.store import open_store
-from seatrial.vocabulary.changes import Change, Comparison
-from seatrial.vocabulary.run import RunState
 
 SHOP = """
 suite: {{name: shop, agent: "{module}:answer", config: {{trials: {trials}}}}}

@@ -9,10 +9,10 @@ import pytest
 
 from seatrial.comparison import RunSide, classify, compare_runs, find_regressions
 from seatrial.errors import UsageError
+from seatrial.model.comparison import Change, RegressionLimits, ScenarioFigures, SuiteFigures
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
 from seatrial.verdicts import decide_run
-from seatrial.vocabulary.changes import Change, RegressionLimits, ScenarioFigures, SuiteFigures
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
 
 _FILE = Path(__file__).parents[1] / "vectors" / "scoring.json"
 VECTORS = json.loads(_FILE.read_text("utf-8"))

@@ -14,9 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.store import Imported, Label, Store, open_store
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.vocabulary.findings import (
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.model.results import (
     BehaviourFailure,
     Check,
     EvalResult,
@@ -27,8 +26,9 @@ from seatrial.vocabulary.findings import (
     Severity,
     TrajectoryMatch,
 )
-from seatrial.vocabulary.run import Gates, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.vocabulary.summary import summarise
+from seatrial.model.run import Gates, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.model.summary import summarise
+from seatrial.store import Imported, Label, Store, open_store
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("support", "order lookup")

@@ -15,15 +15,9 @@ from typing import Any
 import pytest
 from tests.store.keeping import keep
 
-from seatrial.reports import write_report
-from seatrial.reports.phrases import failing
-from seatrial.session import StoredRecord, records
-from seatrial.session.large_runs import StoredOutcomes, decide_large
-from seatrial.store import Store, open_store, played
-from seatrial.store.codec import encode
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript, Usage
-from seatrial.vocabulary.findings import BehaviourFailure, Judgement, MetricScore, ModelUse, Severity
-from seatrial.vocabulary.run import (
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript, Usage
+from seatrial.model.results import BehaviourFailure, Judgement, MetricScore, ModelUse, Severity
+from seatrial.model.run import (
     Gates,
     MergedErrors,
     Run,
@@ -35,6 +29,12 @@ from seatrial.vocabulary.run import (
     Status,
     Trial,
 )
+from seatrial.reports import write_report
+from seatrial.reports.texts import failing
+from seatrial.runs import StoredRecord, report
+from seatrial.runs.large_runs import StoredOutcomes, decide_large
+from seatrial.store import Store, open_store, verdict_rows
+from seatrial.store.codec import encode
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 NUMBERS = count()
@@ -65,7 +65,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in {"_SCENARIOS": 7, "_TRIALS": 5, "_AT_ONCE": 4}.items():
-        monkeypatch.setattr(played, name, size)
+        monkeypatch.setattr(verdict_rows, name, size)
 
 
 def an_entry(number: int, draw: random.Random) -> ScenarioEntry:
@@ -143,7 +143,7 @@ def a_stored_run(store: Store, seed: int, gates: RunGates, *, scenarios: int = 6
 
 
 def in_memory(store: Store, run: Run) -> RunOutcome:
-    return records.decide(run, store.entries(run.id), store.summaries(run.id), store.merged(run.id))
+    return report.decide(run, store.entries(run.id), store.summaries(run.id), store.merged(run.id))
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -198,7 +198,7 @@ def test_a_report_of_a_large_run_is_that_of_a_small_one(
     run = a_stored_run(store, 3, GATES[1], scenarios=150)
     texts = []
     for held in (1_000, 10):
-        monkeypatch.setattr(records, "HELD", held)
+        monkeypatch.setattr(report, "HELD", held)
         stream = StringIO()
         record = StoredRecord(store, run)
         write_report(kind, record, stream)

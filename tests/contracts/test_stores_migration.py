@@ -10,15 +10,15 @@ import pytest
 from msgspec.structs import replace
 from tests.store.keeping import keep
 
+from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.results import EvalResult
+from seatrial.model.run import Gates, MergedErrors, Run, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.model.summary import summarise
 from seatrial.store import Store, migrate, open_store
 from seatrial.store.codec import encode, write
 from seatrial.store.connection import Connection
 from seatrial.store.schema import MIGRATIONS
 from seatrial.store.trials import name_scenario
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.run import Gates, MergedErrors, Run, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.vocabulary.summary import summarise
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 ENTRIES = [

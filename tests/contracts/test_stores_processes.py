@@ -15,11 +15,11 @@ import pytest
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
+from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
+from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store import open_store
-from seatrial.store.numbers import Numbers
+from seatrial.store.scenario_numbers import Numbers
 from seatrial.store.trials import insert_trials, make_rows
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, Transcript
-from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 TRIALS = 5_000 if os.environ.get("SEATRIAL_TEST_BIG") == "1" else 500
@@ -30,8 +30,8 @@ WORDS = """
 import sys
 from datetime import UTC, datetime
 from seatrial.store import open_store
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 
 def a_trial(name, index, result=None):
     turn = PlayedTurn(index=0, user="hi", reply="ho", tool_calls=(ToolCall("t", {"n": index}, result),))

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings, strategies
 import seatrial
 from seatrial import AgentResult, ToolCall, UsageError, load
 from seatrial.converters import TOOLS, Converted, convert
-from seatrial.converters.source import Source
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.converters.source_file import Source
+from seatrial.model.scenario import Scenario
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FILES = {

@@ -10,7 +10,7 @@ import seatrial
 from seatrial import AgentResult, ToolCall, load
 from seatrial.converters import Converted, convert
 from seatrial.errors import UsageError
-from seatrial.vocabulary.run import Status
+from seatrial.model.run import Status
 
 
 def converted(folder: Path, test: dict[str, Any], **config: Any) -> tuple[Converted, Path]:

@@ -10,10 +10,10 @@ import pytest
 from seatrial import evaluators
 from seatrial.errors import UsageError
 from seatrial.evaluators import build_evaluator
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import TurnContext
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.conversation import ToolCall
+from seatrial.model.protocols import TurnContext
+from seatrial.model.results import EvalResult
+from seatrial.model.scenario import Scenario
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 CLASSES = ("ContainsEvaluator", "ToolCallEvaluator", "ToolCallArgsEvaluator")

@@ -5,9 +5,9 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import evaluator
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import Evaluator, TurnContext
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import Evaluator, TurnContext
+from seatrial.model.results import EvalResult
 
 
 def judged(returned: Any, **options: Any) -> EvalResult:

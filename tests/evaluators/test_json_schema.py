@@ -6,9 +6,9 @@ import pytest
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators import JsonSchema
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import TurnContext
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import TurnContext
+from seatrial.model.results import EvalResult
 
 ORDER = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}, "n": {"minimum": 1}}}
 

@@ -5,9 +5,9 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import Limits
-from seatrial.vocabulary.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import TrialContext, TurnContext
+from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.model.protocols import TrialContext, TurnContext
+from seatrial.model.results import EvalResult
 
 
 def a_turn(**given: Any) -> PlayedTurn:

@@ -5,10 +5,10 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import PassFail
-from seatrial.vocabulary.conversation import ErrorKind, ToolCall
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import TurnContext
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.conversation import ErrorKind, ToolCall
+from seatrial.model.protocols import TurnContext
+from seatrial.model.results import EvalResult
+from seatrial.model.scenario import Scenario
 
 
 def judged(reply: str | None, calls: list[ToolCall] | None = None, **expected: Any) -> EvalResult:

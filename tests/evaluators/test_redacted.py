@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.engine import Redaction, Secret
 from seatrial.evaluators import (
     ContainsEvaluator,
     PassFail,
@@ -17,10 +18,9 @@ from seatrial.evaluators import (
     matches,
 )
 from seatrial.evaluators.redacted import matches_surely
-from seatrial.runner import Redaction, Secret
-from seatrial.vocabulary.conversation import ErrorKind, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import Evaluator, TrialContext, TurnContext
+from seatrial.model.conversation import ErrorKind, StopReason, ToolCall, Transcript
+from seatrial.model.protocols import Evaluator, TrialContext, TurnContext
+from seatrial.model.results import EvalResult
 
 LEAK = {"to": "ann", "body": "the key is sk-[redacted]"}
 HINT = (

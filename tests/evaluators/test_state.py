@@ -5,9 +5,9 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import State
-from seatrial.vocabulary.conversation import ErrorKind, StopReason, Transcript
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import TrialContext, TurnContext
+from seatrial.model.conversation import ErrorKind, StopReason, Transcript
+from seatrial.model.protocols import TrialContext, TurnContext
+from seatrial.model.results import EvalResult
 
 
 def judged(expected: dict[str, Any], state: dict[str, Any] | None) -> EvalResult:

@@ -5,10 +5,10 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import ContainsEvaluator, Exact, Regex, ReplyProduced
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import Evaluator, TurnContext
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import Evaluator, TurnContext
+from seatrial.model.results import EvalResult
+from seatrial.model.scenario import Scenario
 
 
 def judged(evaluator: Evaluator, reply: str | None, **more: Any) -> EvalResult:

@@ -5,10 +5,10 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import PassFail, ToolCallArgsEvaluator, Trajectory
-from seatrial.vocabulary.conversation import ErrorKind, ToolCall
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import Evaluator, TurnContext
-from seatrial.vocabulary.scenario import ExpectedCall
+from seatrial.model.conversation import ErrorKind, ToolCall
+from seatrial.model.protocols import Evaluator, TurnContext
+from seatrial.model.results import EvalResult
+from seatrial.model.scenario import ExpectedCall
 
 
 def judged(trajectory: Trajectory, *calls: ToolCall) -> EvalResult:

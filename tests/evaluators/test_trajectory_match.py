@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.evaluators import match_trajectory
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.findings import TrajectoryMatch
-from seatrial.vocabulary.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
+from seatrial.model.conversation import ToolCall
+from seatrial.model.results import TrajectoryMatch
+from seatrial.model.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
 
 FREE = ("contains", "in_order")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from seatrial.evaluators import Trajectory, match_trajectory
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.scenario import TrajectorySpec
+from seatrial.model.conversation import ToolCall
+from seatrial.model.scenario import TrajectorySpec
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 

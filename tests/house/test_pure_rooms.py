@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOMS = Path(__file__).parent.parent.parent / "src" / "seatrial"
-PURE = ("vocabulary", "verdicts", "statistics", "evaluators", "comparison")
+PURE = ("model", "verdicts", "statistics", "evaluators", "comparison")
 IMPURE = {"time", "random", "os", "socket", "pathlib", "secrets", "subprocess", "threading", "asyncio", "datetime"}
 TYPES_ONLY = {"datetime"}
 """Names of types may come from here; reading the time may not."""

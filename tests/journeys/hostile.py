@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from seatrial.session.records import StoredRecord
+from seatrial.runs.report import StoredRecord
 from seatrial.store import open_store
 
 SECRET = "tok-5f2e9c71d3"

@@ -21,13 +21,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.json_values import plain_value
+from seatrial.model.results import EvalResult
+from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.reports import KINDS, write_report
-from seatrial.session import StoredRecord
+from seatrial.runs import StoredRecord
 from seatrial.store import Store, open_store
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 
 EXAMPLES = 500 if os.environ.get("SEATRIAL_TEST_BIG") == "1" else 25
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)

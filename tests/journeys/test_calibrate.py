@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.run import ScenarioKey
 from seatrial.store import Label, open_store
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
-from seatrial.vocabulary.run import ScenarioKey
 
 RUBRIC = ("--rubric", "Gives a reference.")
 

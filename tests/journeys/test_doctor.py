@@ -53,9 +53,9 @@ def test_extras_are_listed_with_the_versions_that_are_installed(folder: Any) -> 
 
 
 def test_an_extra_that_is_too_old_is_a_warning(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from seatrial.cli import checkup
+    from seatrial.cli import doctor_checks
 
-    monkeypatch.setattr(checkup, "_version", lambda name: "0.9")
+    monkeypatch.setattr(doctor_checks, "_version", lambda name: "0.9")
 
     ended = folder.seatrial("doctor")
 

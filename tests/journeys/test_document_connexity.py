@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seatrial.comparison import find_regressions
-from seatrial.vocabulary.changes import RegressionLimits, SuiteFigures
+from seatrial.model.comparison import RegressionLimits, SuiteFigures
 
 WEIGHTS = {
     "tool_routing": 0.15,

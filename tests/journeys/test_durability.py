@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.session import StoredRecord
+from seatrial.runs import StoredRecord
 from seatrial.store import open_store
 
 BIG = os.environ.get("SEATRIAL_TEST_BIG") == "1"
@@ -36,10 +36,10 @@ AGENT = """
 
 TELL = """
     import sys
-    from seatrial.session import RunRequest, execute
+    from seatrial.runs import RunRequest, execute
     from seatrial.store import open_store
-    from seatrial.session.resuming import request_again
-    from seatrial.vocabulary.events import RunStarted, TrialFinished
+    from seatrial.runs.resume import request_again
+    from seatrial.model.events import RunStarted, TrialFinished
 
     def tell(event):
         if isinstance(event, RunStarted):

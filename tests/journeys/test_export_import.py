@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from seatrial.clock import now
+from seatrial.model.run import Run, RunState
 from seatrial.store import open_store
-from seatrial.vocabulary.run import Run, RunState
 
 AGENT = """
     def answer(input):

@@ -10,8 +10,8 @@ import pytest
 
 from seatrial.clock import now
 from seatrial.errors import StoreError
+from seatrial.model.run import Run
 from seatrial.store import open_store
-from seatrial.vocabulary.run import Run
 
 SCENARIOS = [{"name": f"s{number}", "input": f"s{number}", "expected_output": "ok"} for number in range(20)]
 LOSSES = {

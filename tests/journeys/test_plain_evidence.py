@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from seatrial.model.conversation import Transcript
 from seatrial.store import open_store
-from seatrial.vocabulary.conversation import Transcript
 
 VALUES = {
     "str subclass": ("Shout('ann')", "ann"),

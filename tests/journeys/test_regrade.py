@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.run import RunState
 from seatrial.store import open_store
-from seatrial.vocabulary.run import RunState
 
 AGENT = """
     from seatrial import AgentResult

@@ -121,7 +121,7 @@ def test_no_secret_is_in_any_file_report_or_output(folder: Any, parrot: str, mon
 def test_keys_of_models_that_suites_and_scenarios_name_are_in_no_file(
     folder: Any, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr("seatrial.session.planning.KEPT_IN_MEMORY", held)
+    monkeypatch.setattr("seatrial.runs.run_plan.KEPT_IN_MEMORY", held)
     folder.write("agent.py", f"def answer(input): return 'I heard {IN_FILE} and {IN_HEADER}'")
     judges = [{"judge": {"model": "openai:x", "api_key": secret}} for secret in (IN_FILE, IN_HEADER)]
     suite = {"agent": "agent:answer", "config": {"models": judges[0]}}

@@ -101,7 +101,7 @@ def play_parts(folder: Any, of: int, *flags: str, store: str = "part{}.db") -> l
 def test_the_parts_of_a_suite_that_is_too_large_to_hold_make_one_run(
     folder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seatrial.session.planning.KEPT_IN_MEMORY", 1)
+    monkeypatch.setattr("seatrial.runs.run_plan.KEPT_IN_MEMORY", 1)
     write_suite(folder, SUITES["an error"])
     folder.seatrial("import", *play_parts(folder, 3), "--store", "merged.db")
 

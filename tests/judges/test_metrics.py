@@ -6,8 +6,8 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.judges import Metric, load_metrics, overall_score, resolve_metrics
-from seatrial.vocabulary.findings import MetricScore
-from seatrial.vocabulary.scenario import MetricChoice
+from seatrial.model.results import MetricScore
+from seatrial.model.scenario import MetricChoice
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "scoring.json").read_text("utf-8"))
 OVERALL = [vector for vector in VECTORS if vector["kind"] == "overall"]

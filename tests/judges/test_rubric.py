@@ -11,12 +11,12 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.judges import JudgeEvaluator, ToolArgsJudge
 from seatrial.llm import LLM
+from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.protocols import TrialContext, TurnContext
+from seatrial.model.results import EvalResult, ModelUse
+from seatrial.model.scenario import Scenario, User
+from seatrial.model.trial_errors import TrialError
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
-from seatrial.vocabulary.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.findings import EvalResult, ModelUse
-from seatrial.vocabulary.roles import TrialContext, TurnContext
-from seatrial.vocabulary.scenario import Scenario, User
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "checks.json").read_text("utf-8"))
 OF_JUDGES = [vector for vector in VECTORS if vector["scorer"] == "JudgeEvaluator"]

@@ -11,10 +11,10 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.judges import Similarity
 from seatrial.judges.similarity import Embed
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import TurnContext
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import TurnContext
+from seatrial.model.results import EvalResult
+from seatrial.model.scenario import Scenario
 
 VECTORS = [
     vector

@@ -10,13 +10,13 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.judges import TranscriptJudge, load_categories, resolve_metrics
 from seatrial.llm import LLM, parse_model
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.protocols import TrialContext, TrialJudge
+from seatrial.model.results import Judgement, ModelUse, OutcomeResult, Severity
+from seatrial.model.run import Status
+from seatrial.model.scenario import MetricChoice
 from seatrial.testing.model_server import Answers, ModelServer, ReceivedRequest, ServerReply
 from seatrial.verdicts import decide_trial
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.findings import Judgement, ModelUse, OutcomeResult, Severity
-from seatrial.vocabulary.roles import TrialContext, TrialJudge
-from seatrial.vocabulary.run import Status
-from seatrial.vocabulary.scenario import MetricChoice
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "scoring.json").read_text("utf-8"))
 CASES = [vector for vector in VECTORS if vector["kind"] == "case_pass"]

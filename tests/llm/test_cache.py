@@ -11,8 +11,8 @@ import pytest
 
 from seatrial import Scenario, run
 from seatrial.llm import LLM, Answer, ModelFailure, Question, parse_model
+from seatrial.model.results import ModelUse
 from seatrial.testing.model_server import ModelServer
-from seatrial.vocabulary.findings import ModelUse
 
 GOOD = '{"passed": true}'
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from seatrial.llm import LLM, Answer, ModelFailure, ModelSpec, Question, parse_model
-from seatrial.llm.exchange import open_model
+from seatrial.llm.pydantic_ai_backend import open_model
+from seatrial.model.conversation import Usage
+from seatrial.model.results import ModelUse
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
-from seatrial.vocabulary.conversation import Usage
-from seatrial.vocabulary.findings import ModelUse
 
 GOOD = '{"passed": true, "reason": "fine"}'
 

@@ -3,7 +3,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
 from seatrial.llm.prices import cost_of, usage_of
-from seatrial.vocabulary.conversation import Usage
+from seatrial.model.conversation import Usage
 
 
 def a_response(model: str, address: str, *, usage: RequestUsage | None = None) -> ModelResponse:

@@ -10,8 +10,8 @@ import pytest
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.llm import LLM, Answer, ModelFailure, ModelSpec, Question, check_model, parse_model
+from seatrial.model.conversation import Usage
 from seatrial.testing.model_server import ModelServer, ServerReply
-from seatrial.vocabulary.conversation import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

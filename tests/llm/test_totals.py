@@ -1,7 +1,7 @@
 import pytest
 
-from seatrial.vocabulary.conversation import Usage
-from seatrial.vocabulary.findings import ModelUse, sum_model_use
+from seatrial.model.conversation import Usage
+from seatrial.model.results import ModelUse, sum_model_use
 
 PRICED = ModelUse(calls=1, usage=Usage(input_tokens=10, output_tokens=5), cost_usd=0.5)
 UNPRICED = ModelUse(calls=1, usage=Usage(input_tokens=1, output_tokens=1))

@@ -16,7 +16,7 @@ import pytest
 
 import seatrial
 from seatrial import Scenario, ToolError, UsageError
-from seatrial.vocabulary.run import Status, Trial
+from seatrial.model.run import Status, Trial
 
 COUNT = {"sequence": [{"returns": {"n": 1}}, {"raises": "busy"}, {"returns": {"n": 3}}]}
 

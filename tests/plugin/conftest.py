@@ -12,19 +12,19 @@ import yaml
 import seatrial.evaluators
 import seatrial.judges
 import seatrial.llm
-import seatrial.session
+import seatrial.runs
 import seatrial.statistics
 import seatrial.store.codec
 import seatrial.traces
-import seatrial_pytest.concluding
 import seatrial_pytest.files
 import seatrial_pytest.fixture
+import seatrial_pytest.session_end
 
 LAZY = (
     seatrial.evaluators,
     seatrial.judges,
     seatrial.llm,
-    seatrial.session,
+    seatrial.runs,
     seatrial.statistics,
     seatrial.traces,
 )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from seatrial.errors import StoreError
-from seatrial.session import run_session
+from seatrial.model.events import Event, TrialFinished
+from seatrial.runs import session
 from seatrial.store import open_store, writer
-from seatrial.vocabulary.events import Event, TrialFinished
 
 pytest_plugins = ["pytester"]
 
@@ -147,7 +147,7 @@ def test_listeners_hear_of_a_trial_when_it_is_kept(project: Any, monkeypatch: py
         if isinstance(event, TrialFinished):
             heard.append(kept(project))
 
-    monkeypatch.setattr(run_session, "listeners_of", lambda request: (listen,))
+    monkeypatch.setattr(session, "listeners_of", lambda request: (listen,))
     write_scenarios(project, "a", "b", "c")
     run(project)
     assert heard == [["a"], ["a", "b"], ["a", "b", "c"]]

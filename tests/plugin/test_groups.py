@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from seatrial_pytest.groups import Group, decide_group
-from seatrial_pytest.ledger import Entry
+from seatrial_pytest.session_results import Entry
 
 pytest_plugins = ["pytester"]
 

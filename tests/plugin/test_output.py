@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from seatrial.model.run import RunState
 from seatrial.store import open_store
-from seatrial.vocabulary.run import RunState
 
 pytest_plugins = ["pytester"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from seatrial.session import run_session
-from seatrial.session.records import StoredRecord
+from seatrial.model.events import Event, TrialFinished
+from seatrial.model.run import RunOutcome, RunState, Status, Trial
+from seatrial.runs import session
+from seatrial.runs.report import StoredRecord
 from seatrial.store import open_store
-from seatrial.vocabulary.events import Event, TrialFinished
-from seatrial.vocabulary.run import RunOutcome, RunState, Status, Trial
 
 pytest_plugins = ["pytester"]
 
@@ -340,7 +340,7 @@ def test_listeners_hear_once_of_a_trial_that_subtests_look_at(project: Any, monk
         if isinstance(event, TrialFinished):
             heard.append(event.trial)
 
-    monkeypatch.setattr(run_session, "listeners_of", lambda request: (listen,))
+    monkeypatch.setattr(session, "listeners_of", lambda request: (listen,))
     project.supply_agent()
     project.write(
         "test_a.py",

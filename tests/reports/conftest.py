@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.findings import (
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.results import (
     BehaviourFailure,
     Check,
     EvalResult,
@@ -19,7 +19,7 @@ from seatrial.vocabulary.findings import (
     TrajectoryMatch,
     UniqueError,
 )
-from seatrial.vocabulary.run import (
+from seatrial.model.run import (
     Gates,
     Interval,
     Run,

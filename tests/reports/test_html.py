@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
 
+from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall
+from seatrial.model.run import Gates, Status, Totals
 from seatrial.reports import write_report
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall
-from seatrial.vocabulary.run import Gates, Status, Totals
 
 VOID = {"meta", "br"}
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
+from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.run import Status
 from seatrial.reports import write_report
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
-from seatrial.vocabulary.run import Status
 
 # Element -> (attributes that must be there, attributes that may be, children in their order with the most there may be)
 RULES: dict[str, tuple[set[str], set[str], list[tuple[str, int | None]]]] = {

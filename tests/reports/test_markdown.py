@@ -7,8 +7,8 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+from seatrial.model.run import Status
 from seatrial.reports import write_report
-from seatrial.vocabulary.run import Status
 
 
 def written(record: Any) -> str:

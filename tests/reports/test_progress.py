@@ -4,10 +4,10 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
+from seatrial.model.events import RunFinished, RunStarted, ScenarioPlanned, TrialFinished
+from seatrial.model.results import ModelUse
+from seatrial.model.run import Status
 from seatrial.reports import Progress
-from seatrial.vocabulary.events import RunFinished, RunStarted, ScenarioPlanned, TrialFinished
-from seatrial.vocabulary.findings import ModelUse
-from seatrial.vocabulary.run import Status
 
 
 class Clock:

@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall, Usage
+from seatrial.model.results import Judgement, MetricScore, ModelUse, OutcomeResult
+from seatrial.model.run import Status, Totals
 from seatrial.reports import write_report
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall, Usage
-from seatrial.vocabulary.findings import Judgement, MetricScore, ModelUse, OutcomeResult
-from seatrial.vocabulary.run import Status, Totals
 
 
 def written(kind: str, record: Any) -> str:

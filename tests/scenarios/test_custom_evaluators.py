@@ -6,7 +6,7 @@ from seatrial.scenarios import FileProblems, load
 
 MODULE = """
 from seatrial.evaluators import PassFail, evaluator
-from seatrial.vocabulary.roles import Evaluator
+from seatrial.model.protocols import Evaluator
 
 @evaluator
 def polite(ctx):

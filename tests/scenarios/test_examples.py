@@ -3,8 +3,8 @@
 import pytest
 
 from seatrial.errors import UsageError
+from seatrial.model.scenario import Expect, Scenario, Turn, User
 from seatrial.scenarios import FileProblems, expand_examples, load
-from seatrial.vocabulary.scenario import Expect, Scenario, Turn, User
 
 
 def test_a_scenario_without_rows_is_itself():

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from seatrial.model.scenario import Expect, Scenario, SuiteConfig, TrajectorySpec, Turn
 from seatrial.scenarios import fingerprint, resolve
-from seatrial.vocabulary.scenario import Expect, Scenario, SuiteConfig, TrajectorySpec, Turn
 
 BASE = Scenario(name="a", input="x", expected_tool_args={"f": {"a": 1, "b": [1, 2]}}, metadata={"owner": "me"})
 
@@ -170,7 +170,7 @@ def test_an_object_that_contains_itself_has_a_fingerprint():
 def test_another_process_gives_the_same_fingerprint():
     code = (
         "from seatrial.scenarios import fingerprint\n"
-        "from seatrial.vocabulary.scenario import Scenario\n"
+        "from seatrial.model.scenario import Scenario\n"
         "print(fingerprint(Scenario(name='a', input='x', mocks={'f': {'returns': {'a', 'b', 'c'}}}), 'agent'))"
     )
     runs = [

@@ -3,8 +3,7 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import FileProblems, Resolver, load, merge_config, read_overrides, resolve
-from seatrial.vocabulary.scenario import (
+from seatrial.model.scenario import (
     GateSpec,
     LimitSpec,
     MetricChoice,
@@ -14,6 +13,7 @@ from seatrial.vocabulary.scenario import (
     Turn,
     User,
 )
+from seatrial.scenarios import FileProblems, Resolver, load, merge_config, read_overrides, resolve
 
 
 def test_the_defaults_are_those_of_the_documents():

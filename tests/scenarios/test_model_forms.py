@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.scenario import Scenario
 from seatrial.scenarios import FileProblems, load
-from seatrial.scenarios.model_cast import ModelCast
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.scenarios.models import ModelCast
 
 MINE = {"model": "openai:m", "base_url": "http://127.0.0.1:1/v1", "api_key": "k", "settings": {"temperature": 0}}
 

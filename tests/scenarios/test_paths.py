@@ -18,7 +18,7 @@ def test_a_folder_is_taken_with_its_folders_in_the_order_of_names(tmp_path):
         elif name.endswith(".json"):
             text = '{"scenarios": [{"name": "a", "input": "x"}]}'
         elif name.endswith(".py"):
-            text = "from seatrial.vocabulary.scenario import Scenario\na = Scenario(name='a', input='x')\n"
+            text = "from seatrial.model.scenario import Scenario\na = Scenario(name='a', input='x')\n"
         path.write_text(text)
     assert [suite.name for suite in load(tmp_path)] == ["a", "z", "b", "c_trials", "d.trial"]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from seatrial.model.scenario import Expect, Scenario, Suite, Turn
 from seatrial.scenarios import FileProblems, load
-from seatrial.vocabulary.scenario import Expect, Scenario, Suite, Turn
 
-HEAD = "from seatrial.vocabulary.scenario import Expect, Scenario, Suite, SuiteConfig, Turn, User\n"
+HEAD = "from seatrial.model.scenario import Expect, Scenario, Suite, SuiteConfig, Turn, User\n"
 
 
 def _write(tmp_path, text: str, name: str = "shop_trials.py"):

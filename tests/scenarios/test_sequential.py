@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
+from seatrial.model.run import ScenarioEntry
+from seatrial.model.scenario import Scenario, SequentialSpec, Suite, SuiteConfig
 from seatrial.scenarios import Cast, load, prepare
-from seatrial.vocabulary.run import ScenarioEntry
-from seatrial.vocabulary.scenario import Scenario, SequentialSpec, Suite, SuiteConfig
 
 
 class _Agent:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from seatrial.model.run import ScenarioEntry, Trial
 from seatrial.store import Store
-from seatrial.vocabulary.run import ScenarioEntry, Trial
 
 
 def keep(store: Store, run_id: str, entries: Sequence[ScenarioEntry], trials: Sequence[Trial]) -> None:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError
+from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.results import EvalResult, Judgement, MetricScore
+from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.store.codec import decode, encode
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.run import ScenarioKey, Status, Trial
 
 TEXTS = st.text(st.characters(exclude_categories=())).map(plain_value)
 JSON = st.recursive(

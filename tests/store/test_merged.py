@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from seatrial.model.results import ModelUse, Severity, UniqueError
+from seatrial.model.run import MergedErrors, Run, ScenarioEntry, ScenarioKey
 from seatrial.store import open_store
-from seatrial.vocabulary.findings import ModelUse, Severity, UniqueError
-from seatrial.vocabulary.run import MergedErrors, Run, ScenarioEntry, ScenarioKey
 
 KEY = ScenarioKey("s", "a")
 

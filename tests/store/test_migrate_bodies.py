@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.run import ScenarioKey
 from seatrial.store import open_store
-from seatrial.vocabulary.run import ScenarioKey
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.store.keeping import keep
 
+from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.results import EvalResult
+from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store import Store, open_store
 from seatrial.store.searching import find_said
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("shop", "order lookup")

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript, Usage
-from seatrial.vocabulary.findings import BehaviourFailure, EvalResult, Judgement, MetricScore, Severity, TrajectoryMatch
-from seatrial.vocabulary.run import ScenarioKey, Status, Trial
-from seatrial.vocabulary.summary import summarise
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript, Usage
+from seatrial.model.results import BehaviourFailure, EvalResult, Judgement, MetricScore, Severity, TrajectoryMatch
+from seatrial.model.run import ScenarioKey, Status, Trial
+from seatrial.model.summary import summarise
 
 
 def a_turn(latency_ms: float = 1.0, **fields: Any) -> PlayedTurn:

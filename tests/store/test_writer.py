@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tests.store.keeping import keep
 
 from seatrial.errors import StoreError
+from seatrial.model.conversation import StopReason, Transcript
+from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store import Store, open_store
-from seatrial.vocabulary.conversation import StopReason, Transcript
-from seatrial.vocabulary.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("s", "n")

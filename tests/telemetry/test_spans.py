@@ -14,8 +14,8 @@ from opentelemetry.util._once import Once
 
 import seatrial
 from seatrial import AgentResult, Scenario, ToolError
+from seatrial.model.conversation import Usage
 from seatrial.telemetry import span_listeners
-from seatrial.vocabulary.conversation import Usage
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 

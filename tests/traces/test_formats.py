@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.conversation import ToolCall, Usage
 from seatrial.traces import Recording, TraceError, read_trace
-from seatrial.vocabulary.conversation import ToolCall, Usage
 
 FIXTURES = Path(__file__).parent / "fixtures"
 WHOLE = {

@@ -8,9 +8,9 @@ import pytest
 
 import seatrial
 from seatrial import Scenario, Turn, UsageError
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import Trial
-from seatrial.vocabulary.scenario import Expect, LimitSpec
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import Trial
+from seatrial.model.scenario import Expect, LimitSpec
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import UserMove
+from seatrial.model.trial_errors import TrialError
 from seatrial.users import FunctionUser
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.roles import UserMove
 
 PAIRS = [("Hello", "Hi, how can I help?")]
 

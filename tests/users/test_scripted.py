@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
+from seatrial.model.protocols import UserMove
 from seatrial.users import ScriptedUser
-from seatrial.vocabulary.roles import UserMove
 
 
 def test_the_lines_are_said_in_order_and_then_the_user_stops() -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from seatrial import Scenario, run
 from seatrial.llm import LLM, parse_model
+from seatrial.model.conversation import ErrorKind, Usage
+from seatrial.model.protocols import UserMove
+from seatrial.model.results import ModelUse
+from seatrial.model.scenario import User
+from seatrial.model.trial_errors import TrialError
 from seatrial.testing.model_server import ModelServer, ServerReply
 from seatrial.users import SimulatedUser
-from seatrial.vocabulary.conversation import ErrorKind, Usage
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.findings import ModelUse
-from seatrial.vocabulary.roles import UserMove
-from seatrial.vocabulary.scenario import User
 
 SHOPPER = User(
     profile="Busy professional, direct.",

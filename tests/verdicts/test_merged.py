@@ -2,9 +2,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from seatrial.verdicts import decide_run
-from seatrial.vocabulary.findings import ModelUse, Severity, UniqueError
-from seatrial.vocabulary.run import (
+from seatrial.model.results import ModelUse, Severity, UniqueError
+from seatrial.model.run import (
     Gates,
     MergedErrors,
     RunOutcome,
@@ -13,6 +12,7 @@ from seatrial.vocabulary.run import (
     Status,
     TrialSummary,
 )
+from seatrial.verdicts import decide_run
 
 KEY = ScenarioKey("s", "a")
 ENTRY = ScenarioEntry(key=KEY, position=0, fingerprint="f", trials=2, gates=Gates(fail_on_error_severity=Severity.HIGH))

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.results import ModelUse
+from seatrial.model.run import Gates, RunGates, RunOutcome, ScenarioEntry, ScenarioKey, Status, TrialSummary
 from seatrial.verdicts import decide_run
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.findings import ModelUse
-from seatrial.vocabulary.run import Gates, RunGates, RunOutcome, ScenarioEntry, ScenarioKey, Status, TrialSummary
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "scoring.json").read_text())
 AT = datetime(2026, 1, 1, tzinfo=UTC)

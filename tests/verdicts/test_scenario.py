@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.results import MetricScore, Severity
+from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, TrialSummary
 from seatrial.verdicts import can_still_pass, decide_scenario, reaches
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.findings import MetricScore, Severity
-from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, TrialSummary
 
 KEY = ScenarioKey("suite", "scenario")
 AUTO = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from seatrial.verdicts import decide_trial, find_error
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript
-from seatrial.vocabulary.findings import (
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript
+from seatrial.model.results import (
     BehaviourFailure,
     EvalResult,
     Judgement,
@@ -17,7 +16,8 @@ from seatrial.vocabulary.findings import (
     OutcomeResult,
     Severity,
 )
-from seatrial.vocabulary.run import Status, Verdict
+from seatrial.model.run import Status, Verdict
+from seatrial.verdicts import decide_trial, find_error
 
 NAN = float("nan")
 

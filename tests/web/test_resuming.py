@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.run import RunState
 from seatrial.store import open_store
-from seatrial.vocabulary.run import RunState
 from seatrial.web import resuming
 
 

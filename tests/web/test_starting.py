@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.web import launching
+from seatrial.web import run_processes
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_run_of_another_process_is_followed_but_not_cancelled(server: Any, own
 
 
 def test_a_run_too_many_is_for_later(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launching, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(run_processes, "MOST_AT_ONCE", 0)
     answer = server.client.post("/api/runs", json={"paths": ["slow.yaml"]})
 
     assert answer.status_code == 409
@@ -170,8 +170,8 @@ def test_the_agent_does_not_see_the_token_of_the_server(server: Any, own_project
 
 
 def test_runs_end_with_the_server(serve: Any, own_project: Any, gate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from seatrial.model.run import RunState
     from seatrial.store import open_store
-    from seatrial.vocabulary.run import RunState
 
     monkeypatch.chdir(own_project.path)
     server = serve(store=own_project.store, root=own_project.path)

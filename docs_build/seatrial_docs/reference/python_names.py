@@ -7,7 +7,7 @@ import textwrap
 from typing import Any, get_type_hints
 
 import seatrial
-from seatrial.vocabulary.struct import field_names
+from seatrial.model.struct import field_names
 
 from .tables import table
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.foreign import AGENTS, ForeignCode, ForeignError, LoopBlocked
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.failures import AgentFailure, PlayAgain, TrialError
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.trial_errors import AgentFailure, PlayAgain, TrialError
 
 
 async def call_agent(function: Callable[[], Any], *, timeout: float, code: ForeignCode = AGENTS) -> Any:

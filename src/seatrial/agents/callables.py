@@ -11,14 +11,14 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
-from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import AgentReply, TrialStart
+from seatrial.model.conversation import AgentResult, ErrorKind, Message
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import AgentReply, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError, mock_overran
 
 from .call import call_agent
+from .call_signature import Door, find_door, framework_of, is_factory, require_no_arguments
 from .context import AgentContext, at_work, being_asked, on_trial, wrapped_tools
-from .doors import Door, find_door, framework_of, is_factory, require_no_arguments
 from .new_messages import only_new
 from .replies import read_reply
 

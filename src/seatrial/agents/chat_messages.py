@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from seatrial.vocabulary.conversation import Message, ToolCall, Usage
-from seatrial.vocabulary.failures import AgentFailure
-from seatrial.vocabulary.roles import AgentReply
+from seatrial.model.conversation import Message, ToolCall, Usage
+from seatrial.model.protocols import AgentReply
+from seatrial.model.trial_errors import AgentFailure
 
+from .http_errors import not_an_answer, not_json
 from .replies import LACKING, has_failed, lacks_calls, parse_arguments, read_calls, read_content, require_no_other_calls
-from .statuses import not_an_answer, not_json
 
 
 def read_completion(body: bytes, *, media_type: str, position: int) -> AgentReply:

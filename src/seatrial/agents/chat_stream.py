@@ -6,14 +6,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from seatrial.vocabulary.failures import AgentFailure
-from seatrial.vocabulary.roles import AgentReply
+from seatrial.model.protocols import AgentReply
+from seatrial.model.trial_errors import AgentFailure
 
 from .chat_messages import read_message
+from .http_client import Incoming
+from .http_errors import not_an_answer, show_body
 from .replies import LACKING, has_failed, lacks_calls, parse_arguments
 from .sse import Event, EventReader
-from .statuses import not_an_answer, show_body
-from .wire import Incoming
 
 
 @dataclass(slots=True)

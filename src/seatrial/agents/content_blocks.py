@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from seatrial.model.conversation import ToolCall
+from seatrial.model.json_values import plain_value
 from seatrial.traces.anthropic import is_call, is_result, result_in
-from seatrial.traces.pieces import parts_of
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.plain import plain_value
+from seatrial.traces.parsing import parts_of
 
 from .replies import parse_arguments, read_calls
 

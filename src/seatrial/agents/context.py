@@ -11,10 +11,10 @@ from contextvars import ContextVar, copy_context
 from typing import Any, Self, TypeVar
 
 from seatrial.errors import ToolError
-from seatrial.vocabulary.conversation import ErrorKind, Message, ToolCall
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_arguments, plain_value
-from seatrial.vocabulary.roles import ToolAnswer, TrialStart
+from seatrial.model.conversation import ErrorKind, Message, ToolCall
+from seatrial.model.json_values import plain_arguments, plain_value
+from seatrial.model.protocols import ToolAnswer, TrialStart
+from seatrial.model.trial_errors import TrialError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.vocabulary.conversation import ErrorKind, Message
-from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
+from seatrial.model.conversation import ErrorKind, Message
+from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError
 
-from .addresses import check_headers, check_url
 from .chat_messages import latest_user_text, read_amount, read_reported, read_usage
+from .http_client import Outgoing, Wire
+from .http_errors import not_json, show_body
 from .placeholders import check_placeholders, fill, fill_url
-from .statuses import not_json, show_body
-from .wire import Outgoing, Wire
+from .urls import check_headers, check_url
 
 if TYPE_CHECKING:
     import httpx2

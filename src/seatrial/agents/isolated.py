@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from seatrial.clock import milliseconds
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind, Message
-from seatrial.vocabulary.failures import AgentFailure, TrialError, mock_overran
-from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, TrialStart
+from seatrial.model.conversation import ErrorKind, Message
+from seatrial.model.protocols import Agent, AgentReply, AgentSession, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError, mock_overran
 
 from .call import overran
-from .line_process import LineProcess
+from .jsonl_process import LineProcess
 from .resolve import FRAMEWORK_KINDS, check_agent_spec, resolve_agent, serve_tools
-from .worker_lines import read_call, read_error, read_reply, write_answer, write_error, write_trial
+from .worker_protocol import read_call, read_error, read_reply, write_answer, write_error, write_trial
 
 if TYPE_CHECKING:
     import asyncio

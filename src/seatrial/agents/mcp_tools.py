@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from seatrial.clock import milliseconds
 from seatrial.errors import MissingExtra, ToolError
-from seatrial.vocabulary.conversation import ErrorKind, Message
-from seatrial.vocabulary.failures import TrialError, mock_overran
-from seatrial.vocabulary.roles import Agent, AgentReply, AgentSession, ToolAnswer, TrialStart
+from seatrial.model.conversation import ErrorKind, Message
+from seatrial.model.protocols import Agent, AgentReply, AgentSession, ToolAnswer, TrialStart
+from seatrial.model.trial_errors import TrialError, mock_overran
 
 from .call import overran
 from .context import AgentContext

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seatrial.vocabulary.conversation import Message
-from seatrial.vocabulary.failures import AgentFailure
+from seatrial.model.conversation import Message
+from seatrial.model.trial_errors import AgentFailure
 
 
 def only_new(value: Any, said: Sequence[Message]) -> Any:

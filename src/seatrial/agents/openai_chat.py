@@ -7,14 +7,14 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import Message
-from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
+from seatrial.model.conversation import Message
+from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
 
-from .addresses import check_headers, check_url
 from .chat_messages import read_completion
 from .chat_stream import read_stream
-from .statuses import not_an_answer
-from .wire import Outgoing, Wire
+from .http_client import Outgoing, Wire
+from .http_errors import not_an_answer
+from .urls import check_headers, check_url
 
 _PATH = "/chat/completions"
 _RESERVED = {

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from seatrial.errors import UsageError
+from seatrial.model.conversation import ErrorKind, Message, PlayedTurn
+from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
+from seatrial.model.trial_errors import AgentFailure, TrialError
 from seatrial.traces import Recording, read_trace, script_of, words_of
-from seatrial.vocabulary.conversation import ErrorKind, Message, PlayedTurn
-from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.roles import AgentReply, AgentSession, TrialStart
 
 from .chat_messages import latest_user_text
 

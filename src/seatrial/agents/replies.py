@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from seatrial.vocabulary.conversation import AgentResult, Message, ToolCall, Usage
-from seatrial.vocabulary.failures import AgentFailure
-from seatrial.vocabulary.plain import plain_arguments, plain_value
-from seatrial.vocabulary.roles import AgentReply
+from seatrial.model.conversation import AgentResult, Message, ToolCall, Usage
+from seatrial.model.json_values import plain_arguments, plain_value
+from seatrial.model.protocols import AgentReply
+from seatrial.model.trial_errors import AgentFailure
 
 _FORMS = (
     "return a str, an AgentResult(output, tool_calls=[...]), a tuple (reply, [tool calls]), "

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.vocabulary.roles import Agent
+from seatrial.model.protocols import Agent
 
 
 def resolve_agent(spec: Any, *, name: str = "agent", isolated: bool = False) -> Agent:
@@ -36,8 +36,8 @@ def _is_agent(spec: Any) -> bool:
 
 
 def _python(target: Any, *, name: str, scope: Any = "trial", all_wrapped: bool = False) -> Agent:
+    from .call_signature import framework_of
     from .callables import CallableAgent
-    from .doors import framework_of
 
     kind = framework_of(target)
     if kind is not None:
@@ -197,7 +197,7 @@ def _mcp_problems(kind: str, spec: Mapping[str, Any]) -> list[str]:
 
 
 def _explain_form(path: str) -> str:
-    from .misspelt import explain_form, explain_kind
+    from .suggestions import explain_form, explain_kind
 
     return explain_kind(path, KINDS[path][1]) if path in KINDS else explain_form(path)
 
@@ -251,7 +251,7 @@ def _is_installed(file: str) -> bool:
 
 def _not_found(what: str, path: str, module_name: str, missing: ModuleNotFoundError) -> str:
     if missing.name and (module_name == missing.name or module_name.startswith(missing.name + ".")):
-        from .misspelt import explain_missing
+        from .suggestions import explain_missing
 
         return (
             f"{what} {path!r}: there is no module {missing.name!r}; it is looked for in the current folder and on "

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from seatrial.reports.visible import one_line
-from seatrial.vocabulary.run import Run
+from seatrial.model.run import Run
+from seatrial.reports.escaping import one_line
 
 
 def about_run(run: Run) -> list[str]:

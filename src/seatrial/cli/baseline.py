@@ -5,9 +5,9 @@ import json
 import click
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.run import Run, RunState
+from seatrial.model.run import Run, RunState
 
-from . import completing
+from . import shell_completion
 from .request import open_stored
 from .table import lay_out
 
@@ -21,7 +21,7 @@ def command() -> None:
 
 
 @command.command("set")
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=shell_completion.runs)
 @_suite
 @click.option("--allow-unfinished", is_flag=True, help="Take it although it did not come to its end.")
 @_store

@@ -14,7 +14,7 @@ from seatrial.settings import read_settings
 
 if TYPE_CHECKING:
     from seatrial.judges import Calibration
-    from seatrial.session.calibrating import CalibrationReport
+    from seatrial.runs.calibrate import CalibrationReport
 
 _SHOWN = 20
 
@@ -36,7 +36,7 @@ def command(labels: str | None, as_json: bool, **options: Any) -> int:
     and `output`, as `messages`, or as the `scenario` and `trial` of a stored RUN. Without a file, the labels that are
     stored with RUN count. The exit code is 1 when the judge has no answer for some trial.
     """
-    from seatrial.session.calibrating import CalibrationRequest, calibrate_judge
+    from seatrial.runs.calibrate import CalibrationRequest, calibrate_judge
 
     settings = read_settings(Path.cwd(), os.environ)
     if options["votes"] % 2 == 0:
@@ -75,9 +75,9 @@ def _form(report: "CalibrationReport") -> dict[str, Any]:
 
 
 def _print(report: "CalibrationReport") -> None:
-    from seatrial.reports.paper import Paper
-    from seatrial.reports.phrases import counted
-    from seatrial.reports.visible import cut
+    from seatrial.reports.escaping import cut
+    from seatrial.reports.terminal import Paper
+    from seatrial.reports.texts import counted
 
     paper = Paper(sys.stdout)
     for line in _numbers(report.calibration):

@@ -7,20 +7,20 @@ import click
 
 from seatrial.comparison import Gate, confirm, decide_gate
 from seatrial.errors import UsageError
+from seatrial.model.comparison import Comparison, RegressionLimits
 from seatrial.reports.comparison import print_comparison
-from seatrial.reports.comparison_form import comparison_form
-from seatrial.reports.visible import json_text
-from seatrial.session.comparing import StoredRuns
-from seatrial.session.confirming import make_rerun
-from seatrial.vocabulary.changes import Comparison, RegressionLimits
+from seatrial.reports.comparison_json import comparison_form
+from seatrial.reports.escaping import json_text
+from seatrial.runs.compare_runs import StoredRuns
+from seatrial.runs.rerun import make_rerun
 
-from . import completing
+from . import shell_completion
 from .request import make_request, open_stored, store_url
 
 
 @click.command("compare")
-@click.argument("base", default="baseline", shell_complete=completing.runs)
-@click.argument("candidate", metavar="CAND", default="latest", shell_complete=completing.runs)
+@click.argument("base", default="baseline", shell_complete=shell_completion.runs)
+@click.argument("candidate", metavar="CAND", default="latest", shell_complete=shell_completion.runs)
 @click.option("--max-pass-rate-drop", type=float, default=0.0, show_default=True, help="As a share: 0.05 is 5 points.")
 @click.option("--max-avg-score-drop", type=float, default=5.0, show_default=True, help="Points of the overall score.")
 @click.option(

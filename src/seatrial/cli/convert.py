@@ -62,8 +62,8 @@ def _check(target: Path) -> None:
 
 
 def _tell(file: str, target: Path, converted: Converted) -> None:
-    from seatrial.reports.phrases import counted
-    from seatrial.reports.visible import defused, visible
+    from seatrial.reports.escaping import defused, visible
+    from seatrial.reports.texts import counted
 
     lines = [f"{file} ({converted.tool}) -> {target}: {counted(converted.scenarios, 'scenario')}"]
     if converted.skipped:

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from seatrial.errors import UsageError
-from seatrial.reports.visible import defused, visible
+from seatrial.reports.escaping import defused, visible
 
-from .checkup import Finding, check_extras, check_installation, check_keys, check_settings, check_store
+from .doctor_checks import Finding, check_extras, check_installation, check_keys, check_settings, check_store
 from .request import DEFAULT_FOLDER, make_request, read_agent, read_environment, store_url
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import log
 
+from seatrial.model.run import ScenarioEntry
 from seatrial.statistics import SequentialTest, operating_point
 from seatrial.verdicts import read_sequential_test
-from seatrial.vocabulary.run import ScenarioEntry
 
 from .table import lay_out
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from seatrial.errors import UsageError
-from seatrial.reports.replacing import replacing
+from seatrial.reports.atomic_write import replacing
 
-from . import completing
+from . import shell_completion
 from .request import open_stored
 
 
 @click.command("export")
-@click.argument("run", default="latest", shell_complete=completing.runs)
+@click.argument("run", default="latest", shell_complete=shell_completion.runs)
 @click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
 @click.option("--store", help="Where runs are kept: a file or postgresql://….")
 def command(run: str, output: str | None, store: str | None) -> int:

@@ -8,9 +8,9 @@ from typing import IO
 import click
 
 from seatrial.errors import UsageError
-from seatrial.session import StoredRecord
+from seatrial.model.run import Run
+from seatrial.runs import StoredRecord
 from seatrial.store import Imported, Store, open_store
-from seatrial.vocabulary.run import Run
 
 from .request import store_url
 
@@ -58,8 +58,8 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
 
 
 def _tell(store: Store, run_id: str, parts: list[Imported]) -> None:
-    from seatrial.reports.phrases import counted, verdict_line
-    from seatrial.reports.visible import defused, visible
+    from seatrial.reports.escaping import defused, visible
+    from seatrial.reports.texts import counted, verdict_line
 
     record = StoredRecord(store, store.run(run_id))
     added, skipped, corrected = (

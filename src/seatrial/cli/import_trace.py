@@ -7,7 +7,7 @@ import click
 
 from seatrial.traces import FORMATS, TraceFile, read_trace
 
-from .judging import judge_recorded, judging_options
+from .regrade_options import judge_recorded, judging_options
 from .table import lay_out
 
 
@@ -23,7 +23,7 @@ def command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> 
     With `--suite`, each conversation is judged by the scenario of its name, or by the one whose user says the same.
     Without it nothing is asserted of them, and that is no pass. Exit codes as in `seatrial run`.
     """
-    from seatrial.session.recorded import import_traces
+    from seatrial.runs.import_traces import import_traces
 
     traces = [read_trace(file, format=options["format_"]) for file in dict.fromkeys(files)]
     _tell_notes(traces)
@@ -37,7 +37,7 @@ def command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> 
 
 
 def _tell_notes(traces: list[TraceFile]) -> None:
-    from seatrial.reports.visible import defused, visible
+    from seatrial.reports.escaping import defused, visible
 
     for trace in traces:
         for note in trace.notes:
@@ -45,7 +45,7 @@ def _tell_notes(traces: list[TraceFile]) -> None:
 
 
 def _tell_rest(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from seatrial.reports.visible import defused, visible
+    from seatrial.reports.escaping import defused, visible
 
     if rows:
         click.echo(head, err=True)

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from seatrial.vocabulary.struct import field_names
+from seatrial.model.struct import field_names
 
-from .files_read import is_installed
+from .watch_files import is_installed
 
 
 def files_behind(things: Iterable[Any], *, files: Iterable[str] = ()) -> set[str]:

@@ -7,7 +7,7 @@ import click
 
 from seatrial.errors import UsageError
 
-from .starters import STARTERS, Starter, compose, requirement
+from .init_templates import STARTERS, Starter, compose, requirement
 
 
 @click.command("init")

@@ -17,7 +17,7 @@ COMMANDS = {
     "init": ("init", "Write a small suite and agent that pass at once."),
     "run": ("run", "Run scenarios against an agent."),
     "validate": ("validate", "Check scenario files without calling an agent."),
-    "list": ("listing", "List scenarios, or stored runs (`list runs`)."),
+    "list": ("list_", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
     "compare": ("compare", "Compare two stored runs."),
     "baseline": ("baseline", "Choose the run that others are compared with."),
@@ -110,7 +110,7 @@ def _exit_code(args: Sequence[str] | None) -> int:
         error.show()
         return 2
     except click.UsageError as error:
-        from .flag_mistakes import explain_mistake
+        from .usage_errors import explain_mistake
 
         show_error(UsageError(explain_mistake(error, given)))
         return 2
@@ -154,6 +154,6 @@ def _drop_output() -> None:
 
 def show_error(error: SeatrialError) -> None:
     """One clear text on stderr. It may quote files and agents, so nothing in it may act on the terminal or the CI."""
-    from seatrial.reports.visible import defused, visible
+    from seatrial.reports.escaping import defused, visible
 
     click.echo(defused(visible(f"error: {error}")), err=True)

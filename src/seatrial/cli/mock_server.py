@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.model.protocols import Evaluator
+from seatrial.model.scenario import Scenario
 from seatrial.scenarios import load
 from seatrial.scenarios.build import make_tools
-from seatrial.vocabulary.roles import Evaluator
-from seatrial.vocabulary.scenario import Scenario
 
 if TYPE_CHECKING:
     from seatrial.mock_server import SessionDesk, Sessions
@@ -122,7 +122,7 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
 
 def _report(desks: "Iterable[SessionDesk]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
     """A tick or a cross for each session; 0 only where there were some, and all did as expected."""
-    from seatrial.reports.visible import defused, visible
+    from seatrial.reports.escaping import defused, visible
 
     from .tool_checks import check_session
 

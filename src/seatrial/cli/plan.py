@@ -8,8 +8,8 @@ import click
 
 from seatrial.comparison import scenarios_to_see, trials_to_see
 from seatrial.errors import UsageError
-from seatrial.reports.phrases import counted
-from seatrial.session.forecasting import PastRun, look_back
+from seatrial.reports.texts import counted
+from seatrial.runs.estimate import PastRun, look_back
 from seatrial.statistics import SequentialTest, fixed_design, operating_point
 
 from .request import open_stored, store_url

@@ -6,13 +6,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.errors import SeatrialError
-from seatrial.reports.visible import one_line
+from seatrial.model.run import Trial
+from seatrial.model.scenario import Scenario, Suite, SuiteConfig, User
+from seatrial.reports.escaping import one_line
+from seatrial.runs import RunPlan, RunRequest, execute
 from seatrial.scenarios import LoadedSuite
-from seatrial.session import RunPlan, RunRequest, execute
-from seatrial.vocabulary.run import Trial
-from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig, User
 
-from .checkup import Finding, ok, problem
+from .doctor_checks import Finding, ok, problem
 
 _SHOWN = 60
 _SMALL_TALK = "Hello!"

@@ -8,10 +8,10 @@ import click
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.reports.visible import defused, visible
-from seatrial.session.records import find_damaged
+from seatrial.model.run import Run, RunState
+from seatrial.reports.escaping import defused, visible
+from seatrial.runs.report import find_damaged
 from seatrial.store import Store
-from seatrial.vocabulary.run import Run, RunState
 
 from .request import open_stored
 from .table import lay_out

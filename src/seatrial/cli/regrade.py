@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
-from . import completing
-from .judging import judge_recorded, judging_options
+from . import shell_completion
+from .regrade_options import judge_recorded, judging_options
 from .table import lay_out
 
 
 @click.command("regrade")
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=shell_completion.runs)
 @click.argument("paths", nargs=-1)
 @click.option("--name", help="A name for the new run; without it, that of the old one.")
 @judging_options
@@ -20,7 +20,7 @@ def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
     No agent is called. The verdicts become a new run, and those of RUN stay beside them. PATHS are the files to take
     the expectations from; by default those that RUN was made from. Exit codes as in `seatrial run`.
     """
-    from seatrial.session.regrading import regrade
+    from seatrial.runs.regrade import regrade
 
     done = judge_recorded(lambda request: regrade(run, request), paths, options)
     click.echo(f"regraded from run {done.report.run.parent}, which stays as it was")

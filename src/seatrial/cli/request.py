@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.session import RunRequest
+from seatrial.model.run import RUN_ID_RULE, TAKEN_NAMES, is_run_id
+from seatrial.runs import RunRequest
 from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store import Store, open_store
-from seatrial.vocabulary.run import RUN_ID_RULE, TAKEN_NAMES, is_run_id
 
 DEFAULT_FOLDER = "scenarios"
 

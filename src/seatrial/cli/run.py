@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.reports import Progress, parse_report_option
-from seatrial.session import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
+from seatrial.runs import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
 
-from . import completing
+from . import shell_completion
 from .main import show_error
+from .options import selecting
+from .output import AskedReport, reports_of, show_and_write
 from .request import (
     check_run_id,
     check_run_name,
@@ -24,8 +26,6 @@ from .request import (
     read_assignments,
     read_environment,
 )
-from .selecting import selecting
-from .showing import AskedReport, reports_of, show_and_write
 from .table import lay_out
 
 
@@ -41,7 +41,7 @@ from .table import lay_out
 @click.option(
     "--resume",
     metavar="RUN",
-    shell_complete=completing.runs,
+    shell_complete=shell_completion.runs,
     help="Go on with a run that was interrupted, as it was begun.",
 )
 @click.option("--retry-errors", is_flag=True, help="With --resume: play trials again that an instrument spoiled.")
@@ -103,7 +103,7 @@ def command(**options: Any) -> int:
 
 
 def _tell_of_agent_errors(report: Report) -> None:
-    from seatrial.reports.phrases import counted
+    from seatrial.reports.texts import counted
 
     left = sum(outcome.broken_down for outcome in report.outcome.scenarios)
     if left:
@@ -137,7 +137,7 @@ def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunReque
 
 def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
     """The request of the run that is resumed, with what the flags say beside."""
-    from seatrial.session.resuming import request_again
+    from seatrial.runs.resume import request_again
 
     names = {"scenario": "scenario_text", "tag": "tags", "id": "run_id"}
     fixed = names | {name: name for name in ("failed", "shard", "name")}
@@ -201,7 +201,7 @@ def _trials(text: str | None) -> Any:
 
 def _failed_last_time(store: str | None) -> frozenset[tuple[str, str]]:
     """The scenarios that spoke against the last run."""
-    from seatrial.reports.phrases import failing
+    from seatrial.reports.texts import failing
 
     with open_stored(store) as opened:
         outcomes = failing(StoredRecord(opened, opened.run("latest")).outcome)
@@ -216,7 +216,7 @@ def _all_reports(plan: RunPlan, asked: list[AskedReport]) -> list[AskedReport]:
 
 
 def _show_plan(plan: RunPlan) -> int:
-    from seatrial.reports.phrases import counted
+    from seatrial.reports.texts import counted
 
     from .dry_run import describe_sequential
 

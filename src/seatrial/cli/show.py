@@ -7,18 +7,18 @@ from typing import Any
 import click
 
 from seatrial.errors import UsageError
+from seatrial.model.run import Run, ScenarioOutcome, Status, Trial
 from seatrial.reports import print_run, write_report
-from seatrial.session import StoredRecord
+from seatrial.runs import StoredRecord
 from seatrial.store import Store
-from seatrial.vocabulary.run import Run, ScenarioOutcome, Status, Trial
 
-from . import completing
+from . import shell_completion
 from .about_run import about_run
 from .request import open_stored
 
 
 @click.command("show")
-@click.argument("run", default="latest", shell_complete=completing.runs)
+@click.argument("run", default="latest", shell_complete=shell_completion.runs)
 @click.argument("scenario", required=False)
 @click.argument("trial", required=False)
 @click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
@@ -109,9 +109,9 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
 
 
 def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:
-    from seatrial.reports.run_form import scenario_form
-    from seatrial.reports.trial_form import trial_form
-    from seatrial.reports.visible import json_text
+    from seatrial.reports.escaping import json_text
+    from seatrial.reports.run_json import scenario_form
+    from seatrial.reports.trial_json import trial_form
 
     forms = [trial_form(trial) for trial in trials]
     form: dict[str, Any] = {**scenario_form(outcome), "trials": forms} if whole else forms[0]
@@ -121,10 +121,10 @@ def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -
 def _print_scenario(outcome: ScenarioOutcome, trials: list[Trial], *, everything: bool) -> None:
     """The verdict and its reasons, then each trial; the conversation of those that did not pass, or of all."""
     from seatrial.reports.conversation import converse
-    from seatrial.reports.explain import explain, summarise
-    from seatrial.reports.paper import Paper
-    from seatrial.reports.phrases import aside, share
-    from seatrial.reports.visible import one_line
+    from seatrial.reports.escaping import one_line
+    from seatrial.reports.reasons import explain, summarise
+    from seatrial.reports.terminal import Paper
+    from seatrial.reports.texts import aside, share
 
     paper = Paper(sys.stdout)
     about = aside(outcome) or share(outcome)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seatrial.reports.visible import defused, one_line
+from seatrial.reports.escaping import defused, one_line
 
 _WIDEST = 60
 

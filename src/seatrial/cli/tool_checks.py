@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from seatrial.evaluators import Limits, State, ToolCallArgsEvaluator, ToolCallEvaluator, Trajectory
 from seatrial.mock_server import SessionDesk
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, Transcript
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import Evaluator, TrialContext
-from seatrial.vocabulary.scenario import Expect, Scenario
+from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
+from seatrial.model.protocols import Evaluator, TrialContext
+from seatrial.model.results import EvalResult
+from seatrial.model.scenario import Expect, Scenario
 
 
 def tool_evaluators(scenario: Scenario) -> list[Evaluator]:

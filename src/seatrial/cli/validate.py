@@ -3,10 +3,10 @@
 import click
 
 from seatrial.errors import UsageError
-from seatrial.session import load
+from seatrial.runs import load
 
+from .output import reports_of
 from .request import default_paths
-from .showing import reports_of
 
 
 @click.command("validate")

@@ -15,8 +15,8 @@ import click
 from seatrial.errors import UsageError
 from seatrial.scenarios.paths import find_files
 
-from .files_read import python_files
 from .request import default_paths
+from .watch_files import python_files
 
 _LOOK_EVERY_SECONDS = 0.25
 _ROUND = (

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from seatrial.clock import now
 from seatrial.errors import SeatrialError
+from seatrial.model.protocols import PreparedScenario
 from seatrial.reports import Progress, parse_report_option
-from seatrial.reports.phrases import counted, failing
+from seatrial.reports.texts import counted, failing
+from seatrial.runs import RunPlan, RunRequest
 from seatrial.scenarios import LoadedSuite
-from seatrial.session import RunPlan, RunRequest
-from seatrial.vocabulary.roles import PreparedScenario
 
-from .files_read import FilesRead
 from .imports import files_behind
 from .main import show_error
 from .run import play_plan, read_request
+from .watch_files import FilesRead
 
 Key = tuple[str, str, str]
 """Suite, scenario, agent."""

@@ -5,13 +5,13 @@ summaries come in, frozen results go out.
 """
 
 from .alignment import align, align_closest
-from .changes import classify, trial_identity
 from .compare import BaselinePool, compare_runs
-from .confirm import Rerun, confirm, find_suspects, fresh_trials_needed
+from .detectable_drop import estimate_rates, scenarios_to_see, trials_to_see, visible_drop
 from .gate import Gate, decide_gate, find_objections
 from .match import RunSide, find_gap
 from .regressions import check_limits, find_regressions
-from .visibility import estimate_rates, scenarios_to_see, trials_to_see, visible_drop
+from .rerun_suspects import Rerun, confirm, find_suspects, fresh_trials_needed
+from .scenario_status import classify, trial_identity
 
 __all__ = [
     "BaselinePool",

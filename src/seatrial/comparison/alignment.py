@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from seatrial.vocabulary.changes import AlignedStep, Alignment, Parting
-from seatrial.vocabulary.conversation import ToolCall, Transcript
-from seatrial.vocabulary.run import Trial
+from seatrial.model.comparison import AlignedStep, Alignment, Parting
+from seatrial.model.conversation import ToolCall, Transcript
+from seatrial.model.run import Trial
 
 Step = tuple[int, ToolCall]
 """A tool call with the turn it was made in."""

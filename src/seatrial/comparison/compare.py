@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from seatrial.vocabulary.changes import (
+from seatrial.model.comparison import (
     Change,
     Comparison,
     ConfigDifference,
@@ -11,15 +11,15 @@ from seatrial.vocabulary.changes import (
     ScenarioChange,
     ScenarioFigures,
 )
-from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.run import ScenarioKey, ScenarioOutcome
+from seatrial.model.struct import Struct
 
-from .changes import classify, find_edits, score_delta
-from .evidence import find_dependence, weigh, with_tests
-from .figures import measure_scenario, measure_suites
+from .aggregates import measure_scenario, measure_suites
 from .match import RunSide, refuse_incomparable
+from .messages import counted
 from .regressions import check_limits, find_regressions
-from .sentences import counted
+from .scenario_status import classify, find_edits, score_delta
+from .significance import find_dependence, weigh, with_tests
 
 NO_LIMITS = RegressionLimits()
 

@@ -6,11 +6,11 @@ from math import fsum
 
 from msgspec.structs import replace
 
-from seatrial.vocabulary.changes import Change, Comparison, GateDecision, ScenarioChange
+from seatrial.model.comparison import Change, Comparison, GateDecision, ScenarioChange
 
-from . import sentences
-from .changes import ROUNDING
-from .evidence import weigh, with_tests
+from . import messages
+from .scenario_status import ROUNDING
+from .significance import weigh, with_tests
 
 
 class Gate(StrEnum):
@@ -34,7 +34,7 @@ def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_m
     if comparison.candidate.problem is not None:
         doubts.append(f"cannot tell: run {comparison.candidate.id} errored: {comparison.candidate.problem}")
     if missing and not allow_missing:
-        regressions.append(f"{sentences.counted(len(missing), 'scenario')} missing: {sentences.named(missing)}")
+        regressions.append(f"{messages.counted(len(missing), 'scenario')} missing: {messages.named(missing)}")
     if gate is not Gate.STATISTICAL:
         regressions += [regression.text for regression in comparison.regressions]
     if gate is not Gate.THRESHOLDS:
@@ -44,7 +44,7 @@ def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_m
         doubts += _not_judged(comparison, gate)
     if not doubts and not any(one.candidate and one.candidate.answered for one in comparison.scenarios):
         # There is no pass rate that could fall.
-        doubts.append(sentences.NO_ANSWERS)
+        doubts.append(messages.NO_ANSWERS)
     return GateDecision(regressions=tuple(regressions), doubts=tuple(doubts))
 
 
@@ -52,10 +52,10 @@ def _worse(comparison: Comparison) -> Iterator[str]:
     """What got worse by the tests."""
     evidence = comparison.evidence
     if evidence.worse:
-        yield f"worse beyond noise: {sentences.named(evidence.worse)}"
+        yield f"worse beyond noise: {messages.named(evidence.worse)}"
     elif evidence.regression:
         assert evidence.p_worse is not None
-        yield f"the suite's pass rate fell beyond noise ({sentences.chance(evidence.p_worse)})"
+        yield f"the suite's pass rate fell beyond noise ({messages.chance(evidence.p_worse)})"
 
 
 def _not_tested(comparison: Comparison) -> Iterator[str]:
@@ -65,10 +65,10 @@ def _not_tested(comparison: Comparison) -> Iterator[str]:
         yield evidence.sentence
         return
     if evidence.untested:
-        yield f"not tested, because one side has no answer: {sentences.named(evidence.untested)}"
+        yield f"not tested, because one side has no answer: {messages.named(evidence.untested)}"
     for one in evidence.confirmation.suspects if evidence.confirmation else ():
         if not one.confirmed and not one.could_confirm:
-            yield sentences.still_open(one)
+            yield messages.still_open(one)
 
 
 def _not_judged(comparison: Comparison, gate: Gate) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _not_judged(comparison: Comparison, gate: Gate) -> Iterator[str]:
     if consequence is not None:
         trials = sum(one.candidate.not_judged for one in spoiled if one.candidate)
         keys = [one.key for one in spoiled]
-        yield sentences.not_judged(keys, trials, consequence=consequence, run=comparison.candidate)
+        yield messages.not_judged(keys, trials, consequence=consequence, run=comparison.candidate)
 
 
 def _if_failed(comparison: Comparison, gate: Gate) -> str | None:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary
+from seatrial.model.struct import Struct
 
-from .figures import group_trials
+from .aggregates import group_trials
 
 
 class RunSide(Struct, frozen=True, kw_only=True):

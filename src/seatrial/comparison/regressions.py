@@ -3,9 +3,9 @@
 from msgspec.structs import fields
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.changes import Regression, RegressionLimits, RegressionReason, SuiteFigures
+from seatrial.model.comparison import Regression, RegressionLimits, RegressionReason, SuiteFigures
 
-from .changes import ROUNDING
+from .scenario_status import ROUNDING
 
 LATENCY_NOISE_MS = 20.0
 """A mean that rises by less tells of the machine, not of the agent."""

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from .conversion import TOOLS as TOOLS
     from .conversion import Converted as Converted
     from .conversion import convert as convert
-    from .draft import Note as Note
+    from .target_suite import Note as Note
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "conversion": ("TOOLS", "Converted", "convert"),
-        "draft": ("Note",),
+        "target_suite": ("Note",),
     },
 )

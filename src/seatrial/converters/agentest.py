@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .draft import Draft, DraftScenario
-from .source import Where
+from .source_file import Where
+from .target_suite import Draft, DraftScenario
 
 _JUDGED = ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity", "goal_completion")
 _FAILURES = ("agent_behavior_failure", "tool_call_behavior_failure")

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
-from .draft import Draft, Note
-from .source import Source
-from .writing import write
+from .source_file import Source
+from .target_suite import Draft, Note
+from .yaml_writer import write
 
 TOOLS = {
     "agentest": "Agentest",

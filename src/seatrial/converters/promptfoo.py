@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .draft import Draft
 from .promptfoo_agents import read_agents
 from .promptfoo_assertions import carry_assertions
 from .promptfoo_prompts import Unfilled, fill_prompt, read_prompts
 from .promptfoo_tests import Test, read_tests
+from .target_suite import Draft
 
 _EXPLAINED = {
     "redteam": "red-team plugins and strategies",

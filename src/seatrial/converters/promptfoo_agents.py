@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .draft import Draft
-from .source import Where
+from .source_file import Where
+from .target_suite import Draft
 
 _OPENAI = "https://api.openai.com/v1"
 

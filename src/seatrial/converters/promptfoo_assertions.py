@@ -5,12 +5,12 @@ from typing import Any
 
 from seatrial.patterns import problem as pattern_problem
 
-from . import patterns
-from .draft import DraftScenario
+from . import regexes
 from .promptfoo_prompts import Unfilled, fill
 from .promptfoo_tests import DEFAULT, Test
 from .promptfoo_trajectories import TRAJECTORIES
-from .source import Where
+from .source_file import Where
+from .target_suite import DraftScenario
 
 CODE = ("javascript", "python", "ruby", "webhook")
 _BESIDE_THE_OUTPUT = ("latency", "cost", "trajectory:", "not-trajectory:")
@@ -127,7 +127,7 @@ def _pattern(make: Callable[[Any], str], *, several: bool = False) -> Carry:
 def _contains_all(scenario: DraftScenario, value: Any, assertion: Mapping[str, Any]) -> str | None:
     problem = _unusable(value, several=True)
     for text in _texts(value) if problem is None else ():
-        scenario.score({"regex": patterns.contains(text)})
+        scenario.score({"regex": regexes.contains(text)})
     return problem
 
 
@@ -198,21 +198,21 @@ _FACTS = "The reply agrees with these facts, and contradicts none of them: {}"
 _NOT = "The following is not true of the reply: {}"
 _KNOWN: Mapping[str, Carry] = {
     "equals": _equals,
-    "not-equals": _pattern(lambda text: rf"\A(?!{patterns.contains(text)}\Z)"),
-    "contains": _pattern(patterns.contains),
-    "not-contains": _pattern(lambda text: patterns.none_of([text])),
-    "contains-any": _pattern(patterns.any_of, several=True),
-    "not-contains-any": _pattern(patterns.none_of, several=True),
+    "not-equals": _pattern(lambda text: rf"\A(?!{regexes.contains(text)}\Z)"),
+    "contains": _pattern(regexes.contains),
+    "not-contains": _pattern(lambda text: regexes.none_of([text])),
+    "contains-any": _pattern(regexes.any_of, several=True),
+    "not-contains-any": _pattern(regexes.none_of, several=True),
     "contains-all": _contains_all,
     "icontains": _expected("reply_contains_all", several=False),
     "icontains-all": _expected("reply_contains_all", several=True),
-    "icontains-any": _pattern(lambda texts: patterns.any_of(texts, ignore_case=True), several=True),
+    "icontains-any": _pattern(lambda texts: regexes.any_of(texts, ignore_case=True), several=True),
     "not-icontains": _expected("reply_excludes", several=False),
     "not-icontains-any": _expected("reply_excludes", several=True),
-    "starts-with": _pattern(patterns.starts_with),
-    "not-starts-with": _pattern(lambda text: rf"\A(?!{patterns.contains(text)})"),
+    "starts-with": _pattern(regexes.starts_with),
+    "not-starts-with": _pattern(lambda text: rf"\A(?!{regexes.contains(text)})"),
     "regex": _pattern(str),
-    "not-regex": _pattern(patterns.does_not_match),
+    "not-regex": _pattern(regexes.does_not_match),
     "is-json": _is_json,
     "latency": _limit("latency_ms"),
     "cost": _limit("cost_usd"),

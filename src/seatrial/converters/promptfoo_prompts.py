@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .draft import Draft
+from .target_suite import Draft
 
 _VARIABLE = re.compile(r"\{\{-?\s*([\w.]+)\s*-?\}\}")
 _LOGIC = re.compile(r"\{%|\{\{")

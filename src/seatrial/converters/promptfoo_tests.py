@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
-from .draft import Draft
-from .source import Source, Where
+from .source_file import Source, Where
+from .target_suite import Draft
 
 DEFAULT = "defaultTest"
 _CARRIED = {"vars", "assert", "description", "threshold", "metadata", "options"}

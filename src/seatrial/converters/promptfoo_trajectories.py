@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .draft import DraftScenario
+from .target_suite import DraftScenario
 
 Carry = Callable[[DraftScenario, Any, Mapping[str, Any]], str | None]
 

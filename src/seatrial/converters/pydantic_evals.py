@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import patterns
-from .draft import Draft, DraftScenario
-from .source import Where
+from . import regexes
+from .source_file import Where
+from .target_suite import Draft, DraftScenario
 
 _TEXT_KEYS = ("input", "question", "query", "prompt", "message", "text", "user_prompt", "content")
 _FIRST_ARGUMENT = {
@@ -118,7 +118,7 @@ class _Evaluator:
         if not isinstance(value, str) or not value:
             self._lose(f"Contains with {value!r:.60}, which is no text")
         elif given.get("case_sensitive", True):
-            self._scenario.score({"regex": patterns.contains(value)})
+            self._scenario.score({"regex": regexes.contains(value)})
         else:
             self._scenario.expect("reply_contains_all", [value])
 

@@ -9,12 +9,6 @@ from typing import TYPE_CHECKING
 from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
-    from .catalog import EVALUATORS as EVALUATORS
-    from .catalog import asserts_nothing as asserts_nothing
-    from .catalog import build_evaluator as build_evaluator
-    from .catalog import keys_read_by as keys_read_by
-    from .construction import check_arguments as check_arguments
-    from .construction import check_expected as check_expected
     from .function import FunctionEvaluator as FunctionEvaluator
     from .function import evaluator as evaluator
     from .json_schema import JsonSchema as JsonSchema
@@ -22,6 +16,10 @@ if TYPE_CHECKING:
     from .matchers import matches as matches
     from .matchers import mismatch as mismatch
     from .passfail import PassFail as PassFail
+    from .registry import EVALUATORS as EVALUATORS
+    from .registry import asserts_nothing as asserts_nothing
+    from .registry import build_evaluator as build_evaluator
+    from .registry import keys_read_by as keys_read_by
     from .state import State as State
     from .text import ContainsEvaluator as ContainsEvaluator
     from .text import Exact as Exact
@@ -31,17 +29,19 @@ if TYPE_CHECKING:
     from .tool_calls import ToolCallEvaluator as ToolCallEvaluator
     from .trajectory import Trajectory as Trajectory
     from .trajectory_match import match_trajectory as match_trajectory
+    from .validation import check_arguments as check_arguments
+    from .validation import check_expected as check_expected
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
-        "catalog": (
+        "registry": (
             "EVALUATORS",
             "asserts_nothing",
             "build_evaluator",
             "keys_read_by",
         ),
-        "construction": (
+        "validation": (
             "check_arguments",
             "check_expected",
         ),

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import fields, replace
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.scenario import ExpectedCall
+from seatrial.model.conversation import ToolCall
+from seatrial.model.scenario import ExpectedCall
 
-from .construction import arguments, choice, did_you_mean, flag, text
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely
+from .validation import arguments, choice, did_you_mean, flag, text
 
 _KEYS = tuple(field.name for field in fields(ExpectedCall))
 _BOUNDS = ("count", "min", "max")

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.scenario import ExpectedCall
+from seatrial.model.conversation import ToolCall
+from seatrial.model.scenario import ExpectedCall
 
 from .expected_calls import Alternative, entry_of
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
-from seatrial.vocabulary.findings import EvalResult
+from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.results import EvalResult
 
 from .matchers import shown
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.model.protocols import Context
+from seatrial.model.results import Check, EvalResult
 from seatrial.patterns import limited_schema
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import Context
 
-from .evidence import no_answer
 from .matchers import shown
+from .missing_evidence import no_answer
 
 _MOST_ERRORS = 5
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import Transcript
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import RECORD_CALLS, Context, TrialContext
+from seatrial.model.conversation import Transcript
+from seatrial.model.protocols import RECORD_CALLS, Context, TrialContext
+from seatrial.model.results import Check, EvalResult
 
-from .evidence import no_answer
 from .matchers import shown
+from .missing_evidence import no_answer
 
 _Taken = tuple[float, bool]
 """What is known to have been taken, and whether that is all of it."""

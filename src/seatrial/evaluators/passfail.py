@@ -5,16 +5,16 @@ from types import NoneType
 from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ToolCall, is_blank
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.struct import Written, set_field
+from seatrial.model.conversation import ToolCall, is_blank
+from seatrial.model.protocols import Context
+from seatrial.model.results import Check, EvalResult
+from seatrial.model.struct import Written, set_field
 
-from .construction import arguments, text, texts
-from .evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .matchers import argument_differences, shown, subset
+from .missing_evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .redacted import includes_surely, secret_in_arguments
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
+from .validation import arguments, text, texts
 
 # Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
 _TOOLS_CALLED = Check(name="expected_tools", passed=True)

@@ -7,13 +7,13 @@ value as it stands.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from seatrial.model.conversation import REDACTED, ErrorInfo, ErrorKind
+from seatrial.model.protocols import Context
+from seatrial.model.results import EvalResult
 from seatrial.patterns import find_all, search
-from seatrial.vocabulary.conversation import REDACTED, ErrorInfo, ErrorKind
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import Context
 
-from .evidence import no_answer
 from .matchers import Answer, answer, every, negated, operator_of, some
+from .missing_evidence import no_answer
 
 _NAME = REDACTED.strip("[]")
 _NEGATIVE = ("(?!", "(?<!")

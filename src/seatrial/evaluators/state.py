@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import Context, TrialContext
+from seatrial.model.protocols import Context, TrialContext
+from seatrial.model.results import Check, EvalResult
 
-from .construction import check_expected
-from .evidence import no_answer
 from .matchers import differences, shown
+from .missing_evidence import no_answer
 from .redacted import matches_surely, secret_in_state
+from .validation import check_expected
 
 
 @dataclass(frozen=True, slots=True)

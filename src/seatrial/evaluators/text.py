@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
+from seatrial.model.conversation import REDACTED, is_blank
+from seatrial.model.protocols import Context
+from seatrial.model.results import Check, EvalResult
+from seatrial.model.struct import Struct, Written, set_field
 from seatrial.patterns import search
-from seatrial.vocabulary.conversation import REDACTED, is_blank
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.struct import Struct, Written, set_field
 
-from .construction import flag, pattern, text, texts
-from .evidence import no_answer
 from .matchers import shown
+from .missing_evidence import no_answer
 from .redacted import is_found_surely, secret_in_reply
+from .validation import flag, pattern, text, texts
 
 OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
 NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")

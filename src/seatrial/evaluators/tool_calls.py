@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import Context
+from seatrial.model.conversation import ToolCall
+from seatrial.model.protocols import Context
+from seatrial.model.results import Check, EvalResult
 
-from .construction import arguments, choice, flag, text, texts
-from .evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .matchers import argument_differences, shown, subset
+from .missing_evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .redacted import includes_surely, secret_in_arguments
+from .validation import arguments, choice, flag, text, texts
 
 
 @dataclass(frozen=True, slots=True)

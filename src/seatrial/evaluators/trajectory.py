@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.findings import Check, EvalResult, TrajectoryMatch
-from seatrial.vocabulary.roles import Context
-from seatrial.vocabulary.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
+from seatrial.model.conversation import ToolCall
+from seatrial.model.protocols import Context
+from seatrial.model.results import Check, EvalResult, TrajectoryMatch
+from seatrial.model.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
 
-from .construction import choice
-from .evidence import arguments_not_recorded, calls_not_known, is_surely_absent, malformed_call
 from .expected_calls import entry_of, expected_call
 from .matchers import shown
+from .missing_evidence import arguments_not_recorded, calls_not_known, is_surely_absent, malformed_call
 from .redacted import holds_redaction, secret_in_arguments
 from .trajectory_match import Comparison, compare_calls
+from .validation import choice
 
 _MODES = ("strict", "unordered", "contains", "in_order", "within")
 _WITHOUT_OTHERS = ("strict", "unordered", "within")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from seatrial.vocabulary.conversation import ToolCall
+from seatrial.model.conversation import ToolCall
 
 from .expected_calls import Entry, call_in_words
 

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.findings import TrajectoryMatch
-from seatrial.vocabulary.scenario import TrajectorySpec
+from seatrial.model.conversation import ToolCall
+from seatrial.model.results import TrajectoryMatch
+from seatrial.model.scenario import TrajectorySpec
 
-from .assignment import Assignment, Candidates, assign
 from .expected_calls import Alternative, Entry, entry_of
 from .forbidden import arguments_as_json, broken_rules
-from .sequences import align, find_subsequence, follows_in_order, furthest_position
+from .match_ordered import align, find_subsequence, follows_in_order, furthest_position
+from .match_unordered import Assignment, Candidates, assign
 from .trajectory_diff import Row, draw
 
 _MOST_ISSUES = 50

@@ -14,10 +14,10 @@ from seatrial.lazy import lazy
 if TYPE_CHECKING:
     from .calibration import Calibration as Calibration
     from .calibration import calibrate as calibrate
-    from .failures import Category as Category
-    from .failures import load_categories as load_categories
-    from .merge import MergedFailures as MergedFailures
-    from .merge import merge_failures as merge_failures
+    from .dedup_failures import MergedFailures as MergedFailures
+    from .dedup_failures import merge_failures as merge_failures
+    from .failure_categories import Category as Category
+    from .failure_categories import load_categories as load_categories
     from .metrics import Metric as Metric
     from .metrics import load_metrics as load_metrics
     from .metrics import overall_score as overall_score
@@ -31,8 +31,8 @@ __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "calibration": ("Calibration", "calibrate"),
-        "failures": ("Category", "load_categories"),
-        "merge": ("MergedFailures", "merge_failures"),
+        "failure_categories": ("Category", "load_categories"),
+        "dedup_failures": ("MergedFailures", "merge_failures"),
         "metrics": ("Metric", "load_metrics", "overall_score", "resolve_metrics"),
         "rubric": ("JudgeEvaluator", "ToolArgsJudge"),
         "similarity": ("Similarity",),

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from seatrial.vocabulary.findings import BehaviourFailure, Severity
+from seatrial.model.results import BehaviourFailure, Severity
 
-from .answer import Answer, turn_key
-from .failures import Category
+from .answer_schema import Answer, turn_key
+from .failure_categories import Category
 from .metrics import Metric
 
 Value: TypeAlias = int | bool | None

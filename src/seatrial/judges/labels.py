@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
 
 _KNOWN = ("label", "judge", "input", "output", "messages", "scenario", "trial", "id", "note")
 _WORDS = {

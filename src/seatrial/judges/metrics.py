@@ -11,9 +11,9 @@ from msgspec import field
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.findings import FULL_MARKS, MetricScore, weighted_score
-from seatrial.vocabulary.scenario import MetricChoice
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.results import FULL_MARKS, MetricScore, weighted_score
+from seatrial.model.scenario import MetricChoice
+from seatrial.model.struct import Struct
 
 Scale: TypeAlias = Literal["0-5", "1-5", "binary"]
 Scope: TypeAlias = Literal["turn", "trial"]

@@ -6,11 +6,11 @@ from typing import Any, Self, TypeAlias
 
 from seatrial.errors import UsageError
 from seatrial.llm import LLM, ModelFailure, ModelSpec, Question, parse_model
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.findings import Check, EvalResult, ModelUse, sum_model_use
+from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.results import Check, EvalResult, ModelUse, sum_model_use
+from seatrial.model.trial_errors import TrialError
 
-from .answer import Answer, opinion_type
+from .answer_schema import Answer, opinion_type
 
 NO_MODEL = "no judge model is set"
 SET_MODEL = (

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seatrial.vocabulary.scenario import Scenario, User
+from seatrial.model.scenario import Scenario, User
 
-from .failures import Category
-from .fence import as_json
+from .failure_categories import Category
 from .metrics import Metric
-from .record import Record
+from .prompt_escaping import as_json
+from .prompt_transcript import Record
 
 _JUDGE = """\
 You judge how an AI agent did in a conversation with a user. You did not take part in it.

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from seatrial.errors import UsageError
 from seatrial.llm import LLM
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, ToolCall
-from seatrial.vocabulary.findings import EvalResult
-from seatrial.vocabulary.roles import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, Context, TrialContext
+from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall
+from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, Context, TrialContext
+from seatrial.model.results import EvalResult
 
 from .panel import Model, Panel
+from .prompt_transcript import record_of
 from .prompts import conversation_message, rubric_system
-from .record import record_of
 
 _RECORD_ARGUMENTS = "Record them: give each ToolCall its arguments as a mapping, or call tools through ctx.call_tool."
 

@@ -7,9 +7,9 @@ from typing import ClassVar, TypeAlias
 
 from seatrial.errors import UsageError
 from seatrial.llm.embedding import embed_texts
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, is_blank
-from seatrial.vocabulary.findings import Check, EvalResult
-from seatrial.vocabulary.roles import Context
+from seatrial.model.conversation import ErrorInfo, ErrorKind, is_blank
+from seatrial.model.protocols import Context
+from seatrial.model.results import Check, EvalResult
 
 Vector: TypeAlias = Sequence[float]
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[Vector]]]

@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.llm import LLM, ModelFailure, ModelSpec, Question
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.findings import Judgement, MetricScore, ModelUse, OutcomeResult, sum_model_use
-from seatrial.vocabulary.roles import TrialContext
+from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.protocols import TrialContext
+from seatrial.model.results import Judgement, MetricScore, ModelUse, OutcomeResult, sum_model_use
+from seatrial.model.trial_errors import TrialError
 
-from .answer import Answer, Asked, answer_type, outcome_ids, scale_of
+from .answer_schema import Answer, Asked, answer_type, outcome_ids, scale_of
 from .ballots import Ballot, Item, Undecided, combine, disagreements, is_settled, read_ballot
-from .failures import Category, load_categories
+from .failure_categories import Category, load_categories
 from .metrics import Metric, overall_score
 from .panel import NOT_THE_AGENT, attempts_in_words, check_panel
+from .prompt_transcript import LONGEST, record_of
 from .prompts import conversation_message, trial_system
-from .record import LONGEST, record_of
 
 
 @dataclass(slots=True)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .model import parse_model as parse_model
     from .prices import has_price as has_price
     from .providers import check_model as check_model
-    from .question import Answer as Answer
-    from .question import ModelFailure as ModelFailure
-    from .question import Question as Question
-    from .question import Role as Role
-    from .question import Said as Said
+    from .types import Answer as Answer
+    from .types import ModelFailure as ModelFailure
+    from .types import Question as Question
+    from .types import Role as Role
+    from .types import Said as Said
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
@@ -31,7 +31,7 @@ __all__, __getattr__, __dir__ = lazy(
         ),
         "prices": ("has_price",),
         "providers": ("check_model",),
-        "question": (
+        "types": (
             "Answer",
             "ModelFailure",
             "Question",

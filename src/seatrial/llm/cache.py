@@ -14,8 +14,8 @@ from typing import Any
 
 from seatrial.private_files import make_file, make_folder
 
-from .question import Question
 from .structured import json_schema
+from .types import Question
 
 _FORM = 1
 """Goes into every key; raised when the form of prompts or entries changes."""

@@ -5,13 +5,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from seatrial.vocabulary.findings import ModelUse, sum_model_use
+from seatrial.model.results import ModelUse, sum_model_use
 
 from .cache import AnswerCache, cache_key
-from .exchange import Reply, RequestFailed, open_client, open_model, send
 from .model import ModelSpec
-from .question import Answer, ModelFailure, Question, Said
+from .pydantic_ai_backend import Reply, RequestFailed, open_client, open_model, send
 from .structured import Malformed, instructions, load_reader, parse_answer, repair_request
+from .types import Answer, ModelFailure, Question, Said
 
 if TYPE_CHECKING:
     import asyncio

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from seatrial.vocabulary.conversation import Usage
+from seatrial.model.conversation import Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.protocols import ToolAnswer
 
 
 class Desk(Protocol):

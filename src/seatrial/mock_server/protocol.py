@@ -18,10 +18,10 @@ from mcp_types import (
     Tool,
 )
 
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import TrialError
 from seatrial.version import __version__
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer
 
 from .desk import Desk
 

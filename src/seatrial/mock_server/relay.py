@@ -7,9 +7,9 @@ from mcp import Client, MCPError
 from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import TrialError
 
 from .stdio_server import serve_stdio
 

@@ -8,10 +8,10 @@ from typing import IO, Any
 
 from seatrial.clock import milliseconds, now
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ToolCall
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer, ToolBox
+from seatrial.model.conversation import ToolCall
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer, ToolBox
+from seatrial.model.trial_errors import TrialError
 
 OpenTools = Callable[[str], ToolBox]
 """Session -> its tools, with counters and a state of their own."""

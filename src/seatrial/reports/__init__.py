@@ -13,17 +13,17 @@ from seatrial.lazy import lazy
 if TYPE_CHECKING:
     from .console import print_run as print_run
     from .progress import Progress as Progress
-    from .write import KINDS as KINDS
-    from .write import ReportKind as ReportKind
-    from .write import parse_report_option as parse_report_option
-    from .write import write_report as write_report
+    from .registry import KINDS as KINDS
+    from .registry import ReportKind as ReportKind
+    from .registry import parse_report_option as parse_report_option
+    from .registry import write_report as write_report
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "console": ("print_run",),
         "progress": ("Progress",),
-        "write": (
+        "registry": (
             "KINDS",
             "ReportKind",
             "parse_report_option",

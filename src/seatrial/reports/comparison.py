@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from seatrial.verdicts.reasons import number
-from seatrial.vocabulary.changes import (
+from seatrial.model.comparison import (
     Alignment,
     Change,
     Comparison,
@@ -13,11 +12,12 @@ from seatrial.vocabulary.changes import (
     ScenarioFigures,
     SuiteFigures,
 )
-from seatrial.vocabulary.run import Run, ScenarioKey, Status
+from seatrial.model.run import Run, ScenarioKey, Status
+from seatrial.verdicts.reasons import number
 
-from .paper import Paper
-from .phrases import counted, duration, money, percent
-from .visible import cut, one_line
+from .escaping import cut, one_line
+from .terminal import Paper
+from .texts import counted, duration, money, percent
 
 SHOWN = 30
 TEXT_LIMIT = 300

@@ -6,12 +6,14 @@ from heapq import merge
 from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, TextIO
 
-from seatrial.vocabulary.run import Run, RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
+from seatrial.model.run import Run, RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
 from .conversation import converse, what_was_said
-from .explain import explain, explain_error, measures_of, summarise
-from .paper import Paper
-from .phrases import (
+from .escaping import cut, one_line
+from .pass_at_k import flaky_line, is_flaky
+from .reasons import explain, explain_error, measures_of, summarise
+from .terminal import Paper
+from .texts import (
     VERDICT_WORDS,
     aside,
     counts_of,
@@ -25,11 +27,9 @@ from .phrases import (
     trials_of,
     verdict_line,
 )
-from .repeats import flaky_line, is_flaky
-from .visible import cut, one_line
 
 if TYPE_CHECKING:
-    from seatrial.vocabulary.roles import RunRecord
+    from seatrial.model.protocols import RunRecord
 
 PASSING_SHOWN = 30
 FAILING_SHOWN = 50

@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from seatrial.model.conversation import ErrorInfo, PlayedTurn, ToolCall
+from seatrial.model.results import EvalResult, MetricScore
+from seatrial.model.run import Trial
 from seatrial.verdicts.reasons import number
-from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall
-from seatrial.vocabulary.findings import EvalResult, MetricScore
-from seatrial.vocabulary.run import Trial
 
-from .explain import checked
-from .phrases import duration
-from .plain import plain
-from .visible import cut
+from .escaping import cut
+from .reasons import checked
+from .texts import duration
+from .to_json import plain
 
 Line = tuple[int, str]
 """Depth and text."""

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from io import UnsupportedOperation
 from typing import TextIO
 
-from seatrial.vocabulary.roles import RunRecord
-from seatrial.vocabulary.run import ScenarioOutcome
+from seatrial.model.protocols import RunRecord
+from seatrial.model.run import ScenarioOutcome
 
+from .escaping import cut, defused, visible
 from .markdown import blocks
-from .phrases import failing, verdict_line
-from .visible import cut, defused, visible
+from .texts import failing, verdict_line
 
 SUMMARY_BYTES = 1024 * 1024
 """A larger summary is refused as a whole."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TextIO
 
-from seatrial.vocabulary.roles import RunRecord
-from seatrial.vocabulary.run import ScenarioOutcome, Status, Trial
+from seatrial.model.protocols import RunRecord
+from seatrial.model.run import ScenarioOutcome, Status, Trial
 
 from .pages import make_environment, style_sheet
-from .phrases import aside
-from .tally import Tally, tally
+from .scenario_totals import Tally, tally
+from .texts import aside
 
 BODIES_OF_ALL = 300
 """In a run of more trials only those that did not pass are shown with their conversation."""

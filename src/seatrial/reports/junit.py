@@ -7,13 +7,13 @@ those of a scenario stand there under its name, and once more in the testcase's 
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
-from seatrial.vocabulary.roles import RunRecord
-from seatrial.vocabulary.run import RunOutcome, ScenarioOutcome, Status
+from seatrial.model.protocols import RunRecord
+from seatrial.model.run import RunOutcome, ScenarioOutcome, Status
 
-from .phrases import aside, interval, trials_of, verdict_line
-from .repeats import is_flaky, repeats_of
-from .tally import Tally, tally
-from .visible import cut, markup_text, one_line
+from .escaping import cut, markup_text, one_line
+from .pass_at_k import is_flaky, repeats_of
+from .scenario_totals import Tally, tally
+from .texts import aside, interval, trials_of, verdict_line
 
 TEXT_LIMIT = 20_000
 RUN_SUITE = "seatrial"

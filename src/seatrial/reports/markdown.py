@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from itertools import chain, filterfalse, islice
 from typing import TextIO
 
-from seatrial.vocabulary.roles import RunRecord
-from seatrial.vocabulary.run import ScenarioOutcome, Status
+from seatrial.model.protocols import RunRecord
+from seatrial.model.run import ScenarioOutcome, Status
 
 from .conversation import converse
-from .explain import explain_error, measures_of
-from .phrases import (
+from .escaping import cut, markup_text, one_line
+from .pass_at_k import flaky_line, is_flaky
+from .reasons import explain_error, measures_of
+from .scenario_totals import Tally, tally
+from .texts import (
     VERDICT_WORDS,
     aside,
     counts_of,
@@ -25,9 +28,6 @@ from .phrases import (
     trials_of,
     verdict_line,
 )
-from .repeats import flaky_line, is_flaky
-from .tally import Tally, tally
-from .visible import cut, markup_text, one_line
 
 ROWS_SHOWN = 1_000
 FAILING_SHOWN = 50

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import TextIO
 
 from seatrial.clock import milliseconds
-from seatrial.vocabulary.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
-from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.model.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
+from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 
-from .paper import Paper
-from .visible import cut, one_line
+from .escaping import cut, one_line
+from .terminal import Paper
 
 LIVE_EVERY_MS = 100.0
 PLAIN_EVERY_MS = 1_000.0

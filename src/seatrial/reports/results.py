@@ -2,12 +2,12 @@
 
 from typing import TextIO
 
-from seatrial.vocabulary.roles import RunRecord
-from seatrial.vocabulary.run import ScenarioOutcome
+from seatrial.model.protocols import RunRecord
+from seatrial.model.run import ScenarioOutcome
 
-from .run_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form
-from .trial_form import trial_form
-from .visible import json_text
+from .escaping import json_text
+from .run_json import SCHEMA_VERSION, outcome_form, run_form, scenario_form
+from .trial_json import trial_form
 
 
 def write_json(record: RunRecord, stream: TextIO) -> None:

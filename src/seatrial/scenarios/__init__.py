@@ -9,12 +9,12 @@ from .environment import fill_environment
 from .examples import expand_examples
 from .fingerprint import fingerprint
 from .load import each_source, load
+from .loaded_suite import LoadedSuite
 from .merge import Resolver, merge_config, read_overrides, resolve
-from .model_cast import ModelCast
+from .models import ModelCast
 from .problems import FileProblems, Problem
 from .schema import json_schema
 from .select import select
-from .suites import LoadedSuite
 from .tool_names import can_know_tools, find_unknown_tools
 from .yaml_files import parse_value
 

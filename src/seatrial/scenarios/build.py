@@ -9,20 +9,20 @@ from msgspec.structs import fields
 from seatrial.agents import import_attribute
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators import ReplyProduced
-from seatrial.mocks import NoMocks
+from seatrial.model.protocols import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
+from seatrial.model.results import Severity
+from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey
+from seatrial.model.scenario import Scenario, TrajectorySpec, User
+from seatrial.model.struct import Struct
+from seatrial.tools import NoMocks
 from seatrial.users import ScriptedUser
-from seatrial.vocabulary.findings import Severity
-from seatrial.vocabulary.roles import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
-from seatrial.vocabulary.run import Gates, ScenarioEntry, ScenarioKey
-from seatrial.vocabulary.scenario import Scenario, TrajectorySpec, User
-from seatrial.vocabulary.struct import Struct
 
 from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
+from .loaded_suite import LoadedSuite
 from .merge import SEQUENTIAL, default_unmocked_tools
-from .model_cast import ModelCast
+from .models import ModelCast
 from .scorers import scorer_names
-from .suites import LoadedSuite
 from .tool_names import must_not_call, offered_tools
 
 _REPLY = ReplyProduced()
@@ -182,7 +182,7 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     if not scenario.mocks and not scenario.tools and unmocked_tools == "passthrough":
         return NoMocks
     from seatrial.evaluators import check_expected, matches
-    from seatrial.mocks import MockSet
+    from seatrial.tools import MockSet
 
     try:
         mocks = MockSet.parse(

@@ -5,10 +5,10 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import EVALUATORS, ContainsEvaluator, PassFail, asserts_nothing, build_evaluator
-from seatrial.vocabulary.roles import Evaluator
-from seatrial.vocabulary.scenario import Expect, Judge, Scenario
+from seatrial.model.protocols import Evaluator
+from seatrial.model.scenario import Expect, Judge, Scenario
 
-from .model_cast import ModelCast
+from .models import ModelCast
 
 _PASSFAIL = PassFail()
 

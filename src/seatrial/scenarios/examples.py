@@ -8,7 +8,7 @@ from msgspec.structs import fields, replace
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import check_expected
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.scenario import Scenario
 
 from .problems import Complaints, Where, closest
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from seatrial.evaluators import check_expected
-from seatrial.vocabulary.scenario import Expect, ExpectedCall, Judge, ToolArgs, TrajectorySpec, Turn
+from seatrial.model.scenario import Expect, ExpectedCall, Judge, ToolArgs, TrajectorySpec, Turn
 
-from .kinds import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Record, Schema, Text
 from .problems import Complaints, Where, show
+from .schema_types import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Record, Schema, Text
 
 NOTHING = "an empty list asserts nothing; remove the key or fill the list"
 NAME = Text(blank=False)

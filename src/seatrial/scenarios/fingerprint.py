@@ -8,11 +8,11 @@ from typing import Any
 from msgspec.structs import fields
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import Scenario
-from seatrial.vocabulary.struct import field_names
+from seatrial.model.scenario import Scenario
+from seatrial.model.struct import field_names
 
-from .kinds import given
 from .merge import default_unmocked_tools
+from .schema_types import given
 
 _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
@@ -81,7 +81,7 @@ def _mock_functions(mocks: Any) -> Iterator[str]:
 
 
 def _imported(target: str) -> Any:
-    from seatrial.mocks.python_mocks import find_function
+    from seatrial.tools.python_mocks import find_function
 
     try:
         return find_function(target, where="mocks")

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.scenario import Scenario
 
 from .json_files import find_positions, parse
+from .jsonl_reread import SecondReading
 from .positions import UnreadableFile
 from .problems import Complaints, Problem, place_problems
 from .reader import SuiteReader
-from .second_reading import SecondReading
 
 KEEP = 10_000
 """So many scenarios are kept from the first pass; a larger file is read again each time."""

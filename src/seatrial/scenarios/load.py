@@ -5,18 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seatrial.vocabulary.scenario import Scenario, Suite, SuiteConfig
+from seatrial.model.scenario import Scenario, Suite, SuiteConfig
 
-from .documents import read_document
 from .jsonl_files import read_jsonl, stream_jsonl
+from .loaded_suite import LoadedSuite, Streamed
 from .merge import read_overrides
-from .names import Names
 from .paths import find_files
 from .problems import FileProblems, Problem, show
 from .python_files import find_suites, import_file, import_named
 from .python_suites import read_objects
 from .reader import SuiteReader
-from .suites import LoadedSuite, Streamed
+from .unique_names import Names
+from .yaml_json_files import read_document
 
 Source = str | Path | Suite | Scenario
 IN_PYTHON = "<python>"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
+from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
-from .kinds import given
 from .metrics import define, merge_metrics, select_metrics
 from .problems import Complaints, Problem, path_text
+from .schema_types import given
 from .shape import CONFIG
 
 DEFAULTS: Mapping[str, Any] = {

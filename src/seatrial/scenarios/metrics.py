@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import MetricChoice
+from seatrial.model.scenario import MetricChoice
 
 
 def known_metrics() -> tuple[str, ...]:

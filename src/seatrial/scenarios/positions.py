@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 from .problems import Complaint, Complaints, Place, Where
 

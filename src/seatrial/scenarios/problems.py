@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 Where: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""

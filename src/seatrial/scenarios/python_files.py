@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seatrial.vocabulary.scenario import Scenario, Suite
+from seatrial.model.scenario import Scenario, Suite
 
 from .problems import FileProblems, Problem
 

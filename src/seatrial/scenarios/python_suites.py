@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from seatrial.vocabulary.scenario import Scenario, Suite
+from seatrial.model.scenario import Scenario, Suite
 
-from .kinds import given
 from .problems import Complaints, Problem, path_text, show
 from .reader import SuiteReader
+from .schema_types import given
 
 
 def read_objects(suite: Suite, file: str, reader: SuiteReader, problems: list[Problem]) -> None:

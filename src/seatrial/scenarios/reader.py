@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.scenario import Models, Scenario, Suite, SuiteConfig
+from seatrial.model.scenario import Models, Scenario, Suite, SuiteConfig
 
-from .custom import collect_evaluators, installed_evaluators
+from .cross_checks import check_resolved, complain_of_idle, gates_of_judges, is_at_work
+from .custom_evaluators import collect_evaluators, installed_evaluators
 from .environment import fill_by_path
 from .examples import expand_rows
-from .kinds import given
+from .jsonl_reread import SecondReading, complete
 from .merge import Resolver
 from .metrics import find_definitions
-from .names import LargeFile, Names
 from .problems import Complaints, Where, closest, did_you_mean
-from .rules import check_resolved, complain_of_idle, gates_of_judges, is_at_work
+from .schema_types import given
 from .scorers import is_built_in, scorer_names
-from .second_reading import SecondReading, complete
 from .shape import SCENARIO, SUITE
+from .unique_names import LargeFile, Names
 
 
 class SuiteReader:

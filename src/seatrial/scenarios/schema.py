@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .foreign import TRANSCRIPT
-from .kinds import Record
+from .pytest_agent_eval import TRANSCRIPT
+from .schema_types import Record
 from .shape import FILE_KEYS
 
 

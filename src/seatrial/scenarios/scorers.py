@@ -5,11 +5,11 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.evaluators import EVALUATORS, build_evaluator, keys_read_by
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.scenario import Scenario
 
 from .expectations import JUDGE, NAME, TRAJECTORY
-from .kinds import Key, Record
 from .problems import Complaints, Where, did_you_mean, show
+from .schema_types import Key, Record
 from .settings import SHARE
 
 _EXPECTATIONS = ("expected_output", "expected_tools", "expected_tool_args")

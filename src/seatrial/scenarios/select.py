@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from seatrial.vocabulary.scenario import Scenario
+from seatrial.model.scenario import Scenario
 
 
 def select(

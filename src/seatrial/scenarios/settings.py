@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from seatrial.evaluators import check_expected
-from seatrial.vocabulary.scenario import GateSpec, LimitSpec, MetricChoice, Models, SequentialSpec
+from seatrial.model.scenario import GateSpec, LimitSpec, MetricChoice, Models, SequentialSpec
 
 from .expectations import NAME, Model
-from .kinds import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Percent, Record, Schema, Text
 from .metrics import known_metrics, metrics_problem
 from .problems import Complaints, Where, did_you_mean, show
+from .schema_types import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Percent, Record, Schema, Text
 
 SHARE = Number(minimum=0, maximum=1)
 _NOTHING_ASKED = "0 asks for nothing: all could fail and it would still pass"
@@ -57,7 +57,7 @@ class _Mocks:
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
         if value is None:
             complaints.add(where, "expected a mapping of tool names to mocks, got null")
-        from seatrial.mocks import find_problems
+        from seatrial.tools import find_problems
 
         for problem in find_problems(value, check_args=check_expected):
             complaints.add((*where, *problem.path), problem.message)
@@ -74,7 +74,7 @@ class _Tools:
         if not isinstance(value, (list, tuple)):
             complaints.add(where, f"expected a list of tool definitions, got {show(value)}")
             return ()
-        from seatrial.mocks import check_tools
+        from seatrial.tools import check_tools
 
         for text in check_tools(value):
             complaints.add(where, text)
@@ -193,7 +193,7 @@ SEVERITIES = ("low", "medium", "high", "critical")
 
 
 def _check_categories(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
-    from seatrial.judges.failures import load_categories
+    from seatrial.judges.failure_categories import load_categories
 
     known = tuple(load_categories())
     for name in made:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from seatrial.vocabulary.scenario import Group, Scenario, Suite, SuiteConfig, User
+from seatrial.model.scenario import Group, Scenario, Suite, SuiteConfig, User
 
 from .expectations import EXPECT, NAME, NAMES, TRAJECTORY, TURN, check_matchers
-from .kinds import Anything, Flag, Key, ListOf, MapOf, Record, Schema, Text, check_pattern
 from .problems import Complaints, Where, show
+from .schema_types import Anything, Flag, Key, ListOf, MapOf, Record, Schema, Text, check_pattern
 from .settings import CONFIG_ONLY, METADATA, REQUIRED_SHARE, SCORERS, SHARE, SHARED, Reference
 
 SIDES = ("input", "turns", "user")

@@ -6,8 +6,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from seatrial.evaluators import EVALUATORS
-from seatrial.vocabulary.roles import Agent
-from seatrial.vocabulary.scenario import Expect, Scenario, Turn
+from seatrial.model.protocols import Agent
+from seatrial.model.scenario import Expect, Scenario, Turn
 
 _SHOWN = 20
 """So many of the agent's tools are named to a user who named another."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 from .positions import Positions, UnreadableFile
 from .problems import Complaint, Place, Where

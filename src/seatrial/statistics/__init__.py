@@ -33,10 +33,18 @@ if TYPE_CHECKING:
     from .intervals import mid_p_interval as mid_p_interval
     from .intervals import wilson_interval as wilson_interval
     from .intervals import wilson_lower_bound as wilson_lower_bound
+    from .majority import majority_rate as majority_rate
+    from .majority import majority_vote as majority_vote
     from .multiplicity import benjamini_hochberg as benjamini_hochberg
     from .multiplicity import flag_scenarios as flag_scenarios
     from .multiplicity import holm as holm
     from .multiplicity import tarone_benjamini_hochberg as tarone_benjamini_hochberg
+    from .pass_at_k import pass_at_k as pass_at_k
+    from .pass_at_k import pass_at_k_interval as pass_at_k_interval
+    from .pass_at_k import pass_hat_k as pass_hat_k
+    from .pass_at_k import pass_hat_k_interval as pass_hat_k_interval
+    from .pass_at_k import suite_pass_at_k as suite_pass_at_k
+    from .pass_at_k import suite_pass_hat_k as suite_pass_hat_k
     from .power import FixedDesign as FixedDesign
     from .power import SuiteSpread as SuiteSpread
     from .power import estimate_spread as estimate_spread
@@ -47,12 +55,6 @@ if TYPE_CHECKING:
     from .power import repeats_to_flag_one as repeats_to_flag_one
     from .power import smallest_visible_drop as smallest_visible_drop
     from .power import trials_per_run as trials_per_run
-    from .repeats import pass_at_k as pass_at_k
-    from .repeats import pass_at_k_interval as pass_at_k_interval
-    from .repeats import pass_hat_k as pass_hat_k
-    from .repeats import pass_hat_k_interval as pass_hat_k_interval
-    from .repeats import suite_pass_at_k as suite_pass_at_k
-    from .repeats import suite_pass_hat_k as suite_pass_hat_k
     from .resampling import ClusteredMean as ClusteredMean
     from .resampling import SignFlipTest as SignFlipTest
     from .resampling import cluster_bootstrap_interval as cluster_bootstrap_interval
@@ -77,8 +79,6 @@ if TYPE_CHECKING:
     from .significance import newcombe_interval as newcombe_interval
     from .significance import smallest_p_value as smallest_p_value
     from .significance import stratified_test as stratified_test
-    from .votes import majority_rate as majority_rate
-    from .votes import majority_vote as majority_vote
 
 __all__, __getattr__, __dir__ = lazy(
     __name__,
@@ -123,7 +123,7 @@ __all__, __getattr__, __dir__ = lazy(
             "smallest_visible_drop",
             "trials_per_run",
         ),
-        "repeats": (
+        "pass_at_k": (
             "pass_at_k",
             "pass_at_k_interval",
             "pass_hat_k",
@@ -161,6 +161,6 @@ __all__, __getattr__, __dir__ = lazy(
             "smallest_p_value",
             "stratified_test",
         ),
-        "votes": ("majority_rate", "majority_vote"),
+        "majority": ("majority_rate", "majority_vote"),
     },
 )

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
-from .arguments import ROUNDING, reaches, require_counts, require_open_rate, require_rate
 from .distributions import binomial_at_least, binomial_at_most
 from .intervals import exact_lower_bound, exact_upper_bound
+from .validation import ROUNDING, reaches, require_counts, require_open_rate, require_rate
 
 GateDecision: TypeAlias = Literal["pass", "fail", "inconclusive"]
 

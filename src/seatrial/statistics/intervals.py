@@ -6,7 +6,6 @@ Nothing ran means nothing is known: every interval of 0 trials is (0, 1).
 import math
 from typing import TypeAlias
 
-from .arguments import require_counts, require_open_rate
 from .distributions import (
     beta_quantile,
     binomial_at_least,
@@ -15,6 +14,7 @@ from .distributions import (
     normal_quantile,
     two_sided_z,
 )
+from .validation import require_counts, require_open_rate
 
 Interval: TypeAlias = tuple[float, float]
 

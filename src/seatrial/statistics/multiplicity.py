@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal
 
-from .arguments import ROUNDING, reaches, require_open_rate
 from .significance import ScenarioCounts, fisher_test, smallest_p_value
+from .validation import ROUNDING, reaches, require_open_rate
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:

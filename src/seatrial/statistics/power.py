@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from seatrial.errors import UsageError
 
-from .arguments import ROUNDING, reaches, require_open_rate, require_positive, require_rate
+from .discrete_distributions import binomial_law
 from .distributions import beta_quantile, binomial_at_most, normal_quantile
-from .laws import binomial_law
 from .significance import ScenarioCounts, fisher_test
+from .validation import ROUNDING, reaches, require_open_rate, require_positive, require_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import getitem
 
-from .arguments import require_open_rate, require_positive
 from .distributions import student_t_quantile
 from .intervals import Interval
+from .validation import require_open_rate, require_positive
 
 _EXACT_UP_TO = 18
 _BLOCK = 8

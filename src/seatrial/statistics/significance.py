@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .arguments import require_counts
+from .discrete_distributions import SMALLEST_P, Law, binomial_law, hypergeometric_law, sum_law
 from .intervals import Interval, wilson_interval
-from .laws import SMALLEST_P, Law, binomial_law, hypergeometric_law, sum_law
+from .validation import require_counts
 
 Direction: TypeAlias = Literal["regression", "improvement", "two_sided"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
+    from .export_import import Imported as Imported
     from .labels import Label as Label
     from .opening import open_store as open_store
     from .runs import RunRow as RunRow
     from .runs import UnknownRun as UnknownRun
     from .searching import Said as Said
     from .store import Store as Store
-    from .transfer import Imported as Imported
     from .writer import TrialWriter as TrialWriter
 
 __all__, __getattr__, __dir__ = lazy(
@@ -25,7 +25,7 @@ __all__, __getattr__, __dir__ = lazy(
         "runs": ("RunRow", "UnknownRun"),
         "searching": ("Said",),
         "store": ("Store",),
-        "transfer": ("Imported",),
+        "export_import": ("Imported",),
         "writer": ("TrialWriter",),
     },
 )

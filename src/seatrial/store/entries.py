@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
+from seatrial.model.run import ScenarioEntry, ScenarioKey
 
 from .codec import decode, encode, read, some_fields, write
 from .connection import Row

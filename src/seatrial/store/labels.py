@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.run import ScenarioKey
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.run import ScenarioKey
+from seatrial.model.struct import Struct
 
 from . import schema
 from .codec import decode, encode, write

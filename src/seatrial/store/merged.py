@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from seatrial.vocabulary.run import MergedErrors
+from seatrial.model.run import MergedErrors
 
 from . import schema
 from .codec import decode, encode

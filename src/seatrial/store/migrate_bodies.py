@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from seatrial.errors import StoreError
-from seatrial.vocabulary.plain import plain_value
+from seatrial.model.json_values import plain_value
 
 from . import schema
 from .codec import Fetch, read, write

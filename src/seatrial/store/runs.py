@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.run import Run, RunState, ScenarioKey, Status
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.run import Run, RunState, ScenarioKey, Status
+from seatrial.model.struct import Struct
 
 from . import schema
 from .codec import decode, encode, read, write

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.run import ScenarioEntry, ScenarioKey
+from seatrial.model.run import ScenarioEntry, ScenarioKey
 
 from . import schema
 from .codec import read
 from .connection import Connection, Connections, Row
 from .entries import entry_columns, read_entry_rows
-from .numbers import Numbers
+from .scenario_numbers import Numbers
 from .trials import Keys, name_scenario
 
 _BATCH = 2_000

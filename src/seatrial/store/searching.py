@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from seatrial.vocabulary.run import ScenarioKey
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.run import ScenarioKey
+from seatrial.model.struct import Struct
 
 from . import schema
 from .codec import ENVELOPE, read

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from seatrial.vocabulary.run import Run, RunState
+from seatrial.model.run import Run, RunState
 
 _OWN = ("shard", "shards", "command", "scenarios")
 """What each shard has for itself in its config."""

@@ -14,7 +14,7 @@ from seatrial.errors import StoreError, UsageError
 from seatrial.private_files import keep_private, make_file, make_folder
 
 from .connection import Connection, Row
-from .held_files import hold
+from .file_lock import hold
 from .schema import Insert
 
 _PATIENCE_MS = 60_000

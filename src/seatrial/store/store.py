@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
+from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
 from . import runs, schema
 from .codec import write
@@ -21,10 +21,10 @@ from .trials import Keys, read_summaries, read_trial, read_trials
 from .writer import TrialWriter
 
 if TYPE_CHECKING:
+    from .export_import import Imported
     from .labels import Label
-    from .played import Digest, Played
     from .searching import Said
-    from .transfer import Imported
+    from .verdict_rows import Digest, Played
 
 
 class Store:
@@ -165,7 +165,7 @@ class Store:
 
     def played(self, run_id: str, numbers: Sequence[int] | None = None) -> "Iterator[Played]":
         """The run's scenarios with their trials, in the order of its selection; or those of some numbers, in theirs."""
-        from .played import read_played, read_some_played
+        from .verdict_rows import read_played, read_some_played
 
         if numbers is None:
             return read_played(self._connections, run_id)
@@ -173,7 +173,7 @@ class Store:
 
     def digests(self, run_id: str, together: "Callable[[ScenarioEntry, int], bool]") -> "Iterator[Digest]":
         """What a verdict takes: scenarios of which `together` says so are counted, the rest is named."""
-        from .played import read_digests
+        from .verdict_rows import read_digests
 
         return read_digests(self._connections, run_id, together)
 
@@ -257,7 +257,7 @@ class Store:
 
     def export_run(self, run_id: str) -> Iterator[bytes]:
         """The run as lines of JSON, for `import_runs` of another store."""
-        from .transfer import export_lines
+        from .export_import import export_lines
 
         return export_lines(self._connections, self.run(run_id))
 
@@ -267,7 +267,7 @@ class Store:
         Raises UsageError where the lines are not an export, are cut short, or say otherwise than the store.
         Other writers wait meanwhile, so hand over lines that are at hand.
         """
-        from .transfer import import_lines
+        from .export_import import import_lines
 
         with self._connections.transaction() as connection:
             return import_lines(connection, lines)

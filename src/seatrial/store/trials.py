@@ -13,15 +13,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import ScenarioKey, Status, Trial, TrialSummary
-from seatrial.vocabulary.struct import Struct
-from seatrial.vocabulary.summary import summarise
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import ScenarioKey, Status, Trial, TrialSummary
+from seatrial.model.struct import Struct
+from seatrial.model.summary import summarise
 
 from . import schema
 from .codec import Fetch, decode, encode, read, some_fields, to_document, write
 from .connection import Conflict, Connection, Connections, Row
-from .numbers import Numbers
+from .scenario_numbers import Numbers
 
 _LARGE = 16_384
 """Bodies above this size, in bytes, are stored by their hash."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from seatrial.clock import milliseconds
 from seatrial.errors import StoreError, UsageError
-from seatrial.vocabulary.run import ScenarioEntry, Trial
+from seatrial.model.run import ScenarioEntry, Trial
 
 from .connection import Conflict, Connection, Database, Row
-from .numbers import Numbers
+from .scenario_numbers import Numbers
 from .scenarios import insert_scenarios, make_entry_rows
 from .trials import TrialRows, explain_conflict, insert_trials, make_rows
 

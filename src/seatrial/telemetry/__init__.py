@@ -9,6 +9,6 @@ from typing import TYPE_CHECKING
 from seatrial.lazy import lazy
 
 if TYPE_CHECKING:
-    from .switch import span_listeners as span_listeners
+    from .enabled import span_listeners as span_listeners
 
-__all__, __getattr__, __dir__ = lazy(__name__, {"switch": ("span_listeners",)})
+__all__, __getattr__, __dir__ = lazy(__name__, {"enabled": ("span_listeners",)})

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from seatrial.model.events import Event, RunFinished, RunStarted, TrialFinished
+from seatrial.model.run import Run, Trial
 from seatrial.version import __version__
-from seatrial.vocabulary.events import Event, RunFinished, RunStarted, TrialFinished
-from seatrial.vocabulary.run import Run, Trial
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from seatrial.errors import MissingExtra, UsageError
 
-from .sending import Sender
+from .span_processor import Sender
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

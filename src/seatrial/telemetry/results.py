@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from seatrial.vocabulary.findings import EvalResult, Judgement, MetricScore, OutcomeResult
-from seatrial.vocabulary.run import Trial
+from seatrial.model.results import EvalResult, Judgement, MetricScore, OutcomeResult
+from seatrial.model.run import Trial
 
 Attributes = dict[str, str | bool | int | float]
 

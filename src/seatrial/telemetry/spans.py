@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
-from seatrial.vocabulary.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
-from seatrial.vocabulary.run import Run, Trial
-from seatrial.vocabulary.run import Status as Verdict
+from seatrial.model.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
+from seatrial.model.run import Run, Trial
+from seatrial.model.run import Status as Verdict
 
 from .results import evaluation_events
 

@@ -17,9 +17,9 @@ from msgspec import field
 import seatrial
 from seatrial import Scenario, ToolCall, Turn
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import Trial
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import Trial
+from seatrial.model.struct import Struct
 
 from . import shop
 from .shop import COURIER_SECONDS

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 
 class ShopError(Exception):

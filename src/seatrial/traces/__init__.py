@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from .recording import TraceFile as TraceFile
     from .scenario_file import notes_on as notes_on
     from .scenario_file import write_scenarios as write_scenarios
-    from .wording import first_difference as first_difference
-    from .wording import script_of as script_of
-    from .wording import words_of as words_of
+    from .script_match import first_difference as first_difference
+    from .script_match import script_of as script_of
+    from .script_match import words_of as words_of
     from .yaml_text import write_yaml as write_yaml
 
 __all__, __getattr__, __dir__ = lazy(
@@ -27,7 +27,7 @@ __all__, __getattr__, __dir__ = lazy(
         "formats": ("FORMATS", "read_trace"),
         "recording": ("Recording", "TraceError", "TraceFile"),
         "scenario_file": ("notes_on", "write_scenarios"),
-        "wording": ("first_difference", "script_of", "words_of"),
+        "script_match": ("first_difference", "script_of", "words_of"),
         "yaml_text": ("write_yaml",),
     },
 )

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .pieces import SILENT, as_text, kind_of, parts_of, read_arguments, read_result, read_usage, text, words_in
-from .scribe import Scribe
+from .parsing import SILENT, as_text, kind_of, parts_of, read_arguments, read_result, read_usage, text, words_in
+from .transcript_builder import Scribe
 
 
 def recognises(message: Mapping[str, Any]) -> bool:

@@ -5,9 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .documents import MAX_BYTES, Conversation, conversations, parse
+from .reading import MAX_BYTES, Conversation, conversations, parse
 from .recording import Recording, TraceError, TraceFile, without_calls
-from .scribe import Notes, Scribe
+from .transcript_builder import Notes, Scribe
 
 FORMATS = {
     "openai-chat": "messages of chat completions",

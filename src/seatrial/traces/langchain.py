@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .openai_chat import read_words
-from .pieces import as_text, kind_of, listed, mapping, read_arguments, read_result, read_usage, text
-from .scribe import Scribe
+from .parsing import as_text, kind_of, listed, mapping, read_arguments, read_result, read_usage, text
+from .transcript_builder import Scribe
 
 _KINDS = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "developer": "system"}
 _BLOCKS = ("tool_use", "tool_call", "tool_call_chunk", "function_call", "server_tool_call", "invalid_tool_call")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .pieces import SILENT, kind_of, listed, mapping, parts_of, read_arguments, read_result, read_usage, text, words_in
-from .scribe import Scribe
+from .parsing import SILENT, kind_of, listed, mapping, parts_of, read_arguments, read_result, read_usage, text, words_in
+from .transcript_builder import Scribe
 
 
 def recognises(message: Mapping[str, Any]) -> bool:

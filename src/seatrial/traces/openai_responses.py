@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .openai_chat import read_words
-from .pieces import as_text, kind_of, parts_of, read_arguments, read_result, read_usage, words_in
-from .scribe import Scribe
+from .parsing import as_text, kind_of, parts_of, read_arguments, read_result, read_usage, words_in
+from .transcript_builder import Scribe
 
 _OUTPUTS = (
     "function_call_output",

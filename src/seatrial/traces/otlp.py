@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 from .otlp_messages import Piece, all_said, given_to, said_by
 from .otlp_spans import Span, attribute, read_spans
 from .otlp_tools import ToolRun, find_tool_runs
-from .pieces import read_usage
+from .parsing import read_usage
 from .recording import Recording
-from .scribe import Notes, Scribe
+from .transcript_builder import Notes, Scribe
 
 
 def read(documents: list[Any], notes: Notes) -> Iterator[Recording]:

@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 from .otlp_spans import Span, attribute
-from .pieces import SILENT, as_text, kind_of, listed, mapping, parts_of, read_arguments, read_json, read_result, text
-from .pieces import words_in as _words_in
-from .scribe import Notes
+from .parsing import SILENT, as_text, kind_of, listed, mapping, parts_of, read_arguments, read_json, read_result, text
+from .parsing import words_in as _words_in
+from .transcript_builder import Notes
 
 _CALLS = ("tool_call", "server_tool_call")
 _ANSWERS = ("tool_call_response", "server_tool_call_response")

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
-from .pieces import listed, mapping, read_count, read_json, text
+from .parsing import listed, mapping, read_count, read_json, text
 
 _MODEL = ("chat", "generate_content", "text_completion")
 _AGENT = ("invoke_agent", "invoke_workflow")

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 from .otlp_messages import Piece
 from .otlp_spans import Span, attribute
-from .pieces import as_text, mapping, read_arguments, read_result, text
+from .parsing import as_text, mapping, read_arguments, read_result, text
 
 
 class Ancestry(Protocol):

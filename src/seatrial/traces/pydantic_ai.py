@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .openai_chat import read_words
-from .pieces import as_text, kind_of, listed, mapping, read_arguments, read_result, read_time, read_usage, text
-from .scribe import Scribe
+from .parsing import as_text, kind_of, listed, mapping, read_arguments, read_result, read_time, read_usage, text
+from .transcript_builder import Scribe
 
 _FINAL = "Final result processed."
 """What the library answers to a call that is in truth the agent's structured output."""

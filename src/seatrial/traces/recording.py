@@ -5,8 +5,8 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import Transcript
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.conversation import Transcript
+from seatrial.model.struct import Struct
 
 
 class TraceError(UsageError):

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from seatrial.vocabulary.conversation import PlayedTurn, ToolCall, Transcript
+from seatrial.model.conversation import PlayedTurn, ToolCall, Transcript
 
-from .pieces import as_text
+from .parsing import as_text
 from .recording import Recording, TraceError
 
 _LONGEST = 80

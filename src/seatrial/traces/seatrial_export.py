@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.vocabulary.plain import plain_arguments, plain_value
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.model.json_values import plain_arguments, plain_value
 
-from .pieces import listed, mapping, moment_of, name_in, read_count, read_time
+from .parsing import listed, mapping, moment_of, name_in, read_count, read_time
 from .recording import Recording
-from .scribe import Notes
+from .transcript_builder import Notes
 
 
 def is_export(documents: list[Any]) -> bool:

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from seatrial import foreign
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import UserMove
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import UserMove
+from seatrial.model.trial_errors import TrialError
 
 _KEYS = ("message", "goal_met", "stop")
 _RETURNS = "a text, None (stop), a UserMove, or a mapping with message, goal_met, stop"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seatrial.llm import Said
-from seatrial.vocabulary.scenario import User
+from seatrial.model.scenario import User
 
 _ROLE = """\
 You play a person who talks to an AI agent, so that the agent can be tested. You are the person, never the agent: \

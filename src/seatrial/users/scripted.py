@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seatrial.vocabulary.roles import UserMove
+from seatrial.model.protocols import UserMove
 
 _STOP = UserMove(stop=True)
 

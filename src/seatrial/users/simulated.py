@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seatrial.llm import LLM, ModelFailure, ModelSpec, Question
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.roles import UserMove
-from seatrial.vocabulary.scenario import User
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import UserMove
+from seatrial.model.scenario import User
+from seatrial.model.trial_errors import TrialError
 
 from .prompt import dialogue, system_prompt
 

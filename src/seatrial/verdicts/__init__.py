@@ -4,11 +4,11 @@ It is a room of its own so that the command line, pytest, the server and a regra
 from the same rows.
 """
 
-from .decision import RunDecision
+from .budget import Spending
 from .rates import answer_of, can_still_pass, reaches, read_sequential_test
 from .run import decide_run
+from .run_decision import RunDecision
 from .scenario import decide_scenario
-from .spending import Spending
 from .trial import count_earlier, decide_again, decide_trial, find_error
 
 __all__ = [

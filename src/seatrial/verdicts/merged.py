@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from seatrial.vocabulary.findings import Severity, UniqueError
-from seatrial.vocabulary.run import MergedErrors, TrialSummary
+from seatrial.model.results import Severity, UniqueError
+from seatrial.model.run import MergedErrors, TrialSummary
 
 _Place = tuple[int, int | None]
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import Gates, ScenarioEntry, Status, Trial, TrialSummary, Verdict
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import Gates, ScenarioEntry, Status, Trial, TrialSummary, Verdict
+from seatrial.model.struct import Struct
 
 from . import reasons
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from seatrial.vocabulary.conversation import ErrorInfo
-from seatrial.vocabulary.run import Gates, Status, Totals
+from seatrial.model.conversation import ErrorInfo
+from seatrial.model.run import Gates, Status, Totals
 
 from .averages import meets
 

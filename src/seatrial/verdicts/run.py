@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from seatrial.vocabulary.run import (
+from seatrial.model.run import (
     MergedErrors,
     RunGates,
     RunOutcome,
@@ -14,7 +14,7 @@ from seatrial.vocabulary.run import (
     Verdict,
 )
 
-from .decision import GroupDecision, RunDecision
+from .run_decision import GroupDecision, RunDecision
 from .scenario import decide_scenario
 
 

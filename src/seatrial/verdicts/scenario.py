@@ -6,10 +6,9 @@ from functools import lru_cache
 from math import fsum
 from operator import attrgetter
 
-from seatrial.statistics import wilson_interval
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.findings import Severity, UniqueError
-from seatrial.vocabulary.run import (
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.results import Severity, UniqueError
+from seatrial.model.run import (
     Gates,
     Interval,
     MergedErrors,
@@ -19,6 +18,7 @@ from seatrial.vocabulary.run import (
     TrialSummary,
     Verdict,
 )
+from seatrial.statistics import wilson_interval
 
 from . import reasons
 from .averages import mean, meets

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from seatrial.vocabulary.run import ScenarioEntry, TrialSummary
+from seatrial.model.run import ScenarioEntry, TrialSummary
 
 from . import reasons
 

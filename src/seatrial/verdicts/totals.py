@@ -3,12 +3,12 @@
 from array import array
 from collections.abc import Sequence
 
-from seatrial.vocabulary.findings import ModelUse, sum_model_use
-from seatrial.vocabulary.run import Figures, RunGates, Status, Totals, TrialSummary
+from seatrial.model.results import ModelUse, sum_model_use
+from seatrial.model.run import Figures, RunGates, Status, Totals, TrialSummary
 
 from .averages import mean, meets, quantile
+from .budget import Spending
 from .rates import decide_share
-from .spending import Spending
 
 _FOLDED = 1_000
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from seatrial.vocabulary.conversation import ErrorInfo, ErrorKind, Transcript
-from seatrial.vocabulary.findings import EvalResult, Judgement
-from seatrial.vocabulary.run import Status, Trial, Verdict
+from seatrial.model.conversation import ErrorInfo, ErrorKind, Transcript
+from seatrial.model.results import EvalResult, Judgement
+from seatrial.model.run import Status, Trial, Verdict
 
 from . import reasons
 from .averages import meets

@@ -10,7 +10,7 @@ from math import ceil
 from urllib.parse import urlsplit
 
 from seatrial.clock import now
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 from .options import LOOPBACK, ServeOptions
 

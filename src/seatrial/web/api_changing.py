@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from .answers import AsciiJSONResponse, Problem
+from .actions import cancel_run, choose_baseline, forget_baseline, put_label
 from .api_models import (
     BaselineItem,
     BaselineQuery,
@@ -18,10 +18,10 @@ from .api_models import (
     label_item,
 )
 from .api_reading import RunId
-from .changing import cancel_run, choose_baseline, forget_baseline, put_label
-from .desk import AtDesk
-from .launching import Start
+from .app_state import AtDesk
+from .responses import AsciiJSONResponse, Problem
 from .resuming import resume_run
+from .run_processes import Start
 
 router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)
 

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from seatrial.reports.plain import moment, plain
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import Status, TrialSummary, Verdict
+from seatrial.reports.to_json import moment, plain
 from seatrial.store import Label, RunRow
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import Status, TrialSummary, Verdict
 
-from .addresses import scenario_id
+from .urls import scenario_id
 
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]

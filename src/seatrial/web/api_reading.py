@@ -9,15 +9,13 @@ from starlette.responses import Response, StreamingResponse
 
 from seatrial.comparison import Gate, decide_gate
 from seatrial.errors import StoreError
-from seatrial.reports.comparison_form import comparison_form
-from seatrial.reports.run_form import SCHEMA_VERSION, outcome_form, run_form, scenario_form
-from seatrial.reports.trial_form import trial_form
+from seatrial.model.comparison import RegressionLimits
+from seatrial.model.run import Status, Verdict
+from seatrial.reports.comparison_json import comparison_form
+from seatrial.reports.run_json import SCHEMA_VERSION, outcome_form, run_form, scenario_form
+from seatrial.reports.trial_json import trial_form
 from seatrial.store import RunRow
-from seatrial.vocabulary.changes import RegressionLimits
-from seatrial.vocabulary.run import Status, Verdict
 
-from .addresses import scenario_id
-from .answers import AsciiJSONResponse, Problem
 from .api_models import (
     ComparisonQuery,
     LabelItem,
@@ -31,11 +29,13 @@ from .api_models import (
     run_item,
     trial_item,
 )
-from .desk import AtDesk, Desk, NotFound
-from .live import Watch, tell
+from .app_state import AtDesk, Desk, NotFound
+from .events import Watch, tell
+from .responses import AsciiJSONResponse, Problem
 from .schemas import answer, events
 from .selection import Wanted, take_page
 from .suites import list_suites
+from .urls import scenario_id
 
 router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)
 

@@ -21,12 +21,12 @@ from seatrial.version import __version__
 
 from . import api_changing, api_reading, page_actions, page_compare, page_run, page_runs, page_scenario, page_trial
 from .access import Access
-from .answers import explain_problems
-from .desk import Desk
-from .guard import Guard
-from .launching import Launcher
+from .app_state import Desk
+from .middleware import Guard
 from .options import ServeOptions
 from .rendering import STATIC, environment
+from .responses import explain_problems
+from .run_processes import Launcher
 from .schemas import shared_schemas
 
 _WARM_SECONDS = 3.0

@@ -5,13 +5,13 @@ from collections import OrderedDict
 from seatrial.clock import milliseconds
 from seatrial.comparison import RunSide
 from seatrial.errors import UsageError
-from seatrial.session.comparing import StoredRuns
-from seatrial.vocabulary.changes import Comparison, RegressionLimits
-from seatrial.vocabulary.run import Run, RunState
+from seatrial.model.comparison import Comparison, RegressionLimits
+from seatrial.model.run import Run, RunState
+from seatrial.runs.compare_runs import StoredRuns
 
-from .decided import DecidedRuns
-from .launching import NotNow
-from .patience import Worker
+from .background import Worker
+from .run_processes import NotNow
+from .verdict_cache import DecidedRuns
 
 MOST_KEPT = 16
 Compared = tuple[StoredRuns, Comparison]

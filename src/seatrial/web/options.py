@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from seatrial.errors import UsageError
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SHORTEST_TOKEN = 16

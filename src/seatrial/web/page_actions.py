@@ -9,13 +9,13 @@ from starlette.responses import RedirectResponse, Response
 from seatrial.errors import UsageError
 
 from .access import try_again
-from .addresses import run_url
-from .changing import cancel_run, choose_baseline, put_label
-from .desk import AtDesk
-from .guard import no_cookie, session_cookie
-from .launching import Start
+from .actions import cancel_run, choose_baseline, put_label
+from .app_state import AtDesk
+from .middleware import no_cookie, session_cookie
 from .rendering import render
 from .resuming import resume_run
+from .run_processes import Start
+from .urls import run_url
 
 router = APIRouter(include_in_schema=False)
 

@@ -6,18 +6,18 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.comparison import decide_gate, find_gap
+from seatrial.model.comparison import Alignment, Change, RegressionLimits, ScenarioChange
+from seatrial.model.run import Run, ScenarioKey, Trial
+from seatrial.model.struct import Struct
 from seatrial.reports.comparison import HEADS, mark_of, telling_p
-from seatrial.session.comparing import StoredRuns
-from seatrial.vocabulary.changes import Alignment, Change, RegressionLimits, ScenarioChange
-from seatrial.vocabulary.run import Run, ScenarioKey, Trial
-from seatrial.vocabulary.struct import Struct
+from seatrial.runs.compare_runs import StoredRuns
 
-from .addresses import scenario_id
+from .app_state import AtDesk, Desk, NotFound
+from .background import patience_of
 from .comparing import Compared
-from .desk import AtDesk, Desk, NotFound
-from .patience import patience_of
 from .rendering import render
 from .selection import take_page
+from .urls import scenario_id
 
 PAGE = 100
 CHOICE = 200

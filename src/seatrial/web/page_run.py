@@ -7,16 +7,16 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from seatrial.clock import now
+from seatrial.model.run import RunState, Status
 from seatrial.store import Said
-from seatrial.vocabulary.run import RunState, Status
 
-from .decided import DecidedRun
-from .desk import AtDesk, Desk, NotFound
-from .live import Watch
-from .patience import patience_of
+from .app_state import AtDesk, Desk, NotFound
+from .background import patience_of
+from .events import Watch
 from .rendering import render
 from .resuming import silent_since, why_not_resumed
 from .selection import ORDERS, Order, Page, Wanted, find_scenarios, tags_of, take_page
+from .verdict_cache import DecidedRun
 
 PAGE = 100
 router = APIRouter(include_in_schema=False)

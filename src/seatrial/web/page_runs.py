@@ -6,18 +6,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from seatrial.model.run import RunState, Verdict
+from seatrial.model.struct import Struct
 from seatrial.reports.pages import UNKNOWN, Dot, trend
-from seatrial.reports.phrases import percent
+from seatrial.reports.texts import percent
 from seatrial.store import RunRow
-from seatrial.vocabulary.run import RunState, Verdict
-from seatrial.vocabulary.struct import Struct
 
-from .addresses import run_url
-from .desk import AtDesk, Desk
+from .app_state import AtDesk, Desk
 from .rendering import render
 from .resuming import silent_since
 from .selection import take_page
 from .suites import list_suites
+from .urls import run_url
 
 PAGE = 50
 router = APIRouter(include_in_schema=False)

@@ -5,17 +5,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from seatrial.model.run import ScenarioKey, Status, TrialSummary
 from seatrial.reports.pages import UNKNOWN, Bar, Dot, bins, trend
-from seatrial.reports.repeats import flaky_line, is_flaky
+from seatrial.reports.pass_at_k import flaky_line, is_flaky
 from seatrial.statistics import wilson_interval
 from seatrial.store import RunRow
-from seatrial.vocabulary.run import ScenarioKey, Status, TrialSummary
 
-from .addresses import scenario_url
-from .desk import AtDesk, Desk
-from .patience import patience_of
+from .app_state import AtDesk, Desk
+from .background import patience_of
 from .rendering import render
 from .selection import Wanted, take_page
+from .urls import scenario_url
 
 PAGE = 100
 LOOKED_BACK = 40

@@ -5,11 +5,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from seatrial.session.calibrating import WHOLE_TRIAL
-from seatrial.vocabulary.run import Status, TrialSummary
+from seatrial.model.run import Status, TrialSummary
+from seatrial.runs.calibrate import WHOLE_TRIAL
 
-from .desk import AtDesk, NotFound
-from .patience import patience_of
+from .app_state import AtDesk, NotFound
+from .background import patience_of
 from .rendering import render
 
 router = APIRouter(include_in_schema=False)

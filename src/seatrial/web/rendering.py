@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from seatrial.reports.pages import make_environment, style_sheet
 from seatrial.version import __version__
 
-from . import addresses
+from . import urls
 from .selection import status_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ STATIC = HERE / "static"
 def environment() -> "Environment":
     """The templates of the pages, with the words that they use."""
     made = make_environment(HERE / "templates")
-    words = (addresses.run_url, addresses.scenario_url, addresses.trial_url, addresses.compare_url)
-    made.globals |= {word.__name__: word for word in (*words, addresses.scenario_id, status_of)}
+    words = (urls.run_url, urls.scenario_url, urls.trial_url, urls.compare_url)
+    made.globals |= {word.__name__: word for word in (*words, urls.scenario_id, status_of)}
     made.globals |= {"version": __version__, "stamp": _stamp()}
     for name in made.list_templates(extensions=["jinja"]):
         made.get_template(name)  # compiled now, and not when the first reader waits for the page

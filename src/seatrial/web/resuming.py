@@ -5,10 +5,10 @@ from pathlib import Path
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.vocabulary.run import Run, RunState
+from seatrial.model.run import Run, RunState
 
-from .desk import Desk, NotFound
-from .launching import NotNow
+from .app_state import Desk, NotFound
+from .run_processes import NotNow
 from .suites import find_suite
 
 SILENT_SECONDS = 60.0

@@ -9,11 +9,11 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import seatrial.reports
-from seatrial.vocabulary.changes import Alignment, Comparison
-from seatrial.vocabulary.run import Run, ScenarioKey
-from seatrial.vocabulary.struct import field_names
+from seatrial.model.comparison import Alignment, Comparison
+from seatrial.model.run import Run, ScenarioKey
+from seatrial.model.struct import field_names
 
-from .live import Progress
+from .events import Progress
 
 Schema = dict[str, Any]
 _RESULTS = Path(seatrial.reports.__file__).with_name("results.schema.json")

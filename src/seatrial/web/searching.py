@@ -2,11 +2,11 @@
 
 from collections import OrderedDict
 
+from seatrial.model.run import ScenarioKey
 from seatrial.store import Said, Store
-from seatrial.vocabulary.run import ScenarioKey
 
-from .decided import DecidedRun
-from .patience import Worker
+from .background import Worker
+from .verdict_cache import DecidedRun
 
 MOST_KEPT = 32
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
-from seatrial.reports.phrases import aside, failing, trials_of
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
+from seatrial.model.struct import Struct
+from seatrial.reports.texts import aside, failing, trials_of
 
-from .decided import DecidedRun
+from .verdict_cache import DecidedRun
 
 T = TypeVar("T")
 Order = Literal["worst", "order", "rate", "slowest", "costliest"]

@@ -6,11 +6,11 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from seatrial.agents.call_signature import is_factory
 from seatrial.agents.callables import CallableAgent
-from seatrial.agents.doors import is_factory
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import ErrorKind
-from seatrial.vocabulary.failures import TrialError
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.trial_errors import TrialError
 
 
 def adapt(target: Any, *, kind: str, name: str) -> CallableAgent:

@@ -24,12 +24,12 @@ from pydantic import PrivateAttr
 from seatrial.agents.context import AgentContext
 from seatrial.agents.replies import parse_arguments, read_content
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import TrialError
 
-from .watch import answers, watch_blocking
+from .tool_recorder import answers, watch_blocking
 
 _INPUT = "input"
 _AGENT_TOOLS = "crewai.tools.agent_tools"

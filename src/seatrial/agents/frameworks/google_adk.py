@@ -26,12 +26,12 @@ from google.genai import types
 from seatrial.agents.context import AgentContext
 from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage
-from seatrial.vocabulary.failures import AgentFailure, TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import AgentFailure, TrialError
 
-from .watch import answers
+from .tool_recorder import answers
 
 _USER = "seatrial"
 

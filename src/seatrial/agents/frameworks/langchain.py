@@ -9,12 +9,12 @@ from langgraph.pregel import Pregel
 
 from seatrial.agents.context import AgentContext
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message
-from seatrial.vocabulary.failures import TrialError
+from seatrial.model.conversation import AgentResult, ErrorKind, Message
+from seatrial.model.trial_errors import TrialError
 
 from . import langgraph
+from .as_text import as_text
 from .langchain_turn import LangChainTurn
-from .plain import as_text
 
 TEXTS = ("input", "question", "query", "text")
 CONVERSATIONS = ("messages", "chat_history", "history")

@@ -17,14 +17,14 @@ from langgraph.errors import GraphBubbleUp
 
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.errors import ToolError
-from seatrial.vocabulary.conversation import ErrorKind, Usage, total_usage
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.conversation import ErrorKind, Usage, total_usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.struct import Struct
+from seatrial.model.trial_errors import TrialError
 
-from .plain import as_text
-from .watch import stand_before, watch, watch_blocking
+from .as_text import as_text
+from .tool_recorder import stand_before, watch, watch_blocking
 
 _turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
 

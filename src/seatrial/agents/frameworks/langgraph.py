@@ -11,10 +11,10 @@ from langgraph.types import Command
 from seatrial.agents.context import AgentContext
 from seatrial.agents.replies import parse_json
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import AgentResult, Message
+from seatrial.model.conversation import AgentResult, Message
 
+from .as_text import as_text
 from .langchain_turn import Identity, LangChainTurn, identity_of
-from .plain import as_text
 
 
 class Adapter:

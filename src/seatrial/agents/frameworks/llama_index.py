@@ -17,12 +17,12 @@ from llama_index.core.workflow import Context
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.vocabulary.conversation import AgentResult, Message, Usage
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.conversation import AgentResult, Message, Usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
 
-from .plain import as_text
-from .watch import stand_before, watch
+from .as_text import as_text
+from .tool_recorder import stand_before, watch
 
 
 class Adapter:

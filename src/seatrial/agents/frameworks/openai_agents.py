@@ -19,13 +19,13 @@ from agents.items import HandoffCallItem, ToolCallItem, ToolCallOutputItem
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import parse_arguments, read_calls, read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import TrialError
 
-from .plain import as_text
-from .watch import answers, stand_before, watch
+from .as_text import as_text
+from .tool_recorder import answers, stand_before, watch
 
 _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", default=None)
 """What the tool under way raised: the SDK makes a text of it, which does not say so."""

@@ -30,13 +30,13 @@ from pydantic_ai.toolsets import CombinedToolset, FunctionToolset
 from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.plain import plain_value
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import TrialError
 
-from .plain import as_text
-from .watch import answers, stand_before, watch
+from .as_text import as_text
+from .tool_recorder import answers, stand_before, watch
 
 _spent: ContextVar[list[Usage | None] | None] = ContextVar("spent", default=None)
 """What the models of this turn took, those of nested agents included."""

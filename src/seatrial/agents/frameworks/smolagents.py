@@ -17,12 +17,12 @@ from smolagents.utils import AgentToolCallError
 from seatrial.agents.context import AgentContext
 from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import UsageError
-from seatrial.vocabulary.conversation import AgentResult, ErrorKind, Message, Usage
-from seatrial.vocabulary.failures import TrialError
-from seatrial.vocabulary.roles import ToolAnswer
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import TrialError
 
-from .plain import as_text
-from .watch import watch_blocking
+from .as_text import as_text
+from .tool_recorder import watch_blocking
 
 _ANSWER = "final_answer"
 """The tool that every agent of smolagents replies with: it is the reply, and no call."""

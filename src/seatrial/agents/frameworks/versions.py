@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from seatrial.errors import MissingExtra
-from seatrial.vocabulary.struct import Struct
+from seatrial.model.struct import Struct
 
 
 class Framework(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ A room within the room, because two doors show the same things: whoever edits ho
 
 from .charts import UNKNOWN, Bar, Dot, bins, trend, waterfall
 from .environment import make_environment, style_sheet
-from .focus import Focus, find_focus
+from .first_failure import Focus, find_focus
 
 __all__ = [
     "UNKNOWN",

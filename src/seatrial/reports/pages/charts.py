@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from seatrial.reports.phrases import duration
+from seatrial.model.conversation import PlayedTurn
+from seatrial.model.run import Trial
+from seatrial.reports.texts import duration
 from seatrial.verdicts.reasons import number
-from seatrial.vocabulary.conversation import PlayedTurn
-from seatrial.vocabulary.run import Trial
 
 TREND_WIDTH, TREND_HEIGHT = 1_100, 120
 _MARGIN = 8

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seatrial.reports.conversation import compact
-from seatrial.reports.explain import explain, explain_error, measures_of, summarise
-from seatrial.reports.phrases import (
+from seatrial.reports.escaping import cut, visible
+from seatrial.reports.reasons import explain, explain_error, measures_of, summarise
+from seatrial.reports.texts import (
     VERDICT_WORDS,
     aside,
     counted,
@@ -21,12 +22,11 @@ from seatrial.reports.phrases import (
     trials_of,
     verdict_line,
 )
-from seatrial.reports.plain import plain
-from seatrial.reports.visible import cut, visible
+from seatrial.reports.to_json import plain
 from seatrial.verdicts.reasons import number
 
 from .charts import waterfall
-from .focus import find_focus
+from .first_failure import find_focus
 
 if TYPE_CHECKING:
     from jinja2 import Environment

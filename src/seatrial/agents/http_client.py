@@ -1,0 +1,224 @@
+"""The way to an agent behind HTTP: one client for a run, and everything that can go wrong on the line, named.
+
+The answer is read piece by piece, so that a body without end costs no memory, and under one deadline, so that neither a
+slow connection nor a stream that stalls can hold a trial.
+"""
+
+import errno
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.trial_errors import AgentFailure, TrialError
+
+from .call import overran
+from .http_errors import refusal
+from .urls import is_loopback, show_url
+
+if TYPE_CHECKING:
+    import asyncio
+    import ssl
+
+    import httpx2
+
+
+MAX_BODY_BYTES = 10_000_000
+_MAX_ERROR_BYTES = 16_000
+_DRAIN_SECONDS = 0.25
+_KEEPALIVE_SECONDS = 4.0
+"""Below the 5 s after which uvicorn and Node close an idle connection, so that we do not send into a closing door."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request to the agent."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+
+
+class Incoming:
+    """A response with a good status, not yet read."""
+
+    def __init__(self, response: "httpx2.Response") -> None:
+        self._response = response
+        self.status = response.status_code
+        self.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body piece by piece, up to the limit."""
+        size = 0
+        async with aclosing(self._response.aiter_bytes()) as parts:
+            async for chunk in parts:
+                size += len(chunk)
+                if size > MAX_BODY_BYTES:
+                    raise _too_large(self.status)
+                yield chunk
+
+    async def read(self) -> bytes:
+        async with aclosing(self.chunks()) as chunks:
+            return b"".join([chunk async for chunk in chunks])
+
+    async def drain(self, chunks: AsyncGenerator[bytes, None]) -> None:
+        """Wait a moment for the end of a body that has said all, so that its connection can be used again."""
+        import asyncio
+
+        import httpx2
+
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                async for _ in chunks:
+                    pass
+        except (TimeoutError, httpx2.HTTPError, AgentFailure):
+            pass  # the answer is complete; only the connection is lost
+
+
+class Wire:
+    """The connections of one agent during one run, made when they are first needed.
+
+    Each exchange borrows a client of its own: the pool inside a client looks at all of its connections whenever one
+    changes, which for 1,000 at once took 15 s of CPU where borrowing takes 4.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._secure = parts.scheme == "https"
+        # What listens on this machine is never behind a proxy.
+        self._trust_env = not is_loopback(parts.hostname or "")
+        self._idle: list[httpx2.AsyncClient] = []
+        self._ssl: ssl.SSLContext | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @asynccontextmanager
+    async def exchange(
+        self, request: Outgoing, *, timeout: float, cookies: "httpx2.Cookies | None" = None
+    ) -> AsyncIterator[Incoming]:
+        """The response to a request. AgentFailure for what the other side did wrong, TrialError(limit) if too slow."""
+        import asyncio
+
+        import httpx2
+
+        try:
+            async with asyncio.timeout(timeout), self._borrow() as client:
+                built = client.build_request(
+                    request.method, request.url, headers=dict(request.headers), content=request.content
+                )
+                if cookies is not None:
+                    cookies.set_cookie_header(built)
+                response = await client.send(built, stream=True, follow_redirects=False)
+                try:
+                    if cookies is not None:
+                        cookies.extract_cookies(response)
+                    if not response.is_success:
+                        raise refusal(response.status_code, response.headers, await _read_start(response))
+                    yield Incoming(response)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            raise overran(timeout) from None
+        except httpx2.HTTPError as error:
+            raise _explain(error, request.url) from error
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().aclose()
+
+    @asynccontextmanager
+    async def _borrow(self) -> AsyncIterator["httpx2.AsyncClient"]:
+        """A client that nobody else uses meanwhile; the one that came back last, whose connection is still warm."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._idle, self._loop = [], loop
+        client = self._idle.pop() if self._idle else self._make_client()
+        try:
+            yield client
+        finally:
+            if self._loop is loop:
+                self._idle.append(client)
+
+    def _make_client(self) -> "httpx2.AsyncClient":
+        from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+        import httpx2
+
+        return httpx2.AsyncClient(
+            verify=self._ssl_context(),
+            trust_env=self._trust_env,
+            timeout=None,
+            limits=httpx2.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
+            # A client serves many trials; a cookie that it kept would carry one trial's session into another.
+            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+            headers={"user-agent": "seatrial"},
+        )
+
+    def _ssl_context(self) -> "ssl.SSLContext":
+        """One for all clients: reading the certificates takes 100 ms, and plain HTTP can do without them."""
+        import ssl
+
+        import httpx2
+
+        if self._ssl is None:
+            bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._ssl = httpx2.create_ssl_context() if self._secure else bare
+        return self._ssl
+
+
+async def _read_start(response: "httpx2.Response") -> bytes:
+    start = b""
+    async with aclosing(response.aiter_bytes()) as parts:
+        async for chunk in parts:
+            start += chunk
+            if len(start) >= _MAX_ERROR_BYTES:
+                break
+    return start[:_MAX_ERROR_BYTES]
+
+
+def _too_large(status: int) -> AgentFailure:
+    size = f"{MAX_BODY_BYTES // 1_000_000} MB"
+    return AgentFailure(f"endpoint returned {status} with a body of more than {size}", final=True)
+
+
+def _explain(error: "httpx2.HTTPError", url: str) -> TrialError:
+    """What happened on the line, without anything of the request but its address."""
+    import httpx2
+
+    where = show_url(url)
+    system = _system_error(error)
+    if system is not None and system.errno in (errno.EMFILE, errno.ENFILE):
+        hint = "lower --concurrency, or raise the limit: ulimit -n 8192"
+        return TrialError(ErrorKind.INFRA, f"too many open files to connect to {where}", hint=hint)
+    reason = _words_of(system) or str(error) or type(error).__name__
+    if isinstance(error, httpx2.ConnectError):
+        hint = "is the agent running at this address?"
+        return AgentFailure(f"cannot connect to {where}: {reason}", hint=hint, kind=ErrorKind.INFRA)
+    if isinstance(error, httpx2.LocalProtocolError):
+        return AgentFailure(f"the request to {where} cannot be sent", hint="check the agent's headers", final=True)
+    if isinstance(error, httpx2.DecodingError):
+        return AgentFailure(f"{where} sent a body that cannot be decompressed: {reason}")
+    return AgentFailure(f"the connection to {where} broke: {reason}")
+
+
+def _system_error(error: BaseException | None) -> OSError | None:
+    """The operating system's error behind the libraries' ones."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None:
+            return error
+        # A name with several addresses gives a group, with one error for each.
+        grouped = error.exceptions[-1] if isinstance(error, BaseExceptionGroup) else None
+        error = grouped or error.__cause__ or error.__context__
+    return None
+
+
+def _words_of(system: OSError | None) -> str | None:
+    if system is None or system.errno is None:
+        return None
+    # asyncio writes its own text over that of a refused connection, with the address once more.
+    return os.strerror(system.errno) if isinstance(system, ConnectionError) else system.strerror

@@ -1,0 +1,179 @@
+"""From a transcript to results: every evaluator is asked, and one that breaks is errored, not failed."""
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from types import NoneType
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from seatrial import foreign
+from seatrial.evaluators.redacted import secret_in_expectation
+from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, StopReason, Transcript
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
+from seatrial.model.results import Check, EvalResult, ModelUse, TrajectoryMatch
+from seatrial.model.trial_errors import TrialError
+
+from .as_messages import messages_of
+
+Redact = Callable[[Transcript], Transcript]
+
+
+async def evaluate(
+    prepared: PreparedScenario, transcript: Transcript, *, index: int, redact: Redact | None = None
+) -> tuple[EvalResult, ...]:
+    """All results of a trial: turn by turn, then of the whole.
+
+    Of a trial that errored only the trajectories, and of those only what the calls until then can tell.
+    """
+    known = redact if transcript.redacted else None
+    results: list[EvalResult] = []
+    errored = transcript.error is not None
+    seconds = prepared.trial_timeout_seconds
+    if prepared.turn_evaluators or prepared.every_turn_evaluators:
+        history: list[Message] = list(transcript.history)
+        for turn in transcript.turns:
+            evaluators = _for_turn(prepared, turn.index)
+            ctx = TurnContext(
+                user=turn.user,
+                reply=turn.reply or "",
+                tool_calls=turn.tool_calls,
+                calls_complete=turn.calls_complete,
+                reachable_tools=transcript.reachable_tools,
+                history=tuple(history),
+                scenario=prepared.scenario,
+                trial=index,
+                turn=turn.index,
+                redacted=transcript.redacted,
+            )
+            for evaluator in _for_the_record(evaluators, errored):
+                results.append(_answerable(await _ask(evaluator, ctx, turn.index, seconds), evaluator, ctx, known))
+            history += messages_of(turn)
+        if not errored:
+            results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
+    if prepared.trial_evaluators and not (errored and not transcript.turns):
+        whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
+        for evaluator in _for_the_record(prepared.trial_evaluators, errored):
+            results.append(_answerable(await _ask(evaluator, whole, None, seconds), evaluator, whole, known))
+    # Why calls are not recorded is told by the error that ended the trial, not by how to record them.
+    return tuple(result for result in results if result.error is None) if errored else tuple(results)
+
+
+def _for_turn(prepared: PreparedScenario, turn: int) -> Sequence[Evaluator]:
+    own = prepared.turn_evaluators[turn] if turn < len(prepared.turn_evaluators) else ()
+    return (*prepared.every_turn_evaluators, *own)
+
+
+def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[Evaluator]:
+    return [e for e in evaluators if evaluator_name(e) == "trajectory"] if errored else evaluators
+
+
+async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
+    name = evaluator_name(evaluator)
+    of_user = _is_user_code(type(evaluator))
+    try:
+        said: Any = await (_call_user_code(evaluator, ctx, seconds) if of_user else evaluator.evaluate(ctx))
+    except TrialError as missing:
+        error = replace(missing.info, message=f"evaluator {name!r}: {missing.info.message}", turn=turn)
+        return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
+    except foreign.ForeignError as raised:
+        return _broken(name, turn, str(raised), raised.traceback)
+    except TimeoutError:
+        return _broken(name, turn, f"TimeoutError: no answer within {seconds:g} s (trial_timeout_seconds)")
+    except Exception as bug:
+        return _broken(name, turn, foreign.describe(bug), "".join(traceback.format_exception(bug)))
+    if not isinstance(said, EvalResult):
+        return _broken(name, turn, f"returned {said!r:.200} instead of an EvalResult")
+    passed: Any = said.passed
+    if passed is not True and passed is not False:
+        return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
+    problem = _what_is_wrong_with(said) if of_user else None
+    if problem is not None:
+        return _broken(name, turn, problem)
+    if said.evaluator == name and said.turn == turn:
+        return said
+    return replace(said, evaluator=name, turn=turn)
+
+
+_FROM_SCENARIO = ("expected_tools", "expected_tool_args", "expected_output")
+_EMPTY: Final = Transcript(turns=(), stop_reason=StopReason.ERROR)
+
+
+def _answerable(result: EvalResult, evaluator: Evaluator, ctx: Context, redact: Redact | None) -> EvalResult:
+    """The result; errored where it failed because its expectation contains a value that was redacted."""
+    if redact is None or result.passed or result.error is not None:
+        return result
+    expectation = [plain_value(evaluator)]
+    if result.evaluator in ("passfail", "exact") and ctx.scenario is not None:
+        expectation += [plain_value(getattr(ctx.scenario, name)) for name in _FROM_SCENARIO]
+    names = [name for name in redact(replace(_EMPTY, recorded=expectation)).redacted if name in ctx.redacted]
+    if not names:
+        return result
+    error = replace(secret_in_expectation(result.evaluator, names), turn=result.turn)
+    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=result.evaluator, turn=result.turn)
+
+
+async def _call_user_code(evaluator: Any, ctx: Any, seconds: float) -> Any:
+    """What an evaluator of the user's says. It gets a copy, so that it cannot change what is stored."""
+    from .evidence_copies import own_copy
+
+    ctx = own_copy(ctx)
+    read_result = getattr(evaluator, "read_result", None)
+    try:
+        if read_result is not None:  # a function marked with @evaluator
+            return read_result(await foreign.call(evaluator.function, ctx, timeout=seconds))
+        return await foreign.call(evaluator.evaluate, ctx, timeout=seconds)
+    except foreign.ForeignError as error:
+        if isinstance(error.raised, TrialError):
+            raise error.raised from None
+        raise
+
+
+_MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
+    "reasoning": ((str, NoneType), "a str", "wrap it in str(...)"),
+    "score": ((int, float), "a number", "wrap it in float(...)"),
+    "checks": ((tuple, list), "Checks", "import them from seatrial.model.results"),
+    "error": ((ErrorInfo, NoneType), "an ErrorInfo", "raise an exception where there is no answer"),
+    "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
+    "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
+}
+
+
+def _what_is_wrong_with(said: EvalResult) -> str | None:
+    """Nobody checks what people put into a result, and what cannot be kept would end the run with all its trials."""
+    for field, (kinds, expected, remedy) in _MAY_BE.items():
+        value = getattr(said, field)
+        if not isinstance(value, kinds) or (field == "checks" and not all(isinstance(c, Check) for c in said.checks)):
+            return f"{field} must be {expected}, got {value!r:.200}; {remedy}"
+    return None
+
+
+@lru_cache
+def _is_user_code(kind: type) -> bool:
+    """Whether code of the user's will run: in a class of theirs, or in a function that one of ours wraps."""
+    return not kind.__module__.startswith("seatrial.") or hasattr(kind, "__wrapped__")
+
+
+def _broken(name: str, turn: int | None, message: str, foreign: str | None = None) -> EvalResult:
+    error = ErrorInfo(kind=ErrorKind.EVALUATOR, message=f"evaluator {name!r}: {message}", turn=turn, traceback=foreign)
+    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
+
+
+def _never_played(turn: int) -> EvalResult:
+    """For a scripted turn that the conversation did not come to: what was expected of it has no answer."""
+    message = f"turn {turn + 1} of the script was never played, so its expectations have no answer"
+    error = ErrorInfo(
+        kind=ErrorKind.CONFIG,
+        message=message,
+        hint="run the scenario again",
+        turn=turn,
+    )
+    return EvalResult(passed=False, reasoning=message, error=error, evaluator="script", turn=turn)
+
+
+def evaluator_name(evaluator: Any) -> str:
+    """Its `name` where it has one, else its class."""
+    name = getattr(evaluator, "name", None)
+    return name if isinstance(name, str) and name else type(evaluator).__name__

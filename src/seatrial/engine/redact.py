@@ -1,0 +1,168 @@
+"""Secrets are replaced in a transcript before anything is evaluated, stored or printed."""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Collection, Iterable, Iterator
+from operator import is_
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from seatrial.model.conversation import REDACTED, ErrorInfo, PlayedTurn, ToolCall, Transcript
+
+SHORTEST_SECRET = 8
+_LONG_SECRET = 16
+"""Shorter secrets are replaced only as whole words: part of a longer word is likely to be a coincidence."""
+_ALIKE_EVERYWHERE = re.compile(r"[A-Za-z0-9_.~-]*")
+"""Texts of these characters need no escapes."""
+_WORD_BEGINS = r"(?:(?<!\w)|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
+"""Where a word begins; in texts of JSON and in addresses also after an escape."""
+
+
+class Secret(NamedTuple):
+    """A value that must be in no file, report or log."""
+
+    name: str
+    """The variable or setting that holds it."""
+    value: str
+
+
+class Redaction:
+    """Replaces secret values in texts and in plain data. Tool names and the keys of arguments stay as they are."""
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        self._names: dict[str, set[str]] = {}
+        self._patterns: dict[str, str] = {}
+        for name, secret in secrets:
+            for form, pattern in _forms(secret) if len(secret) >= SHORTEST_SECRET else ():
+                self._names.setdefault(form, set()).add(name)
+                self._patterns.setdefault(form, pattern)
+        self._forms = sorted(self._names, key=len, reverse=True)
+
+    def text(self, text: str, found: set[str] | None = None) -> str:
+        """The text without secrets; the very same where it has none. Their names are added to `found`."""
+        present = [form for form in self._forms if form in text]
+        if not present:
+            return text
+
+        def replaced(match: re.Match[str]) -> str:
+            if found is not None:
+                found.update(self._names[match[0]])
+            return REDACTED
+
+        shown = re.sub("|".join(self._patterns[form] for form in present), replaced, text)
+        return text if shown == text else shown
+
+    def value(self, value: Any, found: set[str] | None = None, *, keys: bool = True) -> Any:
+        """The value with every text in it redacted; the very same object where it has no secret.
+
+        `keys`: the keys of mappings are redacted as well.
+        """
+        if isinstance(value, str):
+            return self.text(value, found)
+        if isinstance(value, dict):
+            return self._mapping(value, found, keys)
+        if isinstance(value, list | tuple):
+            shown = [self.value(item, found, keys=keys) for item in value]
+            return value if _same(shown, value) else type(value)(shown)
+        return value
+
+    def _mapping(self, mapping: dict[Any, Any], found: set[str] | None, keys: bool) -> dict[Any, Any]:
+        items: dict[Any, Any] = {}
+        for name, item in mapping.items():
+            key = shown = self.value(name, found) if keys else name
+            # Two secrets may be keys of one mapping; neither entry may be lost.
+            while shown is not name and key in items:
+                key = f"{key}'"
+            items[key] = self.value(item, found, keys=keys)
+        return mapping if _same(items, mapping) and _same(items.values(), mapping.values()) else items
+
+    def transcript(self, transcript: Transcript) -> Transcript:
+        """The transcript without secrets, and with their names; the very same where it holds none."""
+        if not self._forms:
+            return transcript
+        found: set[str] = set()
+        turns = tuple(self._turn(turn, found) for turn in transcript.turns)
+        history = self.value(transcript.history, found) if transcript.history else transcript.history
+        state = self.value(transcript.state, found)
+        recorded = self.value(transcript.recorded, found)
+        error = self.error(transcript.error, found)
+        if not found:
+            return transcript
+        names = tuple(sorted(found.union(transcript.redacted)))
+        return replace(
+            transcript, turns=turns, history=history, state=state, recorded=recorded, error=error, redacted=names
+        )
+
+    def _turn(self, turn: PlayedTurn, found: set[str]) -> PlayedTurn:
+        user = self.text(turn.user, found)
+        reply = None if turn.reply is None else self.text(turn.reply, found)
+        calls = None if turn.tool_calls is None else tuple(self._call(call, found) for call in turn.tool_calls)
+        return replace(turn, user=user, reply=reply, tool_calls=calls, error=self.error(turn.error, found))
+
+    def _call(self, call: ToolCall, found: set[str]) -> ToolCall:
+        result, error, identity = (self.value(part, found) for part in (call.result, call.error, call.id))
+        arguments = self.value(call.arguments, found, keys=False)
+        return replace(call, arguments=arguments, result=result, error=error, id=identity)
+
+    def error(self, error: ErrorInfo | None, found: set[str] | None = None) -> ErrorInfo | None:
+        if error is None:
+            return None
+        return replace(
+            error,
+            message=self.text(error.message, found),
+            hint=None if error.hint is None else self.text(error.hint, found),
+            traceback=None if error.traceback is None else self.text(error.traceback, found),
+        )
+
+
+def _forms(secret: str) -> Iterator[tuple[str, str]]:
+    """The secret in each form that it may have, with the pattern that finds it there."""
+    for form in _base64_forms(secret):
+        yield form, re.escape(form)
+    for form in _escaped_forms(secret):
+        yield form, re.escape(form) if len(secret) >= _LONG_SECRET else _whole_word(form)
+
+
+def _whole_word(form: str) -> str:
+    begins = _WORD_BEGINS if re.match(r"\w", form) else ""
+    ends = r"(?!\w)" if re.search(r"\w\Z", form) else ""
+    return f"{begins}{re.escape(form)}{ends}"
+
+
+def _escaped_forms(secret: str) -> Iterator[str]:
+    """The secret as it is, and as it is written in texts of JSON and Python and in addresses."""
+    yield secret
+    if _ALIKE_EVERYWHERE.fullmatch(secret):
+        return
+    from urllib.parse import quote
+
+    for in_json in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield in_json
+        yield in_json.replace("/", "\\/")  # as PHP writes it
+    yield repr(secret)[1:-1]
+    for safe in ("", "/"):
+        quoted = quote(secret, safe=safe, errors="replace")
+        yield quoted
+        yield quoted.replace("%20", "+")
+        yield re.sub("%..", lambda found: found[0].lower(), quoted)
+
+
+def _base64_forms(secret: str) -> Iterator[str]:
+    """The secret in base64, alone and in the middle of other bytes, as in `Basic` headers (user:password)."""
+    data = secret.encode("utf-8", "surrogatepass")
+    alone = b64encode(data).decode("ascii")
+    forms = [alone, alone.rstrip("=")]
+    for before in range(3):
+        # Characters at the edges also hold bits of the bytes around.
+        first, after = (0, 2, 3)[before], (before + len(data)) * 8 // 6
+        forms.append(b64encode(bytes(before) + data).decode("ascii")[first:after])
+    for form in forms:
+        yield form
+        yield form.replace("+", "-").replace("/", "_")
+
+
+def _same(one: Collection[Any], other: Collection[Any]) -> bool:
+    """Whether both hold the very same objects, in the same order."""
+    return len(one) == len(other) and all(map(is_, one, other))

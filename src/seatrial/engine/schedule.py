@@ -1,0 +1,217 @@
+"""Which job comes next: fixed numbers of trials in order, sequential tests as their results come in."""
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from seatrial.model.conversation import ErrorInfo
+from seatrial.model.protocols import PreparedScenario
+from seatrial.model.run import ScenarioKey, Status, Trial
+from seatrial.model.struct import Struct
+from seatrial.verdicts import Spending, answer_of, can_still_pass, read_sequential_test
+
+if TYPE_CHECKING:
+    from seatrial.statistics import SequentialTest
+
+Answers = Mapping[ScenarioKey, Mapping[int, bool | None]]
+"""What earlier trials of a resumed run said, by scenario and index."""
+
+SHUFFLE_WINDOW: Final = 10_000
+"""How many scenarios are shuffled at a time, so that a streamed suite need not be held whole."""
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One trial of one scenario with one agent."""
+
+    prepared: PreparedScenario
+    index: int
+    recorded: Trial | None = None
+    """A trial whose conversation exists already, for the judge executor."""
+    problem: ErrorInfo | None = None
+    """Why the recorded conversation cannot be judged."""
+
+
+class Schedule(Protocol):
+    """Hands out the jobs of a run."""
+
+    stopped: bool
+    """Set when nothing more shall be started."""
+
+    def next(self) -> Job | None:
+        """The next job to start; None when there is none now (a sequential test may want one later)."""
+        ...
+
+    def note(self, job: Job, trial: Trial) -> None:
+        """Take a finished trial into account."""
+        ...
+
+
+class FixedSchedule:
+    """Jobs that are known before, one after the other."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = iter(jobs)
+        self.stopped = False
+
+    def next(self) -> Job | None:
+        return None if self.stopped else next(self._jobs, None)
+
+    def note(self, job: Job, trial: Trial) -> None:
+        """No trial changes what comes next."""
+
+
+class Budget:
+    """What may be spent, and what was. An unknown cost is not free."""
+
+    def __init__(self, limit_usd: float | None) -> None:
+        self._limit_usd = limit_usd
+        self._spent = Spending()
+
+    def spend(self, trial: Trial) -> None:
+        self._spent.add(trial.transcript.cost_usd, trial.instruments)
+
+    @property
+    def is_spent(self) -> bool:
+        return self._limit_usd is not None and self._spent.reaches(self._limit_usd)
+
+
+class TrialSchedule:
+    """The trials of scenarios, each as often as it asks for."""
+
+    def __init__(
+        self,
+        scenarios: Iterable[PreparedScenario],
+        *,
+        known: Answers | None = None,
+        shuffle_seed: int | None = None,
+        fail_fast: bool = False,
+        budget: Budget | None = None,
+    ) -> None:
+        self._budget = budget
+        self._known = known or {}
+        self._scenarios = iter(scenarios) if shuffle_seed is None else _shuffled(scenarios, shuffle_seed)
+        self._current: PreparedScenario | None = None
+        self._indexes: Iterator[int] = iter(())
+        """The trials of the current scenario that are still to be started."""
+        self._sequential: dict[ScenarioKey, _SequentialPlan] = {}
+        self._ready: deque[_SequentialPlan] = deque()
+        self._misses: dict[ScenarioKey, int] = {}
+        self._fail_fast = fail_fast
+        self.stopped = False
+
+    def next(self) -> Job | None:
+        while not self.stopped:
+            if self._ready:
+                plan = self._ready[0]
+                # A trial that came in meanwhile may have decided the test.
+                if plan.wants_more():
+                    return plan.take()
+                self._ready.popleft()
+                continue
+            for index in self._indexes:
+                assert self._current is not None
+                return Job(prepared=self._current, index=index)
+            self._current = next(self._scenarios, None)
+            if self._current is None:
+                return None
+            self._begin(self._current)
+        return None
+
+    def _begin(self, prepared: PreparedScenario) -> None:
+        entry = prepared.entry
+        if entry.skip is not None:
+            return
+        answers = self._known.get(entry.key, {}) if self._known else {}
+        if entry.sequential is None:
+            planned = range(entry.trials)
+            self._indexes = iter([index for index in planned if index not in answers] if answers else planned)
+            return
+        plan = self._sequential[entry.key] = _SequentialPlan(
+            prepared, read_sequential_test(entry.sequential), dict(answers)
+        )
+        if plan.wants_more():
+            self._ready.append(plan)
+
+    def note(self, job: Job, trial: Trial) -> None:
+        prepared = job.prepared
+        if self._budget is not None:
+            self._budget.spend(trial)
+            self.stopped = self.stopped or self._budget.is_spent
+        plan = self._sequential.get(trial.key) if self._sequential else None
+        if plan is not None:
+            plan.note(trial)
+            if plan.wants_more() and plan not in self._ready:
+                self._ready.append(plan)
+        if self._fail_fast and prepared.entry.xfail is None and self._is_lost(prepared, trial, plan):
+            self.stopped = True
+
+    def _is_lost(self, prepared: PreparedScenario, trial: Trial, plan: "_SequentialPlan | None") -> bool:
+        """Whether the scenario can no longer pass, whatever its other trials do."""
+        if plan is not None:
+            return plan.failed
+        if trial.status is Status.PASSED:
+            return False
+        entry = prepared.entry
+        before = self._misses.get(trial.key)
+        if before is None:
+            before = sum(answer is not True for answer in self._known.get(trial.key, {}).values())
+        misses = self._misses[trial.key] = before + 1
+        return not can_still_pass(entry, misses)
+
+
+class _SequentialPlan:
+    """One scenario's sequential test: only as many trials in flight as any verdict still needs."""
+
+    def __init__(self, prepared: PreparedScenario, test: "SequentialTest", answers: dict[int, bool | None]) -> None:
+        self._prepared = prepared
+        self._test = test
+        self._answers = answers
+        self._in_flight: set[int] = set()
+        self._next_index = 0
+        self._decide()
+
+    def wants_more(self) -> bool:
+        return self._next() < self._prepared.entry.trials and len(self._in_flight) < self._needed
+
+    def _next(self) -> int:
+        while self._next_index in self._answers or self._next_index in self._in_flight:
+            self._next_index += 1
+        return self._next_index
+
+    def take(self) -> Job:
+        index = self._next()
+        self._in_flight.add(index)
+        return Job(prepared=self._prepared, index=index)
+
+    def note(self, trial: Trial) -> None:
+        self._in_flight.discard(trial.index)
+        self._answers[trial.index] = answer_of(trial)
+        self._decide()
+
+    def _decide(self) -> None:
+        """Trials count in index order: the quick ones must not speak before the slow ones."""
+        in_order: list[bool | None] = []
+        while len(in_order) in self._answers:
+            in_order.append(self._answers[len(in_order)])
+        from seatrial.statistics import decide_sequentially
+
+        decision = decide_sequentially(in_order, self._test)
+        self.failed = decision.verdict == "fail"
+        undecided = decision.verdict == "continue"
+        waiting = sum(index >= len(in_order) for index in self._answers)
+        fewest = min(decision.more_clean_to_pass, decision.more_failed_to_fail)
+        self._needed = max(1, fewest - waiting) if undecided else 0
+
+
+def _shuffled(scenarios: Iterable[PreparedScenario], seed: int) -> Iterator[PreparedScenario]:
+    order = random.Random(seed)
+    window: list[PreparedScenario] = []
+    for prepared in scenarios:
+        window.append(prepared)
+        if len(window) == SHUFFLE_WINDOW:
+            order.shuffle(window)
+            yield from window
+            window.clear()
+    order.shuffle(window)
+    yield from window

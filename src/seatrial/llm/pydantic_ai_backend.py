@@ -1,0 +1,182 @@
+"""The border to pydantic-ai: one request out, one reply in, and its exceptions turned into one kind of failure.
+
+Requests go through pydantic-ai's direct interface, one at a time and with the SDKs' own retries off, so that how often
+a model is asked is decided in one place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from seatrial.errors import UsageError
+from seatrial.model.results import ModelUse
+
+from .model import ModelSpec
+from .prices import cost_of, usage_of
+from .providers import key_of
+from .structured import json_schema
+from .types import Said
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
+    from pydantic_ai.exceptions import ModelAPIError
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+_NO_KEY = "api-key-not-set"
+"""Sent to servers of the user's own that need no key; the SDKs insist on one."""
+_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What one request brought back."""
+
+    text: str
+    model: str
+    use: ModelUse
+    cut_off: bool = False
+    """The model did not come to the end of what it had to say."""
+
+
+class RequestFailed(Exception):
+    """One request brought nothing back."""
+
+    def __init__(self, reason: str, *, final: bool = False, wait: float | None = None, billed: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
+        """Asking again would not help."""
+        self.wait = wait
+        """Seconds the provider asked us to wait."""
+        # One that timed out, or whose answer we cannot read, may have been billed: its cost is unknown, not nothing.
+        self.use = ModelUse(calls=1, cost_usd=None if billed else 0.0)
+
+
+def open_client() -> "AsyncClient":
+    """The HTTP client that the models of a run share."""
+    from pydantic_ai.models import create_async_httpx2_client
+
+    return create_async_httpx2_client()
+
+
+def open_model(spec: ModelSpec, http_client: "AsyncClient") -> "Model":
+    """The pydantic-ai model behind a spec."""
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
+    from pydantic_ai.providers import infer_provider_class
+
+    given: dict[str, Any] = {"http_client": http_client, "api_key": key_of(spec)}
+    if spec.base_url is not None:
+        given.update(base_url=spec.base_url, api_key=given["api_key"] or _NO_KEY)
+    if spec.provider == "openai" and spec.base_url is not None:
+        return _open_compatible(spec, given)
+    # Chat completions, not Responses: it is what every OpenAI model and every imitation of OpenAI speaks.
+    kind = "openai-chat" if spec.provider == "openai" else spec.provider
+    try:
+        provider = cast(Any, infer_provider_class(kind))(**given)
+        return infer_model(f"{kind}:{spec.name}", provider_factory=lambda _: provider)
+    except UserError as error:
+        raise UsageError(f"model {spec.label!r}: {error}") from error
+
+
+def _open_compatible(spec: ModelSpec, given: dict[str, Any]) -> "Model":
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    # Many such servers know only the old name of max_tokens and ignore the new one: a small model then writes on until
+    # its context is full.
+    new_name = "api.openai.com" in given["base_url"]
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=new_name)
+    return OpenAIChatModel(spec.name, provider=OpenAICompatibleProvider("openai-compatible", **given), profile=profile)
+
+
+async def send(
+    model: "Model", spec: ModelSpec, *, system: str, messages: Sequence[Said], schema: type[Any], timeout: float
+) -> Reply:
+    """The model's reply to one request. Raises RequestFailed."""
+    from pydantic_ai.direct import model_request
+    from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
+
+    settings = cast("ModelSettings", {**spec.settings, "max_retries": 0, "request_timeout": timeout})
+    try:
+        response = await model_request(
+            model,
+            _history(system, messages),
+            model_settings=settings,
+            model_request_parameters=_parameters(spec, schema),
+        )
+    except ModelAPIError as error:
+        raise _failure(error, timeout=timeout) from error
+    except UserError as error:
+        raise RequestFailed(str(error)[:_SHOWN], final=True) from error
+    except AgentRunError as error:
+        raise RequestFailed(f"unexpected response: {str(error)[:_SHOWN]}", billed=True) from error
+    except IndexError as error:  # pydantic-ai takes the first choice of a completion, also where it has none
+        raise RequestFailed("unexpected response: a completion without an answer", billed=True) from error
+    use = ModelUse(calls=1, usage=usage_of(response), cost_usd=cost_of(response, price=spec.price))
+    cut_off = response.finish_reason in ("length", "content_filter", "error")
+    # Half an emoji can neither be kept in a file nor be sent back; as an escape of JSON it can.
+    text = (response.text or "").encode("utf-8", "backslashreplace").decode()
+    return Reply(text=text, model=response.model_name or spec.name, use=use, cut_off=cut_off)
+
+
+def _history(system: str, messages: Sequence[Said]) -> "list[ModelMessage]":
+    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+
+    history: list[ModelMessage] = [ModelRequest(parts=[SystemPromptPart(system)])]
+    for speaker, text in messages:
+        if speaker == "assistant":
+            history.append(ModelResponse(parts=[TextPart(text)]))
+        elif isinstance(history[-1], ModelRequest):
+            history[-1] = ModelRequest(parts=[*history[-1].parts, UserPromptPart(text)])
+        else:
+            history.append(ModelRequest(parts=[UserPromptPart(text)]))
+    return history
+
+
+def _parameters(spec: ModelSpec, schema: type[Any]) -> "ModelRequestParameters | None":
+    if spec.output == "prompt":
+        return None
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+
+    form = json_schema(schema)
+    definition = OutputObjectDefinition(json_schema=form, name=form["title"])
+    return ModelRequestParameters(output_mode="native", output_object=definition)
+
+
+def _failure(error: "ModelAPIError", *, timeout: float) -> RequestFailed:
+    from pydantic_ai.exceptions import (
+        ModelConnectionError,
+        ModelHTTPError,
+        ModelQuotaExceededError,
+        ModelRequestTimeout,
+        ModelTimeoutError,
+    )
+
+    if isinstance(error, ModelRequestTimeout | ModelTimeoutError):
+        return RequestFailed(f"no answer within {timeout:g} s", billed=True)
+    if isinstance(error, ModelHTTPError):
+        status = error.status_code
+        final = (400 <= status < 500 and status not in (408, 409, 429)) or isinstance(error, ModelQuotaExceededError)
+        return RequestFailed(f"HTTP {status}{_said(error.body)}{_advice(status)}", final=final, wait=error.retry_after)
+    if isinstance(error, ModelConnectionError):
+        return RequestFailed(f"could not be reached: {_first_words(error)}", wait=error.retry_after)
+    return RequestFailed(_first_words(error), wait=error.retry_after)
+
+
+def _first_words(error: "ModelAPIError") -> str:
+    return str(error)[:_SHOWN]
+
+
+def _said(body: object) -> str:
+    message = body.get("message", body) if isinstance(body, dict) else body
+    return f": {str(message)[:_SHOWN]}" if message else ""
+
+
+def _advice(status: int) -> str:
+    if status in (401, 403):
+        return ". Check the API key"
+    return ". Check the model's name and base_url" if status == 404 else ""

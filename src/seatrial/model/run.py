@@ -1,0 +1,326 @@
+"""What a run keeps: the scenarios it planned, the trials it played, and the verdicts that follow from them."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from .conversation import ErrorInfo, ErrorKind, Transcript
+from .results import EvalResult, Judgement, MetricScore, ModelUse, Severity, UniqueError
+from .struct import Struct
+
+
+class Status(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    ERRORED = "errored"
+    INCONCLUSIVE = "inconclusive"
+    NOT_RUN = "not_run"
+
+
+class RunState(StrEnum):
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+TAKEN_NAMES = ("latest", "baseline")
+"""What these mean wherever a run is named, is another run."""
+RUN_ID_RULE = "expected up to 100 letters, digits, dots, dashes and underscores; not latest"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a run may have the id: it stands in addresses, paths and commands."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) is not None and text not in TAKEN_NAMES
+
+
+class ScenarioKey(NamedTuple):
+    """A scenario's identity in a run and across runs."""
+
+    suite: str
+    name: str
+    agent: str = ""
+    """Set where several agents run side by side."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} [{self.agent}]" if self.agent else self.name
+
+
+class Gates(Struct, frozen=True, kw_only=True):
+    """The rules that turn a scenario's trials into its verdict; stored with the run when it starts."""
+
+    threshold: float = 1.0
+    pass_rate: float | None = None
+    confidence: float | None = None
+    metric_thresholds: Mapping[str, float] | None = None
+    fail_on_error_severity: Severity | None = None
+    """None: behaviour failures are not looked for."""
+    pass_threshold: float = 75.0
+    must_pass: bool = False
+
+
+class ScenarioEntry(Struct, frozen=True, kw_only=True):
+    """What a run keeps of a scenario."""
+
+    key: ScenarioKey
+    position: int
+    """Its place in the selection, from 0: the order of reports."""
+    fingerprint: str
+    """A hash of everything that decides the verdict."""
+    trial_fingerprint: str = ""
+    """A hash of what decides one trial, apart from the agent: equal where trials of two runs asked the same of it."""
+    trials: int
+    """How many are planned; with `auto`, the most that may be needed."""
+    sequential: Mapping[str, float] | None = None
+    """The settings of the sequential test where `trials: auto`."""
+    gates: Gates = Gates()
+    tags: tuple[str, ...] = ()
+    skip: str | None = None
+    xfail: str | None = None
+    source: str | None = None
+    mocks: tuple[str, ...] = ()
+    must_not_call: tuple[str, ...] = ()
+    """Tools that the scenario mocks, and tools that it forbids, apart from those that the agent is known to have."""
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """One conversation of one scenario with one agent, played and judged."""
+
+    key: ScenarioKey
+    index: int
+    """From 0; shown as trial-1 and so on."""
+    status: Status
+    failure_reasons: tuple[str, ...] = ()
+    error: ErrorInfo | None = None
+    transcript: Transcript
+    results: tuple[EvalResult, ...] = ()
+    judgement: Judgement | None = None
+    instruments: ModelUse | None = None
+    """What simulated user and judge took."""
+    seed: int = 0
+    started_at: datetime
+    duration_ms: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return f"trial-{self.index + 1}"
+
+    @property
+    def error_kind(self) -> ErrorKind | None:
+        return self.error.kind if self.error else None
+
+    @property
+    def counts_as_failed(self) -> bool:
+        """Whether its error is the agent's doing although its kind is an instrument's."""
+        return self.error is not None and self.error.counts_as_failed
+
+    def __bool__(self) -> bool:
+        """Else `all(report.trials())` would hold for every run."""
+        return self.status is Status.PASSED
+
+
+class TrialSummary(Struct, frozen=True, kw_only=True):
+    """A trial without its bodies: what verdicts and lists are made from."""
+
+    key: ScenarioKey
+    index: int
+    status: Status
+    failure_reasons: tuple[str, ...] = ()
+    error_kind: ErrorKind | None = None
+    error_message: str | None = None
+    counts_as_failed: bool = False
+    """The error is the agent's doing although its kind is an instrument's."""
+    stop_reason: str = ""
+    turns: int = 0
+    trajectory_matched: bool | None = None
+    """None where no trajectory was expected."""
+    scores: tuple[MetricScore, ...] = ()
+    """Without their reasons."""
+    overall_score: float | None = None
+    outcomes_unavailable: bool = False
+    """The judge left the expected outcomes out, so the overall score decides."""
+    failures: tuple[tuple[str, str, str, int | None], ...] = ()
+    """Behaviour failures as (severity, label, explanation, turn)."""
+    latency_ms: float | None = None
+    """The slowest turn."""
+    median_latency_ms: float | None = None
+    """The median turn, as comparison uses it."""
+    tokens: int | None = None
+    cost_usd: float | None = None
+    instruments: ModelUse | None = None
+    tools: tuple[tuple[str, int, int], ...] = ()
+    """Each tool that was called: its name, how often it was called, and how often the real tool ran."""
+    started_at: datetime
+    duration_ms: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return f"trial-{self.index + 1}"
+
+
+Figures = tuple[float | None, float | None, int | None, float | None]
+"""Of a trial that passed and left nothing else to tell: median latency, slowest turn, tokens, cost."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What was decided, and why."""
+
+    status: Status
+    failure_reasons: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.status is Status.PASSED
+
+    def __bool__(self) -> bool:
+        """Else `assert report.outcome.verdict` would hold for every run."""
+        return self.passed
+
+
+class Interval(Struct, frozen=True, kw_only=True):
+    low: float
+    high: float
+
+
+class ScenarioOutcome(Struct, frozen=True, kw_only=True):
+    """A scenario's verdict with the numbers it follows from."""
+
+    entry: ScenarioEntry
+    verdict: Verdict
+    passed: int = 0
+    failed: int = 0
+    errored: int = 0
+    broken_down: int = 0
+    """Of the errored ones, those in which the agent itself gave out; to rates they are failures, unlike the others."""
+    not_run: int = 0
+    interval: Interval | None = None
+    """Of the pass rate, over the trials that passed, failed or broke down; None when none did."""
+    metric_averages: Mapping[str, float] | None = None
+    unique_errors: tuple[UniqueError, ...] = ()
+    overall_score: float | None = None
+    """Mean over the trials that have one."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know although it does not change the verdict, such as errors that were tolerated."""
+    skipped: bool = False
+    xfailed: bool = False
+    """It failed, as its `xfail` says it would; it does not fail the run."""
+
+    @property
+    def played(self) -> int:
+        return self.passed + self.failed + self.errored
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it was to be played, and nothing of it was."""
+        return self.verdict.status is Status.NOT_RUN and not self.played
+
+    def __bool__(self) -> bool:
+        """Else `assert result.outcome` would hold for every scenario."""
+        return self.verdict.passed
+
+
+class MergedErrors(Struct, frozen=True, kw_only=True):
+    """The unique errors of a scenario as a model merged them, kept so that it need not be asked again."""
+
+    key: ScenarioKey
+    errors: tuple[UniqueError, ...]
+    use: ModelUse | None = None
+    note: str | None = None
+    """Why the model had no part in it, where it should have."""
+
+
+class RunGates(Struct, frozen=True, kw_only=True):
+    """The rules that turn scenarios into the run's verdict."""
+
+    cases_pass_threshold: float | None = None
+    metrics_pass_threshold: float = 80.0
+    groups: tuple[Mapping[str, Any], ...] = ()
+    """Each: name, tags, threshold, must_pass."""
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """The aggregates that are recorded with a run."""
+
+    total_executions: int = 0
+    passed_count: int = 0
+    failed_count: int = 0
+    error_count: int = 0
+    not_run_count: int = 0
+    cases_pass_rate_pct: float | None = None
+    cases_pass_threshold: float | None = None
+    cases_passed: bool | None = None
+    weighted_metrics_score_pct: float | None = None
+    metrics_pass_threshold: float | None = None
+    metrics_passed: bool | None = None
+    latency_avg_ms: float | None = None
+    latency_p50_ms: float | None = None
+    latency_p95_ms: float | None = None
+    """None under 20 trials."""
+    latency_max_ms: float | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    """Of the agent, like the tokens."""
+    model_calls: int = 0
+    """Of our own instruments: simulated users, judges, the merging of errors."""
+    cache_hits: int = 0
+    model_tokens: int | None = None
+    model_cost_usd: float | None = None
+    """What those calls took; None when the price of some is not known."""
+
+
+class ScenarioCounts(Struct, frozen=True, kw_only=True):
+    """How many scenarios of a run came to what."""
+
+    passed: int = 0
+    failing: int = 0
+    """Those that speak against the run."""
+    untouched: int = 0
+    """Those of them of which no trial was played."""
+    skipped: int = 0
+    xfailed: int = 0
+    suites: int = 0
+    """How many suites they are of."""
+
+
+class RunOutcome(Struct, frozen=True, kw_only=True):
+    """A run's verdict with the numbers it follows from."""
+
+    verdict: Verdict
+    scenarios: Sequence[ScenarioOutcome]
+    """In the order of reports. Those of a large run are derived anew each time somebody goes through them."""
+    others: Iterable[ScenarioOutcome] | None = None
+    """Those among them that did not simply pass, where they can be found without looking through all."""
+    counts: ScenarioCounts | None = None
+    totals: Totals = Totals()
+    groups: tuple[tuple[str, Verdict], ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader must know although it does not change the verdict."""
+
+    def __bool__(self) -> bool:
+        """Else `assert report.outcome` would hold for every run."""
+        return self.verdict.passed
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One execution of a selection of scenarios."""
+
+    id: str
+    name: str
+    state: RunState = RunState.RUNNING
+    started_at: datetime
+    finished_at: datetime | None = None
+    seed: int = 0
+    gates: RunGates = RunGates()
+    config: Mapping[str, Any] | None = None
+    """Everything that was set, redacted: paths, selection, agents, models, flags."""
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    versions: Mapping[str, str] | None = None
+    parent: str | None = None
+    """The run whose transcripts were judged again, for a regrade."""
+    replayed: bool = False
+    """Its trials are recordings, so they are not independent."""
+    problem: str | None = None
+    """Why it has not passed whatever its trials say: something happened that is in none of them."""

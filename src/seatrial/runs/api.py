@@ -1,0 +1,164 @@
+"""The public verbs of the Python API."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import fields
+
+from seatrial import assertions, scenarios
+from seatrial.errors import UsageError
+from seatrial.model.run import TAKEN_NAMES, RunState
+from seatrial.model.scenario import Scenario, Suite
+from seatrial.scenarios import LoadedSuite
+from seatrial.settings import models_from, not_redacted, read_settings
+from seatrial.store import open_store
+
+from .execute_run import execute, play
+from .report import Report
+from .request import RunRequest
+
+if TYPE_CHECKING:
+    from seatrial.model.comparison import Comparison, RegressionLimits
+
+Source = str | Path | Suite | Scenario
+
+_FROM_SETTINGS = "settings"
+
+
+def run(
+    sources: Source | Sequence[Source],
+    *,
+    agent: Any = None,
+    store: str | None = _FROM_SETTINGS,
+    scenario: str | Sequence[str] = (),
+    tag: str | Sequence[str] = (),
+    name: str | None = None,
+    **overrides: Any,
+) -> Report:
+    """Run files, folders, Suites or Scenarios against an agent, and report.
+
+    `overrides` are keys of `suite.config`: trials=3, concurrency=5, and so on. `store=None` keeps nothing.
+    """
+    report = execute(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
+    if report.run.state is RunState.INTERRUPTED:
+        raise KeyboardInterrupt
+    return _settled_by_test(report)
+
+
+async def arun(
+    sources: Source | Sequence[Source],
+    *,
+    agent: Any = None,
+    store: str | None = _FROM_SETTINGS,
+    scenario: str | Sequence[str] = (),
+    tag: str | Sequence[str] = (),
+    name: str | None = None,
+    **overrides: Any,
+) -> Report:
+    """`run`, on the event loop that is running."""
+    report = await play(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
+    return _settled_by_test(report)
+
+
+def _settled_by_test(report: Report) -> Report:
+    """The report. In a pytest test the plugin asks at the end whether the test asserts its verdict."""
+    if assertions.in_a_test():
+        report.asserted = False
+        assertions.unsettled.append(report)
+    return report
+
+
+def check(report: Report) -> Report:
+    """The report, if the run passed. Raises AssertionError with the reasons where it did not."""
+    report.asserted = True
+    if not report.passed:
+        raise AssertionError(f"run {report.run.id}: {report.status}\n" + "\n".join(report.failure_reasons))
+    return report
+
+
+def load(sources: Source | Sequence[Source]) -> list[LoadedSuite]:
+    """The suites of files, folders and objects, checked. Raises UsageError with everything that is wrong."""
+    return scenarios.load(sources)
+
+
+def compare(
+    base: str | Report,
+    candidate: str | Report,
+    *,
+    store: str = _FROM_SETTINGS,
+    allow_unfinished: bool = False,
+    **limits: float,
+) -> "Comparison":
+    """Two runs side by side: reports, or stored runs by id, name, `latest` or `baseline`.
+
+    `limits` are max_pass_rate_drop (0.0), max_avg_score_drop (5.0) and max_latency_increase_pct (20).
+    Raises UsageError where the two cannot be compared.
+    """
+    from seatrial.comparison import compare_runs
+
+    from .compare_runs import StoredRuns, find_differences, side_of
+
+    allowed = _limits(limits)
+    if isinstance(base, Report) and isinstance(candidate, Report):
+        before, now = side_of(base.record), side_of(candidate.record)
+        differences = find_differences(before, now)
+        return compare_runs(before, now, limits=allowed, differences=differences, allow_unfinished=allow_unfinished)
+    place = read_settings(Path.cwd(), dict(os.environ))["store"] if store == _FROM_SETTINGS else store
+    _require("compare: store", place, (str, Path), "a path or an address")
+    names = [run.run.id if isinstance(run, Report) else run for run in (base, candidate)]
+    for name in names:
+        _require("compare", name, (str,), "a Report, or a stored run by its id or name")
+    with open_store(place) as opened:
+        return StoredRuns(opened, *names).compare(limits=allowed, allow_unfinished=allow_unfinished)
+
+
+def _limits(given: dict[str, float]) -> "RegressionLimits":
+    from seatrial.model.comparison import RegressionLimits
+
+    known = [field.name for field in fields(RegressionLimits)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UsageError(f"compare: unknown limit {unknown[0]!r}. Known: {', '.join(known)}.")
+    for name, limit in given.items():
+        _require(f"compare: {name}", limit, (int, float), "a number")
+    return RegressionLimits(**given)
+
+
+def _request(
+    sources: Any, agent: Any, store: str | None, overrides: dict[str, Any], *, scenario: Any, tag: Any, name: str | None
+) -> RunRequest:
+    _require("run: store", store, (str, Path, NoneType), "a path, an address, or None to keep nothing")
+    _require("run: name", name, (str, NoneType), "a text")
+    if name is not None and (not name.strip() or name in TAKEN_NAMES):
+        raise UsageError(f"run: name {name!r}: expected a name; not blank, latest or baseline, which mean other runs")
+    environ = dict(os.environ)
+    settings = read_settings(Path.cwd(), environ)
+    return RunRequest(
+        sources=tuple(scenarios.each_source(sources)),
+        agent=agent,
+        overrides=overrides,
+        scenario_text=_several("scenario", scenario),
+        tags=_several("tag", tag),
+        name=name,
+        store=settings["store"] if store == _FROM_SETTINGS else store,
+        cache=settings["cache"],
+        environ=environ,
+        models=models_from(settings),
+        default_agent=settings["agent"],
+        not_redacted=not_redacted(settings),
+    )
+
+
+def _several(where: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    several = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for one in several:
+        _require(f"run: {where}", one, (str,), "a text or a list of texts")
+    return several
+
+
+def _require(where: str, given: Any, kinds: tuple[type, ...], expected: str) -> None:
+    if not isinstance(given, kinds) or isinstance(given, bool):
+        raise UsageError(f"{where}: expected {expected}, got {given!r:.80} ({type(given).__name__})")

@@ -1,0 +1,144 @@
+"""Further runs that count as the baseline: which they are, and what their trials said."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from seatrial.comparison import BaselinePool, RunSide, trial_identity
+from seatrial.errors import UsageError
+from seatrial.model.run import Run, RunState, ScenarioKey, TrialSummary
+from seatrial.store import Store
+from seatrial.verdicts import answer_of
+
+MOST_POOLED_RUNS: Final = 10
+ENOUGH_POOLED_TRIALS: Final = 10_000
+_LOOKED_AT: Final = 500
+"""So many of the newest runs are looked through for some to pool."""
+
+
+def pool_baseline(
+    store: Store, base: RunSide, candidate: Run, *, named: Sequence[str] = (), look: bool = True
+) -> BaselinePool:
+    """The baseline made longer by runs that were named and, with `look`, by those that are found.
+
+    Raises UsageError where a named one cannot count as the baseline.
+    """
+    chosen = _Chosen(store, base.run, candidate)
+    for ref in named:
+        chosen.add_named(store.run(ref))
+    found = find_alike(store, base.run) if look else []
+    found = [run for run in found if chosen.why_not(run) is None and not chosen.counts(run)]
+    notes: tuple[str, ...] = ()
+    if found and _is_alike(candidate, base.run):
+        # Whether such a run is of what was before or of what is suspected, nobody can tell but the user.
+        notes = (_may_be_either(len(found)),)
+        found = []
+    counts, used = _count(store, base, [*chosen.runs, *found[:MOST_POOLED_RUNS]])
+    return BaselinePool(runs=used, counts=counts, notes=notes)
+
+
+class _Chosen:
+    """The runs that were named so far; each conversation counts once, and none of the candidate's does."""
+
+    def __init__(self, store: Store, base: Run, candidate: Run) -> None:
+        self.runs: list[Run] = []
+        self._store = store
+        self._base = base
+        self._candidate = candidate
+        self._owners = {find_original(store, base): base, find_original(store, candidate): candidate}
+        """Whose the conversations are that are taken already."""
+
+    def counts(self, run: Run) -> bool:
+        """Whether it is part of the baseline already."""
+        return run.id in (self._base.id, *(each.id for each in self.runs))
+
+    def add_named(self, run: Run) -> None:
+        if self.counts(run):
+            return
+        if reason := self.why_not(run):
+            raise UsageError(f"run {run.id}: cannot be pooled with the baseline: {reason}. Leave it out of --pool.")
+        self.runs.append(run)
+        self._owners[find_original(self._store, run)] = run
+
+    def why_not(self, run: Run) -> str | None:
+        """Why its trials say nothing more of the baseline; None when they do."""
+        if run.id == self._candidate.id:
+            return "it is the candidate"
+        if (run.config or {}).get("confirms") == self._candidate.id:
+            return "its trials are the candidate's, played again by --confirm"
+        if run.replayed:
+            return "its trials are recordings, so they are not independent"
+        owner = self._owners.get(find_original(self._store, run))
+        if owner is not None and owner.id != run.id:
+            return f"it has the same conversations as run {owner.id}, which counts already"
+        return None
+
+
+def find_original(store: Store, run: Run) -> str:
+    """The id of the run that held the conversations, whoever judged them again."""
+    while run.parent is not None:
+        row = store.run_row(run.parent)
+        if row is None:
+            return run.parent
+        run = row.run
+    return run.id
+
+
+def find_alike(store: Store, base: Run) -> list[Run]:
+    """Other finished runs of what the baseline ran. Newest first."""
+    if base.git_commit is None or base.git_dirty or base.replayed or base.parent is not None:
+        return []
+    return [
+        run
+        for run in store.runs(_LOOKED_AT)
+        if run.state is RunState.FINISHED
+        and run.parent is None
+        and not (run.config or {}).get("confirms")
+        and _is_alike(run, base)
+    ]
+
+
+def _is_alike(run: Run, base: Run) -> bool:
+    """Whether the two have the same clean commit, the same agent and the same models."""
+    return run.git_commit == base.git_commit and not run.git_dirty and _who_played(run) == _who_played(base)
+
+
+def _who_played(run: Run) -> list[Any]:
+    config = run.config or {}
+    return [config.get(name) for name in ("agent", "agents", "models")]
+
+
+def _may_be_either(count: int) -> str:
+    runs = "1 further run" if count == 1 else f"{count:,} further runs"
+    return (
+        f"baseline and candidate have the same commit and agent, so {runs} of them may be of either and "
+        f"{'was' if count == 1 else 'were'} not pooled; name those of the baseline: --pool RUN"
+    )
+
+
+def _count(
+    store: Store, base: RunSide, runs: Sequence[Run]
+) -> tuple[dict[ScenarioKey, tuple[int, int]], tuple[str, ...]]:
+    """The answered trials of scenarios that ask the same of the agent as the baseline's do, and whose they are."""
+    wanted = {key: trial_identity(outcome.entry) for key, outcome in base.played().items()}
+    counts: dict[ScenarioKey, tuple[int, int]] = {}
+    used: list[str] = []
+    total = 0
+    for run in runs:
+        if total >= ENOUGH_POOLED_TRIALS:
+            break
+        same = {entry.key for entry in store.entries(run.id) if wanted.get(entry.key) == trial_identity(entry)}
+        answers = list(_answers(store.summaries(run.id), same)) if same else []
+        for key, passed in answers:
+            before = counts.get(key, (0, 0))
+            counts[key] = (before[0] + passed, before[1] + 1)
+        if answers:
+            used.append(run.id)
+            total += len(answers)
+    return counts, tuple(used)
+
+
+def _answers(summaries: Iterator[TrialSummary], keys: set[ScenarioKey]) -> Iterator[tuple[ScenarioKey, bool]]:
+    for summary in summaries:
+        answer = answer_of(summary) if summary.key in keys else None
+        if answer is not None:
+            yield summary.key, answer

@@ -1,0 +1,273 @@
+"""Holding a judge against what people said: from labels in a file or in the store to the numbers of agreement."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seatrial.errors import UsageError
+from seatrial.judges.calibration import Calibration, calibrate
+from seatrial.judges.labels import LabelRow, read_label_rows
+from seatrial.model.protocols import TrialContext
+from seatrial.model.results import Judgement, ModelUse, sum_model_use
+from seatrial.model.run import ScenarioKey, Status, Trial
+from seatrial.model.scenario import MetricChoice
+from seatrial.store import Store, open_store
+
+from .event_loop import run_to_the_end
+
+if TYPE_CHECKING:
+    from seatrial.llm import LLM, ModelSpec
+
+WHOLE_TRIAL = "passed"
+"""The metric of labels in the store that speak of the trial as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationRequest:
+    """What is held against what. Without rubric and model, the verdicts or scores that a run has stored are."""
+
+    labels: Path | None = None
+    """None: the labels that are stored with the run."""
+    run: str | None = None
+    rubric: str | None = None
+    metric: str | None = None
+    model: Any = None
+    """Who judges now; None: nobody, the stored run did."""
+    votes: int = 1
+    at_least: float = 3.0
+    """From which score on a metric that is not binary counts as a pass."""
+    store: str = ".seatrial/runs.db"
+    cache: str | None = ".seatrial/cache"
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRow:
+    """One trial, as the human and as the judge see it."""
+
+    place: str
+    human: bool | None
+    judge: bool | None
+    """None: the judge has no answer."""
+    reason: str = ""
+    split: bool = False
+    """The judge's votes differ among themselves."""
+    use: ModelUse | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationReport:
+    calibration: Calibration
+    rows: tuple[JudgedRow, ...]
+    use: ModelUse
+
+    @property
+    def unanswered(self) -> list[JudgedRow]:
+        return [row for row in self.rows if row.judge is None]
+
+    @property
+    def disagreeing(self) -> list[JudgedRow]:
+        """Where the judge says something else than the human; missed failures first."""
+        found = [row for row in self.rows if row.human is not None and row.judge not in (None, row.human)]
+        return sorted(found, key=lambda row: row.judge is not True)
+
+    @property
+    def split_votes(self) -> list[JudgedRow]:
+        return [row for row in self.rows if row.split]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A row with the stored trial it is about, where there is one."""
+
+    row: LabelRow
+    trial: Trial | None = None
+
+
+def calibrate_judge(request: CalibrationRequest) -> CalibrationReport:
+    """How far the judge agrees with the labels. Raises UsageError where there is nothing to compare."""
+    if request.rubric is not None and request.metric is not None:
+        raise UsageError("calibrate: --rubric and --metric are two questions; give one of them")
+    if request.rubric is not None and request.model is None:
+        raise UsageError("calibrate: a rubric needs a judge. Give --judge-model openai:gpt-5-mini")
+    cases = list(_cases(request))
+    rows = run_to_the_end(_judge_all(request, cases))
+    pairs = [(row.human, row.judge) for row in rows if row.human is not None and row.judge is not None]
+    if not pairs:
+        why = next((f" The first: {row.reason}" for row in rows if row.judge is None), "")
+        raise UsageError(f"calibrate: no trial has both a label and an answer of the judge.{why}")
+    return CalibrationReport(
+        calibration=calibrate(pairs, judged=_count_judged(cases, rows)),
+        rows=tuple(rows),
+        use=sum_model_use(row.use for row in rows),
+    )
+
+
+def _count_judged(cases: list[_Case], rows: list[JudgedRow]) -> tuple[int, int]:
+    """(passed, all) by the judge, each trial once: several people may have labelled it."""
+    judged: dict[Any, bool] = {}
+    for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
+        if row.judge is not None:
+            judged.setdefault(number if case.trial is None else (case.trial.key, case.trial.index), row.judge)
+    return sum(judged.values()), len(judged)
+
+
+def _cases(request: CalibrationRequest) -> Iterator[_Case]:
+    rows = None if request.labels is None else read_label_rows(request.labels)
+    if request.run is None:
+        if rows is None:
+            raise UsageError("calibrate: give a file of labels, or --run RUN for those that are stored with a run")
+        yield from (_Case(row=row) for row in rows)
+        return
+    with open_store(request.store) as store:
+        run = store.run(request.run)
+        if rows is None:
+            rows = _stored_rows(store, run.id, request.metric or WHOLE_TRIAL)
+        yield from _with_trials(store, run.id, rows, everything=request.model is None)
+
+
+def _stored_rows(store: Store, run_id: str, metric: str) -> list[LabelRow]:
+    found = store.labels(run_id, metric=metric)
+    if not found:
+        raise UsageError(f"run {run_id}: nobody labelled its trials for {metric!r}. Give a file of labels instead.")
+    return [
+        LabelRow(
+            place=f"{label.key.label} trial-{label.index + 1} ({label.who})",
+            human=label.value,
+            said_in_words=metric == WHOLE_TRIAL,
+            scenario=label.key.label,
+            trial=label.index,
+        )
+        for label in found
+    ]
+
+
+def _with_trials(store: Store, run_id: str, rows: list[LabelRow], *, everything: bool) -> Iterator[_Case]:
+    """The rows with their trials; and all other trials of the run, where looking at them costs nothing."""
+    keys: dict[str, list[ScenarioKey]] = {}
+    for entry in store.entries(run_id):
+        for name in {entry.key.label, entry.key.name}:
+            keys.setdefault(name, []).append(entry.key)
+    labelled = set()
+    for row in rows:
+        if row.scenario is None or row.trial is None:
+            raise UsageError(f"{row.place}: with --run, a row needs scenario and trial")
+        known = keys.get(row.scenario, [])
+        if len(known) != 1:
+            what = "has no scenario" if not known else "has several scenarios called"
+            raise UsageError(f"{row.place}: run {run_id} {what} {row.scenario!r}. See: seatrial show {run_id}")
+        labelled.add((known[0], row.trial))
+        yield _Case(row=row, trial=store.trial(run_id, known[0], row.trial))
+    for key in dict.fromkeys(key for several in keys.values() for key in several) if everything else ():
+        for trial in store.trials(run_id, key):
+            if (key, trial.index) not in labelled:
+                yield _Case(row=LabelRow(place=f"{key.label} {trial.id}", human=None), trial=trial)
+
+
+async def _judge_all(request: CalibrationRequest, cases: list[_Case]) -> list[JudgedRow]:
+    if request.model is None:
+        return [_looked_up(case, request) for case in cases]
+    from seatrial.llm import LLM, check_model, parse_model
+
+    model = parse_model(request.model, environ=request.environ)
+    check_model(model, environ=request.environ)
+    if request.metric is None and request.rubric is None:
+        raise UsageError("calibrate: what shall the judge be asked? Give --rubric TEXT or --metric NAME")
+    ask = _by_metric if request.metric is not None else _by_rubric
+    seen = [(case.row, _context(case)) for case in cases]
+    async with LLM(cache=Path(request.cache) if request.cache else None) as llm:
+        return list(await asyncio.gather(*(ask(row, ctx, request, llm, model) for row, ctx in seen)))
+
+
+def _looked_up(case: _Case, request: CalibrationRequest) -> JudgedRow:
+    """What was judged before: the file's own column, or what is stored of the trial."""
+    row, trial = case.row, case.trial
+    if row.judge is not None:
+        judged, reason = row.judge >= _pass_mark(request, in_words=row.judged_in_words), ""
+        return JudgedRow(place=row.place, human=_human(row, request), judge=judged, reason=reason)
+    if trial is None:
+        raise UsageError(
+            f"{row.place}: nobody judged it. Give --judge-model and a --rubric or --metric, a column `judge`, or --run."
+        )
+    if request.metric is not None:
+        said, reason = _scored(trial.judgement, request)
+    else:
+        said = None if trial.status not in (Status.PASSED, Status.FAILED) else trial.status is Status.PASSED
+        reason = "; ".join(trial.failure_reasons)
+    return JudgedRow(place=row.place, human=_human(row, request), judge=said, reason=reason)
+
+
+async def _by_rubric(
+    row: LabelRow, ctx: TrialContext, request: CalibrationRequest, llm: "LLM", model: "ModelSpec"
+) -> JudgedRow:
+    from seatrial.judges import JudgeEvaluator
+
+    judge = JudgeEvaluator(rubric=request.rubric or "", votes=request.votes).bound(llm, model)
+    said = await judge.evaluate(ctx)
+    votes = {check.passed for check in said.checks if not check.detail.startswith("no answer: ")}
+    return JudgedRow(
+        place=row.place,
+        human=_human(row, request),
+        judge=None if said.error is not None else said.passed,
+        reason=said.reasoning,
+        split=len(votes) > 1,
+        use=said.use,
+    )
+
+
+async def _by_metric(
+    row: LabelRow, ctx: TrialContext, request: CalibrationRequest, llm: "LLM", model: "ModelSpec"
+) -> JudgedRow:
+    from seatrial.judges import TranscriptJudge, load_metrics, resolve_metrics
+
+    known = load_metrics().get(request.metric or "")
+    weight = 1.0 if known is not None and known.weight is not None else None
+    metrics = resolve_metrics([MetricChoice(name=request.metric or "", weight=weight)])
+    judge = TranscriptJudge(llm=llm, model=model, metrics=metrics, votes=request.votes)
+    judgement, use = await judge.judge(ctx)
+    said, reason = _scored(judgement, request)
+    return JudgedRow(
+        place=row.place,
+        human=_human(row, request),
+        judge=said,
+        reason=reason,
+        split=bool((judgement.details or {}).get("disagreements")),
+        use=use,
+    )
+
+
+def _context(case: _Case) -> TrialContext:
+    transcript = case.trial.transcript if case.trial is not None else case.row.transcript
+    if transcript is None:
+        raise UsageError(f"{case.row.place}: has no conversation to judge. Give input and output, messages, or --run.")
+    return TrialContext(transcript=transcript)
+
+
+def _scored(judgement: Judgement | None, request: CalibrationRequest) -> tuple[bool | None, str]:
+    """Whether the metric's mean score is a pass; None where it has no score."""
+    scores = [score for score in judgement.scores if score.metric == request.metric] if judgement is not None else []
+    if judgement is not None and judgement.error is not None:
+        return None, judgement.error.message
+    if not scores:
+        return None, f"it has no score for {request.metric!r}"
+    binary = all(score.label in ("pass", "fail") for score in scores)
+    mean = sum(score.value for score in scores) / len(scores)
+    passed = all(score.label == "pass" for score in scores) if binary else mean >= request.at_least
+    return passed, f"{request.metric} {mean:g}: {scores[0].reason}"
+
+
+def _human(row: LabelRow, request: CalibrationRequest) -> bool | None:
+    return None if row.human is None else row.human >= _pass_mark(request, in_words=row.said_in_words)
+
+
+def _pass_mark(request: CalibrationRequest, *, in_words: bool) -> float:
+    """From which number on a label is a pass: words are 1 and 0, scores are on the metric's scale."""
+    if in_words or request.metric is None:
+        return 0.5
+    from seatrial.judges import load_metrics
+
+    known = load_metrics().get(request.metric)
+    return 0.5 if known is not None and known.scale == "binary" else request.at_least

@@ -1,0 +1,161 @@
+"""Runs of a store side by side: found by name, compared, explained."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final
+
+from msgspec.structs import fields, replace
+
+from seatrial.comparison import RunSide, align_closest, compare_runs
+from seatrial.errors import UsageError
+from seatrial.model.comparison import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
+from seatrial.model.run import Run, ScenarioKey, Status, Trial
+from seatrial.store import Store
+
+from .baseline_pool import find_alike, find_original, pool_baseline
+from .report import MemoryRecord, StoredRecord, decide
+
+_LOOKED_AT: Final = 500
+"""So many of the newest runs are looked through for one that confirms no other."""
+_EXAMPLES: Final = 10
+_EXPLAINED: Final = 10
+
+
+class StoredRuns:
+    """Two runs of a store: what people called them, looked up."""
+
+    def __init__(
+        self, store: Store, base: str, candidate: str, *, read: Callable[[Run], RunSide] | None = None
+    ) -> None:
+        self.store = store
+        self._read = read or (lambda run: _stored_side(store, run))
+        """Where a run's verdict and trials come from, for those who have them at hand."""
+        self.candidate = _find(store, candidate, None)
+        self.base = _find(store, base, self.candidate)
+
+    @cached_property
+    def sides(self) -> tuple[RunSide, RunSide]:
+        return self._side(self.base), self._side(self.candidate)
+
+    def _side(self, run: Run) -> RunSide:
+        return replace(self._read(run), original=find_original(self.store, run))
+
+    def stamp(self) -> tuple[object, ...]:
+        """What the comparison follows from: the two runs, and those that may be pooled with the baseline."""
+        further = [(run.id, run.finished_at) for run in find_alike(self.store, self.base)]
+        return (self.base, self.candidate, further)
+
+    def compare(
+        self,
+        *,
+        limits: RegressionLimits,
+        allow_unfinished: bool = False,
+        pool: bool = True,
+        pooled: Sequence[str] = (),
+    ) -> Comparison:
+        """The comparison; `pooled` names further runs that count as the baseline, whatever their commit."""
+        base, candidate = self.sides
+        return compare_runs(
+            base,
+            candidate,
+            limits=limits,
+            pool=pool_baseline(self.store, base, self.candidate, named=pooled, look=pool),
+            differences=find_differences(base, candidate),
+            allow_unfinished=allow_unfinished,
+        )
+
+    def explain(self, key: ScenarioKey) -> Alignment | None:
+        """Where failing conversations of the candidate part from passing ones, of the baseline before its own."""
+        failing = self._examples(self.candidate, key, passed=False)
+        passing = self._examples(self.base, key, passed=True) or self._examples(self.candidate, key, passed=True)
+        return align_closest(passing, failing)
+
+    def explain_changes(self, comparison: Comparison) -> tuple[Alignment, ...]:
+        """The same for the scenarios that got worse, as many as people read; those beyond noise first."""
+        worse = [one for one in comparison.scenarios if one.change is Change.REGRESSION or one.beyond_noise == "worse"]
+        worse.sort(key=lambda one: (one.beyond_noise != "worse", 1.0 if one.p_worse is None else one.p_worse))
+        found = (self.explain(one.key) for one in worse[:_EXPLAINED])
+        return tuple(alignment for alignment in found if alignment is not None)
+
+    def _examples(self, run: Run, key: ScenarioKey, *, passed: bool) -> list[tuple[str, Trial]]:
+        wanted = Status.PASSED if passed else Status.FAILED
+        found = (summary.index for summary in self.store.summaries(run.id, key) if summary.status is wanted)
+        trials = (self.store.trial(run.id, key, index) for index in islice(found, _EXAMPLES))
+        return [(f"{trial.id} of run {run.id}", trial) for trial in trials]
+
+
+def side_of(record: StoredRecord | MemoryRecord) -> RunSide:
+    """A run that was just made, as one side of a comparison."""
+    outcome = record.outcome
+    held = replace(outcome, scenarios=tuple(outcome.scenarios))  # they are gone through many times
+    return RunSide(run=record.run, outcome=held, summaries=list(record.summaries()))
+
+
+def _stored_side(store: Store, run: Run) -> RunSide:
+    summaries = list(store.summaries(run.id))
+    outcome = decide(run, store.entries(run.id), summaries, store.merged(run.id))
+    return RunSide(run=run, outcome=outcome, summaries=summaries)
+
+
+def _find(store: Store, ref: str, candidate: Run | None) -> Run:
+    """The run that is meant; `baseline` is the one of the candidate's suites: as their files say, else as was set."""
+    if ref == "latest":
+        return newest_run(store)
+    if ref != "baseline" or candidate is None:
+        return store.run(ref)
+    suites = list(dict.fromkeys(entry.key.suite for entry in store.entries(candidate.id)))
+    named = (candidate.config or {}).get("baselines") or {}
+    baselines = (store.run(named[suite]) if suite in named else store.baseline(suite) for suite in suites)
+    found = {run.id: run for run in baselines if run is not None}
+    if len(found) > 1:
+        raise UsageError(
+            f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name the one that you mean."
+        )
+    return next(iter(found.values())) if found else store.run("baseline")
+
+
+def newest_run(store: Store) -> Run:
+    """The latest run that is not the second look at another."""
+    for run in store.runs(_LOOKED_AT):
+        if not (run.config or {}).get("confirms"):
+            return run
+    return store.run("latest")
+
+
+def find_differences(base: RunSide, candidate: RunSide) -> list[ConfigDifference]:
+    """What was set differently: agent, models, flags, thresholds, metrics, commit, versions."""
+    before, now = _settings(base), _settings(candidate)
+    return [
+        ConfigDifference(what=name, base=before.get(name), candidate=now.get(name))
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _settings(side: RunSide) -> dict[str, Any]:
+    run = side.run
+    config = run.config or {}
+    gates = {field.name: getattr(run.gates, field.name) for field in fields(run.gates)}
+    metrics = {name for outcome in side.outcome.scenarios for name in outcome.metric_averages or ()}
+    agent = config.get("agent") if config.get("agent") is not None else config.get("agents")
+    parts = {
+        "agent": agent,
+        "models": config.get("models"),
+        "metrics": sorted(metrics),
+        "set": config.get("overrides"),
+        "gates": gates,
+        "commit": run.git_commit,
+        "uncommitted changes": run.git_dirty,
+        "versions": run.versions,
+    }
+    return dict(_flat(parts))
+
+
+def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, item in value.items():
+        place = f"{above}.{name}" if above else name
+        if isinstance(item, Mapping):
+            yield from _flat(item, place)
+        else:
+            yield place, item

@@ -1,0 +1,143 @@
+"""Event loops for runs: one of our own where there is none, and signals that end a run in good order."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from seatrial.errors import SeatrialError
+
+T = TypeVar("T")
+
+
+def run_to_the_end(coroutine: Coroutine[Any, Any, T]) -> T:
+    """On a loop of our own; in a thread where this one has a loop already, as in notebooks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_alone(coroutine)
+    return _run_beside(coroutine)
+
+
+def _run_beside(coroutine: Coroutine[Any, Any, T]) -> T:
+    """In a thread. Ctrl-C is raised in this one, and ends the run in that one as it would here: in good order."""
+    found: list[tuple[T | None, BaseException | None]] = []
+    cancels: list[Callable[[], object]] = []
+    begun, ended = threading.Event(), threading.Event()
+
+    async def cancellable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        cancels.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
+        begun.set()
+        return await coroutine
+
+    def work() -> None:
+        try:
+            found.append((_run_alone(cancellable()), None))
+        except BaseException as error:
+            found.append((None, error))
+        finally:
+            begun.set()
+            ended.set()
+
+    # A daemon, so that the process can end after a second Ctrl-C. It is not joined: Python takes a thread whose join is
+    # interrupted for one that has ended.
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        begun.wait()
+        for cancel in cancels:
+            with suppress(RuntimeError):  # its loop is closed: it has just come to its end
+                cancel()
+        ended.wait()
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
+def _run_alone(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        with asyncio.Runner() as runner, _Interrupts(runner.get_loop()) as interrupts:
+            try:
+                return runner.run(interrupts.watch(coroutine))
+            except KeyboardInterrupt:
+                # The second Ctrl-C. What it broke off has nothing to add, least of all a traceback.
+                runner.get_loop().set_exception_handler(lambda loop, context: None)
+                raise
+            except RuntimeError:
+                if interrupts.count < 2:
+                    raise
+                runner.get_loop().set_exception_handler(lambda loop, context: None)
+                raise KeyboardInterrupt from None
+    except SystemExit as left:
+        # Python would end here with the code that was given, and 0 would look like a pass.
+        raise SeatrialError(
+            f"something that takes part in the run called sys.exit({left.code!r}), so there is no verdict; "
+            "look for it in evaluators, setup, teardown and handlers of signals"
+        ) from None
+
+
+class _Interrupts:
+    """Ctrl-C while a loop runs: the first cancels the task, the second stops the loop, the third raises at once.
+
+    asyncio's own handler raises KeyboardInterrupt with the second, wherever the loop is at that moment. A callback that
+    is lost that way may be the one that a task waits for, and then the loop waits for that task for ever.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any] | None = None
+        self._listens = False
+        self.count = 0
+
+    def __enter__(self) -> "_Interrupts":
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+            self._listens = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._listens:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    async def watch(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result. Raises KeyboardInterrupt where Ctrl-C cancelled it."""
+        self._task = asyncio.current_task()
+        try:
+            return await coroutine
+        except asyncio.CancelledError:
+            if self.count == 1:
+                raise KeyboardInterrupt from None
+            raise
+
+    def _interrupt(self, *_: object) -> None:
+        self.count += 1
+        if self._task is None or self.count > 2:
+            raise KeyboardInterrupt
+        self._loop.call_soon_threadsafe(self._task.cancel if self.count == 1 else self._loop.stop)
+
+
+def cancel_on_sigterm() -> Callable[[], object]:
+    """Let SIGTERM end the task at hand as Ctrl-C does; gives what undoes it. Only the main thread can listen.
+
+    Where somebody listens already, such as a server that shuts down by it, it is theirs: a loop knows one listener, and
+    forgets it for good when another comes.
+    """
+    task = asyncio.current_task()
+    if task is None or threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return lambda: None
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    except (NotImplementedError, RuntimeError, ValueError):
+        return lambda: None
+    return partial(loop.remove_signal_handler, signal.SIGTERM)

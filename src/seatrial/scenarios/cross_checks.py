@@ -1,0 +1,139 @@
+"""What cannot stand together once suite, scenario and flags are merged: nothing asserted, nothing selected, no way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from seatrial.model.scenario import Expect, Scenario
+
+from .metrics import is_weighted, metrics_problem, threshold_problem
+from .problems import Complaints, Where, did_you_mean
+from .scorers import check_scorers, scorer_names
+
+_NO_EXPECTATION = Expect()
+
+
+def check_resolved(
+    scenario: Scenario,
+    custom: Mapping[str, Any],
+    where: Where,
+    complaints: Complaints,
+    *,
+    max_turns: int | None = None,
+) -> None:
+    """Complain of a resolved scenario that could not be run or would assert nothing.
+
+    `max_turns` is what somebody set; None when it is the default.
+    """
+    if (scenario.user is not None or _leaves_all_open(scenario)) and not _asserts(scenario):
+        message = "nothing is asserted, so every conversation would pass"
+        hint = "Give it expect, trajectory, metrics, expected_outcomes or another expectation"
+        complaints.add(where, message, hint)
+    if max_turns is not None and len(scenario.turns) > max_turns:
+        message = f"max_turns {max_turns} would end the script before its {len(scenario.turns)} turns are played"
+        complaints.add(where, message)
+    if scenario.gate is not None and scenario.gate.pass_rate is None:
+        complaints.add((*where, "gate"), "'pass_rate' is missing: the pass rate that must be shown")
+    if scenario.sequential is not None:
+        _check_sequential(scenario, where, complaints)
+    if scenario.fail_on_error_severity is not None and not scenario.failures:
+        complaints.add((*where, "failures"), "'failures: false' and 'fail_on_error_severity' exclude each other")
+    if scenario.metrics is not None or scenario.thresholds is not None:
+        _check_metrics(scenario, where, complaints)
+    if scenario.scorers is not None and scenario.scorers != ("passfail",):
+        check_scorers(scenario, custom, where, complaints)
+
+
+_IDLE = {
+    "pass_threshold": "none of the metrics has a weight, so there is no overall score; give them thresholds",
+    "metrics_pass_threshold": "none of the metrics has a weight, so there is no overall score; give them thresholds",
+    "severities": "nobody looks for failures; add 'failures: true' or 'fail_on_error_severity'",
+}
+"""Gates of a judge, and why nothing may come to them."""
+
+
+def gates_of_judges(keys: Mapping[str, Any]) -> list[str]:
+    """Those of the keys that ask for something which may not be there to be judged."""
+    return [key for key in _IDLE if keys.get(key)]
+
+
+def is_at_work(gate: str, scenario: Scenario) -> bool | None:
+    """Whether the gate can decide something about the resolved scenario; None where nothing is graded at all."""
+    if gate == "severities":
+        return bool(scenario.failures)
+    return is_weighted(scenario.metrics) if scenario.metrics else None
+
+
+def complain_of_idle(gate: str, where: Where, complaints: Complaints) -> None:
+    complaints.add((*where, gate), f"is without effect: {_IDLE[gate]}")
+
+
+def _check_sequential(scenario: Scenario, where: Where, complaints: Complaints) -> None:
+    spec = scenario.sequential
+    assert spec is not None
+    if scenario.trials != "auto":
+        complaints.add((*where, "sequential"), "is without effect unless 'trials: auto'", "Set trials, or remove it")
+        return
+    for key in ("gate", "threshold"):
+        if getattr(scenario, key) not in (None, 1.0):
+            message = f"{key!r} is without effect beside 'trials: auto', where the sequential test decides"
+            complaints.add((*where, key), message, "Set sequential.good and sequential.bad, or a number of trials")
+    assert spec.good is not None
+    assert spec.bad is not None
+    assert spec.alpha is not None
+    assert spec.beta is not None
+    if spec.bad >= spec.good:
+        complaints.add((*where, "sequential"), f"bad {spec.bad:g} must be below good {spec.good:g}")
+    if spec.alpha + spec.beta >= 1.0:
+        complaints.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
+
+
+def _leaves_all_open(scenario: Scenario) -> bool:
+    """Whether it is a script in which no turn needs a reply or is looked at."""
+    return bool(scenario.turns) and all(
+        turn.reply == "optional" and turn.trajectory is None and not _looks_at_something(turn.expect)
+        for turn in scenario.turns
+    )
+
+
+def _looks_at_something(expect: Expect | None) -> bool:
+    """An order alone is none of any tool."""
+    return expect is not None and replace(expect, tool_calls_ordered=False) != _NO_EXPECTATION
+
+
+def _asserts(scenario: Scenario) -> bool:
+    """Whether something could fail besides an empty reply."""
+    if _looks_at_something(scenario.expect):
+        return True
+    named = scorer_names(scenario.scorers)
+    return any(
+        (
+            scenario.trajectory,
+            scenario.metrics,
+            scenario.expected_outcomes,
+            scenario.expected_output,
+            scenario.expected_tools,
+            scenario.expected_tool_args,
+            scenario.expected_state,
+            scenario.limits,
+            scenario.failures,
+            len(scenario.scorers or ()) > len(named) or any(name != "passfail" for name in named),
+        )
+    )
+
+
+def _check_metrics(scenario: Scenario, where: Where, complaints: Complaints) -> None:
+    selected = {choice.name: choice for choice in scenario.metrics or ()}
+    for name, minimum in (scenario.thresholds or {}).items():
+        if name not in selected:
+            message = f"a threshold for {name!r}, which is not among the metrics"
+            hint = did_you_mean(name, tuple(selected)) if selected else "Add it to 'metrics'"
+            complaints.add((*where, "thresholds", name), message, hint)
+            continue
+        useless = threshold_problem(selected[name], minimum)
+        if useless is not None:
+            complaints.add((*where, "thresholds", name), *useless)
+    problem = metrics_problem(scenario.metrics) if scenario.metrics else None
+    if problem is not None:
+        complaints.add((*where, "metrics"), problem)

@@ -1,0 +1,168 @@
+"""The tools of one trial, answered from mocks."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from difflib import get_close_matches
+from itertools import count
+from typing import Any, Literal
+
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.trial_errors import TrialError
+
+from .faults import answer_with_fault
+from .mock_spec import Answer, Calls, Faulty, Mock, Raises, Returns
+from .python_mocks import MockContext, answer_by_function
+from .tool_schemas import ToolSchema, violation_finder
+
+Matches = Callable[[Any, Any], bool]
+"""(expected, actual) -> whether they match, by the rules of the expectations."""
+UnmockedTools = Literal["error", "passthrough"]
+
+
+class MockedTools:
+    """A trial's ToolBox: its counters and its state are its own."""
+
+    def __init__(
+        self,
+        mocks: Mapping[str, Mock],
+        *,
+        schemas: Mapping[str, ToolSchema],
+        matches: Matches,
+        unmocked_tools: UnmockedTools,
+        trial_id: str,
+        seed: int,
+    ) -> None:
+        self._mocks = mocks
+        self._schemas = schemas
+        self._matches = matches
+        self._unmocked_tools = unmocked_tools
+        self._trial_id = trial_id
+        self._seed = seed
+        self._state: dict[str, Any] = {}
+        self._counts: dict[tuple[str, str], count[int]] = {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the mocks keep during the trial; a setup may fill it."""
+        return self._state
+
+    def knows(self, name: str) -> bool:
+        """Whether the tool is mocked."""
+        return name in self._mocks
+
+    def lets_run(self, name: str) -> bool:
+        """Whether the agent's real tool may run: it has no mock, and `unmocked_tools` is `passthrough`."""
+        return name not in self._mocks and self._unmocked_tools == "passthrough"
+
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        """The definitions of all tools, those of `tools:` first."""
+        from .offers import offer
+
+        return tuple(offer(self._mocks, self._schemas))
+
+    async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
+        """The mock's answer. A TrialError where there is none, or where the mock itself is broken."""
+        mock = self._mocks.get(name)
+        if mock is None:
+            raise self._no_mock(name, arguments)
+        arguments = {} if arguments is None else arguments
+        refusal = self._refuse(name, arguments)
+        if refusal is not None:
+            return ToolAnswer(error=refusal)
+        call_index = self._count("call", name)
+        answer, delay_ms = self._choose(mock, arguments, 0.0)
+        if answer is None:
+            raise _no_answer(name, arguments)
+        if delay_ms:
+            import asyncio
+
+            await asyncio.sleep(delay_ms / 1000)
+        ctx = MockContext(
+            tool=name,
+            call_index=call_index,
+            turn_index=turn,
+            trial_id=self._trial_id,
+            seed=self._seed,
+            state=self._state,
+        )
+        return self._checked(name, await _give(answer, arguments, ctx), is_fault=isinstance(answer, Faulty))
+
+    def _refuse(self, name: str, arguments: Any) -> str | None:
+        """Why a real tool would not even have started, in the words that the agent sees."""
+        if not isinstance(arguments, Mapping):
+            return f"arguments are not a JSON object: {_show(arguments)}"
+        schema = self._schemas.get(name)
+        if schema is None or schema.parameters is None:
+            return None
+        violation = violation_finder(schema.parameters)(dict(arguments))
+        return None if violation is None else f"invalid arguments for {name!r}: {violation}"
+
+    def _checked(self, name: str, answer: ToolAnswer, *, is_fault: bool) -> ToolAnswer:
+        """The answer, unless it breaks the tool's own output schema. A fault is meant to break it."""
+        schema = self._schemas.get(name)
+        if schema is None or schema.output_schema is None or is_fault or answer.error is not None:
+            return answer
+        violation = violation_finder(schema.output_schema)(plain_value(answer.result))
+        if violation is not None:
+            message = f"the mock of {name!r} returned what the tool's output_schema does not allow: {violation}"
+            raise TrialError(ErrorKind.TOOL, message, hint="correct the mock, or the output_schema under `tools:`")
+        return answer
+
+    def _choose(self, mock: Mock, arguments: Mapping[str, Any], delay_ms: float) -> tuple[Answer | None, float]:
+        """The answer to this call, and how long it takes; an inner delay stands in for the outer one."""
+        delay_ms = delay_ms if mock.delay_ms is None else mock.delay_ms
+        for branch in mock.when:
+            if self._fits(branch.args, arguments):
+                return self._choose(branch.mock, arguments, delay_ms)
+        if mock.sequence:
+            position = min(self._count("sequence", mock.path), len(mock.sequence) - 1)
+            return self._choose(mock.sequence[position], arguments, delay_ms)
+        return mock.answer, delay_ms
+
+    def _fits(self, expected: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+        return all(key in arguments and self._matches(value, arguments[key]) for key, value in expected.items())
+
+    def _count(self, what: str, path: str) -> int:
+        # next() on itertools.count cannot be interrupted: agents may call tools from several threads at once.
+        return next(self._counts.setdefault((what, path), count()))
+
+    def _no_mock(self, name: str, arguments: Any) -> TrialError:
+        message = f"Tool {name!r} was called but no mock is defined"
+        if self._unmocked_tools == "passthrough":
+            message += ", and there is no real tool to pass the call to"
+        key = name if name.replace("_", "a").replace("-", "a").isalnum() else json.dumps(name)
+        hint = f"add a mock; it was called with {_show(arguments)}:\n\nmocks:\n  {key}: {{returns: {{}}}}"
+        close = get_close_matches(name, self._mocks, n=1)
+        if close:
+            hint = f"is it the mock {close[0]!r} under another name? Else {hint}"
+        return TrialError(ErrorKind.TOOL, message, hint=hint, counts_as_failed=True)
+
+
+async def _give(answer: Answer, arguments: Mapping[str, Any], ctx: MockContext) -> ToolAnswer:
+    """The answer as a copy: an agent that changes what it was given must not change what the next one gets."""
+    match answer:
+        case Returns(value=value):
+            return ToolAnswer(result=deepcopy(value))
+        case Raises(text=text):
+            return ToolAnswer(error=text)
+        case Faulty(fault=fault, value=value):
+            return answer_with_fault(fault, value)
+        case Calls(function=function):
+            return await answer_by_function(function, deepcopy(dict(arguments)), ctx)
+
+
+def _no_answer(name: str, arguments: Any) -> TrialError:
+    return TrialError(
+        ErrorKind.TOOL,
+        f"Tool {name!r} was called with {_show(arguments)} but no entry of its mock's `when` matches",
+        hint=f"add an entry for these arguments, or `returns` beside `when` for all others, under mocks.{name}",
+        counts_as_failed=True,
+    )
+
+
+def _show(arguments: Any) -> str:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=repr, ensure_ascii=False)
+    return text if len(text) <= 300 else f"{text[:297]}..."

@@ -1,0 +1,83 @@
+"""What every request finds at hand."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from seatrial.errors import UsageError
+from seatrial.model.run import ScenarioOutcome, TrialSummary
+from seatrial.store import Said, Store
+
+from .background import Worker
+from .comparing import Comparisons
+from .options import ServeOptions
+from .run_processes import Launcher
+from .searching import Searches
+from .selection import Wanted, find_trials
+from .verdict_cache import DecidedRun, DecidedRuns
+
+
+class NotFound(UsageError):
+    """There is no such thing in the store."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """The store and those who work with it, for as long as the server runs."""
+
+    options: ServeOptions
+    store: Store
+    launcher: Launcher
+    worker: Worker = field(default_factory=Worker)
+    runs: DecidedRuns = field(init=False)
+    comparisons: Comparisons = field(init=False)
+    searches: Searches = field(init=False)
+    closing: bool = False
+
+    def __post_init__(self) -> None:
+        self.runs = DecidedRuns(self.store, self.worker)
+        self.comparisons = Comparisons(self.runs, self.worker)
+        self.searches = Searches(self.store, self.worker)
+
+    def close(self) -> None:
+        """End what is under way, before the store is closed."""
+        self.closing = True
+        self.launcher.close()
+        self.worker.close()
+
+    def run(self, run_id: str, *, patience: float | None = None) -> DecidedRun:
+        """The run of that id. Raises NotFound, StillWorking."""
+        found = self.runs.get(run_id, patience=patience)
+        if found is None:
+            raise NotFound(f"no run has the id {run_id!r}")
+        return found
+
+    def scenario(
+        self, run_id: str, scenario: str, *, patience: float | None = None
+    ) -> tuple[DecidedRun, ScenarioOutcome]:
+        """A scenario of a run. Raises NotFound, StillWorking."""
+        decided = self.run(run_id, patience=patience)
+        outcome = decided.scenarios.get(scenario)
+        if outcome is None:
+            raise NotFound(f"run {run_id}: has no scenario with the id {scenario!r}")
+        return decided, outcome
+
+    def trials(
+        self, decided: DecidedRun, wanted: Wanted, *, patience: float | None = None
+    ) -> tuple[list[TrialSummary], Said | None]:
+        """The trials that pass the filter, and how far what was said was searched. Raises StillWorking."""
+        if not wanted.text:
+            return find_trials(decided, wanted), None
+        chosen = decided.scenarios.get(wanted.scenario) if wanted.scenario is not None else None
+        key = None if chosen is None else chosen.entry.key
+        said = self.searches.find(decided, wanted.text, key=key, patience=patience)
+        return find_trials(decided, wanted, said.trials), said
+
+
+def find_desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+AtDesk = Annotated[Desk, Depends(find_desk)]

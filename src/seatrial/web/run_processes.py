@@ -1,0 +1,168 @@
+"""Runs started from here: each is `seatrial run` in a process of its own, so that no agent can hurt the server."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Lock
+from typing import IO, Any
+
+from seatrial.clock import now
+from seatrial.errors import UsageError
+from seatrial.model.run import Run, RunState
+from seatrial.model.struct import Struct
+
+from .options import ServeOptions
+from .suites import find_suite
+
+MOST_AT_ONCE = 8
+_SAID_AT_MOST = 4_000
+_PATIENCE_SECONDS = 5.0
+
+
+class NotNow(UsageError):
+    """What is asked for cannot be done in the state that things are in."""
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """What is asked for when a run is started."""
+
+    paths: tuple[str, ...]
+    name: str | None = None
+    scenario_text: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    trials: str | None = None
+
+
+class _Started:
+    """A process that runs something."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[Any], *, before: Run | None = None) -> None:
+        self.process = process
+        self.errors = errors
+        self.before = before
+        """The run as it was when it was resumed."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def wait(self, run_id: str) -> None:
+        """Until it has ended, which it is about to."""
+        try:
+            self.process.wait(_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise NotNow(f"run {run_id}: is still ending. Try again in a moment.") from None
+
+    def said(self) -> str:
+        """The end of what it wrote to stderr."""
+        size = self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(size - _SAID_AT_MOST, 0))
+        text: str = self.errors.read().decode("utf-8", errors="replace")
+        return text.strip()
+
+
+class Launcher:
+    """Starts runs and cancels them. Runs of other processes are none of its business."""
+
+    def __init__(self, options: ServeOptions, environ: Mapping[str, str]) -> None:
+        self._options = options
+        # Whatever the agent is, it has no use for the key to this server. The store's address may hold a password, and
+        # arguments are there for everybody on the machine to see.
+        kept = {name: value for name, value in environ.items() if name != "SEATRIAL_TOKEN"}
+        self._environ = {**kept, "SEATRIAL_STORE": options.store}
+        self._started: dict[str, _Started] = {}
+        self._lock = Lock()
+
+    def start(self, asked: Start) -> str:
+        """The id of the run, which will be in the store as soon as its files are read. Raises UsageError, NotNow."""
+        if not asked.paths:
+            raise UsageError("paths: name at least one suite")
+        files = [find_suite(self._options.root, path) for path in asked.paths]
+        run_id = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        options = [
+            f"--id={run_id}",
+            *([f"--name={asked.name}"] if asked.name else []),
+            *(f"--scenario={text}" for text in asked.scenario_text),
+            *(f"--tag={tag}" for tag in asked.tags),
+            *([f"--trials={asked.trials}"] if asked.trials else []),
+        ]
+        with self._lock:
+            self._require_room()
+            self._started[run_id] = self._spawn(options, files)
+        return run_id
+
+    def resume(self, run: Run, files: list[Path]) -> None:
+        """Play what is missing of a run that nobody plays any more. Raises NotNow."""
+        with self._lock:
+            earlier = self._started.get(run.id)
+            if earlier is not None and earlier.is_running and earlier.before == run:
+                return  # somebody was quicker
+            self._require_room()
+            if earlier is not None:
+                earlier.wait(run.id)
+                earlier.errors.close()
+            self._started[run.id] = self._spawn([f"--resume={run.id}"], files, before=run)
+
+    def is_waking(self, run: Run) -> bool:
+        """Whether the run was resumed, and its process is still reading files."""
+        started = self._started.get(run.id)
+        if started is None or run.state is RunState.RUNNING:
+            return False
+        return started.is_running and started.before == run
+
+    def cancel(self, run_id: str) -> bool:
+        """Interrupt the run as Ctrl-C would; what is finished is kept. False when it is not running here."""
+        started = self._started.get(run_id)
+        if started is None or not started.is_running:
+            return False
+        started.process.send_signal(signal.SIGINT)
+        return True
+
+    def is_running(self, run_id: str) -> bool:
+        started = self._started.get(run_id)
+        return started is not None and started.is_running
+
+    def knows(self, run_id: str) -> bool:
+        return run_id in self._started
+
+    def complaint(self, run_id: str) -> str | None:
+        """What the process said when it ended without a pass; None while it runs, and of others."""
+        started = self._started.get(run_id)
+        if started is None or started.is_running or not started.process.returncode:
+            return None
+        return started.said() or f"the process ended with exit code {started.process.returncode}"
+
+    def close(self) -> None:
+        """Interrupt whatever is under way, and wait until it has kept what is finished."""
+        running = [one for one in self._started.values() if one.is_running]
+        for one in running:
+            one.process.send_signal(signal.SIGINT)
+        for one in running:
+            try:
+                one.process.wait(_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                one.process.kill()
+                one.process.wait()
+        for one in self._started.values():
+            one.errors.close()
+
+    def _require_room(self) -> None:
+        if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
+            raise NotNow(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
+
+    def _spawn(self, options: list[str], files: list[Path], *, before: Run | None = None) -> _Started:
+        errors = TemporaryFile()  # noqa: SIM115  closed with the launcher
+        process = subprocess.Popen(
+            [sys.executable, "-m", "seatrial", "run", *options, "--", *map(str, files)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env=self._environ,
+            start_new_session=True,  # Ctrl-C in the server's terminal is for the server, which passes it on in order
+        )
+        return _Started(process, errors, before=before)

@@ -1,0 +1,150 @@
+"""Runs with their verdicts, kept while the rows they follow from are the same."""
+
+import gc
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from seatrial.clock import milliseconds
+from seatrial.model.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary, Verdict
+from seatrial.model.struct import Struct
+from seatrial.runs.report import decide, readable
+from seatrial.store import RunRow, Store
+
+from .background import Worker
+from .urls import scenario_id
+
+MOST_SUMMARIES = 60_000
+"""So many trials are kept in memory, over all runs: about a kilobyte each."""
+_RECENT_MS = 1_000.0
+
+
+class Sums(Struct, frozen=True, kw_only=True):
+    """What a scenario's trials add up to."""
+
+    latency_ms: float | None = None
+    """The slowest turn."""
+    cost_usd: float | None = None
+    """None when the cost of some trial is not known."""
+
+
+class DecidedRun(Struct, frozen=True, kw_only=True):
+    """A run, its verdict and its trials without their bodies."""
+
+    row: RunRow
+    outcome: RunOutcome
+    summaries: tuple[TrialSummary, ...]
+    scenarios: dict[str, ScenarioOutcome]
+    """By the id that stands in addresses."""
+    trials: dict[ScenarioKey, tuple[TrialSummary, ...]]
+    sums: dict[ScenarioKey, Sums]
+    made_at: float
+    took_ms: float
+
+    @property
+    def run(self) -> Run:
+        return self.row.run
+
+
+class DecidedRuns:
+    """The runs of a store as pages show them. A verdict is made anew as soon as a row says something else."""
+
+    def __init__(self, store: Store, worker: Worker) -> None:
+        self.store = store
+        self._worker = worker
+        self._kept: OrderedDict[str, DecidedRun] = OrderedDict()
+        self._verdicts: dict[str, tuple[RunRow, Verdict]] = {}
+        self._lock = Lock()
+
+    def get(self, run_id: str, *, patience: float | None = None) -> DecidedRun | None:
+        """The run of that id; None when there is none. Raises StillWorking."""
+        row = self.store.run_row(run_id)
+        return None if row is None else self.of(row, patience=patience)
+
+    def of(self, row: RunRow, *, patience: float | None = None) -> DecidedRun:
+        """The run of that row. Who has no patience takes a run under way as it was a moment ago."""
+        known = self._kept.get(row.run.id)
+        if known is None or not (known.row == row or (patience is not None and _is_recent(known, row))):
+            stamp = (row.run.id, row.run.state, row.run.finished_at, row.passed, row.failed, row.errored)
+            known = self._worker.do(stamp, lambda: self._decide(row), patience)
+        return known
+
+    def verdict(self, row: RunRow) -> Verdict | None:
+        """The verdict where it is known without work."""
+        known = self._verdicts.get(row.run.id)
+        return known[1] if known is not None and known[0] == row else None
+
+    def known(self, run: Run) -> DecidedRun | None:
+        """The run where it is at hand and cannot have changed since."""
+        found = self._kept.get(run.id)
+        return found if found is not None and found.run == run and run.state is not RunState.RUNNING else None
+
+    def warm(self, rows: Iterable[RunRow]) -> None:
+        """Decide ahead of being asked, as far as there is room; those first that would keep people waiting longest."""
+        room = MOST_SUMMARIES
+        chosen = []
+        for row in rows:
+            room -= row.trials
+            if room < 0:
+                break
+            chosen.append(row)
+        for row in sorted(chosen, key=lambda row: row.trials, reverse=True):
+            self.of(row)
+
+    def _decide(self, row: RunRow) -> DecidedRun:
+        with _without_pauses():
+            made = _decide(self.store, row)
+        with self._lock:
+            self._kept[row.run.id] = made
+            self._kept.move_to_end(row.run.id)
+            self._verdicts[row.run.id] = (row, made.outcome.verdict)
+            while len(self._kept) > 1 and sum(len(one.summaries) for one in self._kept.values()) > MOST_SUMMARIES:
+                self._kept.popitem(last=False)
+        return made
+
+
+@contextmanager
+def _without_pauses() -> Iterator[None]:
+    """No collecting of garbage meanwhile: ten thousand new trials are none, and looking through them again and again
+    would take a third of the time and keep every other page waiting."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _is_recent(known: DecidedRun, row: RunRow) -> bool:
+    under_way = row.run.state is known.run.state is RunState.RUNNING
+    return under_way and milliseconds() - known.made_at < max(_RECENT_MS, 5 * known.took_ms)
+
+
+def _decide(store: Store, row: RunRow) -> DecidedRun:
+    run_id, began = row.run.id, milliseconds()
+    with readable(run_id):
+        summaries = tuple(store.summaries(run_id))
+        outcome = decide(row.run, store.entries(run_id), summaries, store.merged(run_id))
+    grouped: dict[ScenarioKey, list[TrialSummary]] = {}
+    for summary in summaries:
+        grouped.setdefault(summary.key, []).append(summary)
+    return DecidedRun(
+        row=row,
+        outcome=outcome,
+        summaries=summaries,
+        scenarios={scenario_id(one.entry.key): one for one in outcome.scenarios},
+        trials={key: tuple(group) for key, group in grouped.items()},
+        sums={key: _sum(group) for key, group in grouped.items()},
+        made_at=began,
+        took_ms=milliseconds() - began,
+    )
+
+
+def _sum(group: list[TrialSummary]) -> Sums:
+    costs = [summary.cost_usd for summary in group if summary.cost_usd is not None]
+    return Sums(
+        latency_ms=max((summary.latency_ms for summary in group if summary.latency_ms is not None), default=None),
+        cost_usd=sum(costs) if costs and len(costs) == len(group) else None,
+    )
