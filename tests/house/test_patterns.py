@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCES = Path(__file__).parent.parent.parent / "src"
 MATCHES = {"compile", "search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split"}
 WITH_A_LIMIT = {"seatrial/patterns.py", "seatrial/pattern_worker.py"}
-OF_ESCAPED_TEXTS = {"seatrial/runner/redact.py"}
+OF_ESCAPED_TEXTS = {"seatrial/engine/redact.py"}
 """Joins texts, each of them escaped, by `|`."""
 
 
