@@ -17,7 +17,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     count = len(p_values)
     adjusted, smallest = [1.0] * count, 1.0
     for rank, index in reversed(list(enumerate(_by_size(p_values), start=1))):
-        smallest = min(smallest, p_values[index] * count / rank)
+        # The ratio first: it is never below 1, so that rounding cannot lower a p-value.
+        smallest = min(smallest, p_values[index] * (count / rank))
         adjusted[index] = smallest
     return tuple(adjusted)
 
