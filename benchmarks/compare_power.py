@@ -19,12 +19,13 @@ from typing import Any
 
 import seatrial
 from seatrial import Scenario, Suite, SuiteConfig
-from seatrial.comparison import confirm
+from seatrial.comparison.rerun_suspects import confirm
 from seatrial.model.comparison import RegressionLimits
 from seatrial.model.run import ScenarioKey, TrialSummary
 from seatrial.runs.compare_runs import StoredRuns
-from seatrial.statistics import fisher_power
-from seatrial.store import Store, open_store
+from seatrial.statistics.power import fisher_power
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
 
 SCENARIOS = 20
 SLOW_FAILURE = 0.004

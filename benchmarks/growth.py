@@ -23,8 +23,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from seatrial.model.run import Run, Trial
-from seatrial.store import Store, open_store
 from seatrial.store.codec import decode, encode
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
 
 AGENT = '''
 import random

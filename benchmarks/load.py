@@ -7,7 +7,8 @@ from time import process_time
 
 import yaml
 
-from seatrial.scenarios import fingerprint, load
+from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.load import load
 
 COUNT = 10_000
 SCENARIO = """  - name: order_{n}

@@ -18,9 +18,10 @@ from typing import Any
 import seatrial
 from seatrial import Scenario, Suite, SuiteConfig
 from seatrial.model.run import Status
-from seatrial.statistics import SequentialTest, decide_sequentially, fixed_design, operating_point
-from seatrial.store import open_store
-from seatrial.verdicts import answer_of
+from seatrial.statistics.power import fixed_design
+from seatrial.statistics.sequential import SequentialTest, decide_sequentially, operating_point
+from seatrial.store.opening import open_store
+from seatrial.verdicts.rates import answer_of
 
 RATES = (1.0, 0.9, 0.8, 0.7, 0.5)
 SLOW_FAILURE = 0.02

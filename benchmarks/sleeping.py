@@ -16,9 +16,12 @@ from typing import Any
 
 import seatrial
 from seatrial import AgentResult, Scenario, evaluator
-from seatrial.engine import LocalExecutor, TrialSchedule, TrialSettings
+from seatrial.engine.executors import LocalExecutor
+from seatrial.engine.schedule import TrialSchedule
+from seatrial.engine.trial import TrialSettings
 from seatrial.model.run import Status
-from seatrial.runs import RunPlan, RunRequest
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import RunPlan
 
 TRIALS = 1_000
 

@@ -1,28 +1,27 @@
-"""Sea trials for AI agents: the front door.
+"""Seatrial tests LLM agents and returns a verdict. These are its public names.
 
-Every name is fetched when it is first asked for, so that `import seatrial` costs next to nothing.
+Each name is imported on first use, so that `import seatrial` is fast.
 """
 
-from typing import TYPE_CHECKING
-
-from seatrial.lazy import lazy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seatrial.agents import tool as tool
+    from seatrial.agents.context import tool as tool
     from seatrial.errors import ToolError as ToolError
     from seatrial.errors import UsageError as UsageError
-    from seatrial.evaluators import ContainsEvaluator as ContainsEvaluator
-    from seatrial.evaluators import Exact as Exact
-    from seatrial.evaluators import JsonSchema as JsonSchema
-    from seatrial.evaluators import Limits as Limits
-    from seatrial.evaluators import PassFail as PassFail
-    from seatrial.evaluators import Regex as Regex
-    from seatrial.evaluators import ToolCallArgsEvaluator as ToolCallArgsEvaluator
-    from seatrial.evaluators import ToolCallEvaluator as ToolCallEvaluator
-    from seatrial.evaluators import Trajectory as Trajectory
-    from seatrial.evaluators import evaluator as evaluator
-    from seatrial.judges import JudgeEvaluator as JudgeEvaluator
-    from seatrial.judges import Similarity as Similarity
+    from seatrial.evaluators.function import evaluator as evaluator
+    from seatrial.evaluators.json_schema import JsonSchema as JsonSchema
+    from seatrial.evaluators.limits import Limits as Limits
+    from seatrial.evaluators.passfail import PassFail as PassFail
+    from seatrial.evaluators.text import ContainsEvaluator as ContainsEvaluator
+    from seatrial.evaluators.text import Exact as Exact
+    from seatrial.evaluators.text import Regex as Regex
+    from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator as ToolCallArgsEvaluator
+    from seatrial.evaluators.tool_calls import ToolCallEvaluator as ToolCallEvaluator
+    from seatrial.evaluators.trajectory import Trajectory as Trajectory
+    from seatrial.judges.rubric import JudgeEvaluator as JudgeEvaluator
+    from seatrial.judges.similarity import Similarity as Similarity
     from seatrial.model.conversation import AgentResult as AgentResult
     from seatrial.model.conversation import ToolCall as ToolCall
     from seatrial.model.conversation import Usage as Usage
@@ -36,35 +35,44 @@ if TYPE_CHECKING:
     from seatrial.model.scenario import SuiteConfig as SuiteConfig
     from seatrial.model.scenario import Turn as Turn
     from seatrial.model.scenario import User as User
-    from seatrial.runs import Report as Report
-    from seatrial.runs import arun as arun
-    from seatrial.runs import check as check
-    from seatrial.runs import compare as compare
-    from seatrial.runs import load as load
-    from seatrial.runs import run as run
+    from seatrial.runs.api import arun as arun
+    from seatrial.runs.api import check as check
+    from seatrial.runs.api import compare as compare
+    from seatrial.runs.api import load as load
+    from seatrial.runs.api import run as run
+    from seatrial.runs.report import Report as Report
 
-__all__, __getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "agents": ("tool",),
-        "errors": ("ToolError", "UsageError"),
-        "evaluators": (
-            "ContainsEvaluator",
-            "Exact",
-            "JsonSchema",
-            "Limits",
-            "PassFail",
-            "Regex",
-            "ToolCallArgsEvaluator",
-            "ToolCallEvaluator",
-            "Trajectory",
-            "evaluator",
-        ),
-        "judges": ("JudgeEvaluator", "Similarity"),
-        "runs": ("Report", "arun", "check", "compare", "load", "run"),
-        "model.conversation": ("AgentResult", "ToolCall", "Usage"),
-        "model.results": ("EvalResult",),
-        "model.protocols": ("Evaluator", "TrialContext", "TurnContext"),
-        "model.scenario": ("Expect", "Scenario", "Suite", "SuiteConfig", "Turn", "User"),
-    },
-)
+_NAMES_BY_MODULE = {
+    "seatrial.agents.context": "tool",
+    "seatrial.errors": "ToolError UsageError",
+    "seatrial.evaluators.function": "evaluator",
+    "seatrial.evaluators.json_schema": "JsonSchema",
+    "seatrial.evaluators.limits": "Limits",
+    "seatrial.evaluators.passfail": "PassFail",
+    "seatrial.evaluators.text": "ContainsEvaluator Exact Regex",
+    "seatrial.evaluators.tool_calls": "ToolCallArgsEvaluator ToolCallEvaluator",
+    "seatrial.evaluators.trajectory": "Trajectory",
+    "seatrial.judges.rubric": "JudgeEvaluator",
+    "seatrial.judges.similarity": "Similarity",
+    "seatrial.model.conversation": "AgentResult ToolCall Usage",
+    "seatrial.model.protocols": "Evaluator TrialContext TurnContext",
+    "seatrial.model.results": "EvalResult",
+    "seatrial.model.scenario": "Expect Scenario Suite SuiteConfig Turn User",
+    "seatrial.runs.api": "arun check compare load run",
+    "seatrial.runs.report": "Report",
+}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from . import is_trial_file
+from seatrial_pytest import is_trial_file
+
 from .options import options_of
 
 

@@ -11,9 +11,10 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
-from seatrial.reports import parse_report_option
 from seatrial.reports.escaping import one_line
-from seatrial.scenarios import LoadedSuite, load
+from seatrial.reports.registry import parse_report_option
+from seatrial.scenarios.load import load
+from seatrial.scenarios.loaded_suite import LoadedSuite
 
 from .agents import is_supplied
 from .exceptions import CASTING

@@ -13,7 +13,7 @@ import pytest
 from seatrial.model.run import Status
 from seatrial.model.scenario import Scenario
 from seatrial.runs.scenario_session import Casting, PlayedScenario
-from seatrial.scenarios import load
+from seatrial.scenarios.load import load
 
 from .agents import require_agent
 from .exceptions import ScenarioErrored, notes_of

@@ -88,7 +88,7 @@ def _check_table(table: Any) -> Iterator[str]:
 
 def decide_group(group: Group, entries: Sequence[Entry], *, partial: bool) -> GroupVerdict:
     """The verdict. `partial`: only some tests were asked for, so a member that is not there may be elsewhere."""
-    from seatrial.verdicts import reaches
+    from seatrial.verdicts.rates import reaches
 
     members = [entry for entry in entries if not entry.marks.isdisjoint(group.tags)]
     ran = [entry for entry in members if entry.ending not in ("skipped", "xfailed")]

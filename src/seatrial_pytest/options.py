@@ -94,7 +94,7 @@ def _agent(text: str | None) -> Any:
     """An import path as it is; `{type: openai, …}` as it would be read in a file."""
     if not text or not text.lstrip().startswith("{"):
         return text
-    from seatrial.scenarios import parse_value
+    from seatrial.scenarios.yaml_files import parse_value
 
     spec = parse_value(text)
     if not isinstance(spec, Mapping):
@@ -104,7 +104,7 @@ def _agent(text: str | None) -> Any:
 
 def _reports(given: Iterable[str]) -> tuple[str, ...]:
     """As written, each found to be one that can be made."""
-    from seatrial.reports import parse_report_option
+    from seatrial.reports.registry import parse_report_option
 
     asked = tuple(given)
     for text in asked:

@@ -14,7 +14,7 @@ from seatrial.model.run import RunGates
 from seatrial.model.scenario import Scenario
 from seatrial.runs.request import RunRequest
 from seatrial.runs.scenario_session import ScenarioSession, choose_seed, is_recording, new_run, run_gates
-from seatrial.scenarios import read_overrides
+from seatrial.scenarios.merge import read_overrides
 
 from .exceptions import CASTING
 from .options import Options, options_of

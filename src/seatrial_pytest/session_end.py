@@ -8,8 +8,8 @@ import pytest
 from seatrial.errors import SeatrialError
 from seatrial.model.run import RunState, ScenarioEntry
 from seatrial.model.struct import Struct
-from seatrial.reports import parse_report_option, write_report
-from seatrial.runs import Report
+from seatrial.reports.registry import parse_report_option, write_report
+from seatrial.runs.report import Report
 from seatrial.runs.scenario_session import end_run
 from seatrial.store.codec import decode
 from seatrial.verdicts import reasons

@@ -15,7 +15,7 @@ from .exceptions import CASTING, ScenarioErrored, ScenarioFailed, known_notes
 from .pytest_run import read_marker
 
 if TYPE_CHECKING:
-    from seatrial.runs import Report
+    from seatrial.runs.report import Report
 
 _REMEDY = (
     "If the test expects this, assert it, as in `assert report.status == 'failed'`, or mark the test with "

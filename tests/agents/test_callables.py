@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from seatrial.agents import AgentContext, resolve_agent
+from seatrial.agents.context import AgentContext
+from seatrial.agents.resolve import resolve_agent
 from seatrial.errors import UsageError
-from seatrial.evaluators import matches
+from seatrial.evaluators.matchers import matches
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import Agent, AgentReply, TrialStart
 from seatrial.model.trial_errors import AgentFailure, TrialError
-from seatrial.tools import MockSet
+from seatrial.tools.mock_set import MockSet
 
 
 def a_start(*, turn: int = 0, calls: list[ToolCall] | None = None, mocks: dict[str, Any] | None = None) -> TrialStart:

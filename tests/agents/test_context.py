@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import seatrial
-from seatrial.agents import AgentContext, resolve_agent, tool
-from seatrial.agents.context import being_asked
+from seatrial.agents.context import AgentContext, being_asked, tool
+from seatrial.agents.resolve import resolve_agent
 from seatrial.errors import ToolError
-from seatrial.evaluators import matches
+from seatrial.evaluators.matchers import matches
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import AgentReply, TrialStart
 from seatrial.model.trial_errors import AgentFailure, TrialError
-from seatrial.tools import MockSet
+from seatrial.tools.mock_set import MockSet
 
 MOCKS = {
     "lookup": {"returns": {"status": "sent", "items": [1]}},

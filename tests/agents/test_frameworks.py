@@ -11,10 +11,9 @@ import pytest
 
 import seatrial
 from seatrial import Scenario
-from seatrial.agents import resolve_agent
 from seatrial.agents.call_signature import framework_of
-from seatrial.agents.frameworks import FRAMEWORKS, Framework
-from seatrial.agents.resolve import KINDS
+from seatrial.agents.frameworks.versions import FRAMEWORKS, Framework
+from seatrial.agents.resolve import KINDS, resolve_agent
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.testing.model_server import ModelServer, ServerReply

@@ -9,8 +9,7 @@ from unittest.mock import Mock, create_autospec
 import pytest
 
 from seatrial import Scenario, run
-from seatrial.agents import check_agent_spec, import_attribute, resolve_agent
-from seatrial.agents.resolve import KINDS
+from seatrial.agents.resolve import KINDS, check_agent_spec, import_attribute, resolve_agent
 from seatrial.errors import UsageError
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.comparison import align, align_closest
+from seatrial.comparison.alignment import align, align_closest
 from seatrial.model.comparison import Alignment, Parting
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.run import ScenarioKey, Status, Trial

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from seatrial.comparison import BaselinePool, Gate, RunSide, compare_runs, decide_gate, find_objections
+from seatrial.comparison.compare import BaselinePool, compare_runs
+from seatrial.comparison.gate import Gate, decide_gate, find_objections
+from seatrial.comparison.match import RunSide
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Change, Comparison, RegressionLimits, RegressionReason
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
-from seatrial.verdicts import decide_run
+from seatrial.verdicts.run import decide_run
 
 NOW = datetime(2025, 5, 1, tzinfo=UTC)
 _STATUS = {"p": Status.PASSED, "f": Status.FAILED, "j": Status.ERRORED, "a": Status.ERRORED}

@@ -6,24 +6,18 @@ from math import comb
 
 import pytest
 
-from seatrial.comparison import (
-    Gate,
-    RunSide,
-    compare_runs,
-    confirm,
-    find_objections,
-    find_suspects,
-    fresh_trials_needed,
-    scenarios_to_see,
-    trials_to_see,
-    visible_drop,
-)
+from seatrial.comparison.compare import compare_runs
+from seatrial.comparison.detectable_drop import scenarios_to_see, trials_to_see, visible_drop
+from seatrial.comparison.gate import Gate, find_objections
+from seatrial.comparison.match import RunSide
+from seatrial.comparison.rerun_suspects import confirm, find_suspects, fresh_trials_needed
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
-from seatrial.statistics import ScenarioCounts, fisher_power
-from seatrial.verdicts import decide_run
+from seatrial.statistics.power import fisher_power
+from seatrial.statistics.significance import ScenarioCounts
+from seatrial.verdicts.run import decide_run
 
 NOW = datetime(2025, 5, 1, tzinfo=UTC)
 

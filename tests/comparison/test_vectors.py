@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from seatrial.comparison import RunSide, classify, compare_runs, find_regressions
+from seatrial.comparison.compare import compare_runs
+from seatrial.comparison.match import RunSide
+from seatrial.comparison.regressions import find_regressions
+from seatrial.comparison.scenario_status import classify
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Change, RegressionLimits, ScenarioFigures, SuiteFigures
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
-from seatrial.verdicts import decide_run
+from seatrial.verdicts.run import decide_run
 
 _FILE = Path(__file__).parents[1] / "vectors" / "scoring.json"
 VECTORS = json.loads(_FILE.read_text("utf-8"))

@@ -28,7 +28,10 @@ from seatrial.model.results import (
 )
 from seatrial.model.run import Gates, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.summary import summarise
-from seatrial.store import Imported, Label, Store, open_store
+from seatrial.store.export_import import Imported
+from seatrial.store.labels import Label
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("support", "order lookup")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.store import open_store
+from seatrial.store.opening import open_store
 from seatrial.store.scenario_numbers import Numbers
 from seatrial.store.trials import insert_trials, make_rows
 
@@ -29,7 +29,7 @@ NUMBERS = count()
 WORDS = """
 import sys
 from datetime import UTC, datetime
-from seatrial.store import open_store
+from seatrial.store.opening import open_store
 from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 

@@ -8,7 +8,7 @@ import pytest
 
 import seatrial
 from seatrial import AgentResult, ToolCall, load
-from seatrial.converters import Converted, convert
+from seatrial.converters.conversion import Converted, convert
 from seatrial.errors import UsageError
 from seatrial.model.run import Status
 

@@ -6,26 +6,20 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents import AgentContext, resolve_agent
-from seatrial.engine import TrialSettings, run_trial
+from seatrial.agents.context import AgentContext
+from seatrial.agents.resolve import resolve_agent
 from seatrial.engine.rate_limit import RateLimit
+from seatrial.engine.trial import TrialSettings, run_trial
 from seatrial.errors import ToolError
-from seatrial.evaluators import matches
-from seatrial.model.conversation import (
-    AgentResult,
-    ErrorKind,
-    Message,
-    StopReason,
-    ToolCall,
-    Transcript,
-    Usage,
-)
+from seatrial.evaluators.matchers import matches
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, StopReason, ToolCall, Transcript, Usage
 from seatrial.model.protocols import Agent, AgentReply, PreparedScenario, TrialStart
 from seatrial.model.run import ScenarioEntry, ScenarioKey
 from seatrial.model.scenario import Scenario
 from seatrial.model.trial_errors import AgentFailure, TrialError
-from seatrial.tools import MockSet
-from seatrial.users import FunctionUser, ScriptedUser
+from seatrial.tools.mock_set import MockSet
+from seatrial.users.function import FunctionUser
+from seatrial.users.scripted import ScriptedUser
 
 
 class ScriptedAgent:

@@ -14,16 +14,21 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents import AgentContext, resolve_agent
-from seatrial.engine import Job, LocalExecutor, Redaction, Secret, TrialSchedule, TrialSettings
-from seatrial.evaluators import PassFail, matches
+from seatrial.agents.context import AgentContext
+from seatrial.agents.resolve import resolve_agent
+from seatrial.engine.executors import LocalExecutor
+from seatrial.engine.redact import Redaction, Secret
+from seatrial.engine.schedule import Job, TrialSchedule
+from seatrial.engine.trial import TrialSettings
+from seatrial.evaluators.matchers import matches
+from seatrial.evaluators.passfail import PassFail
 from seatrial.model.conversation import AgentResult, ErrorKind, ToolCall
 from seatrial.model.protocols import AgentReply, PreparedScenario, TrialStart
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import Scenario
 from seatrial.model.trial_errors import PlayAgain
-from seatrial.tools import MockSet
-from seatrial.users import ScriptedUser
+from seatrial.tools.mock_set import MockSet
+from seatrial.users.scripted import ScriptedUser
 
 
 def a_scenario(

@@ -7,15 +7,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from seatrial.engine import Redaction, Secret
-from seatrial.model.conversation import (
-    ErrorInfo,
-    ErrorKind,
-    PlayedTurn,
-    StopReason,
-    ToolCall,
-    Transcript,
-)
+from seatrial.engine.redact import Redaction, Secret
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 
 SECRET = "hunter2-hunter2"
 OTHER = "swordfish-123"

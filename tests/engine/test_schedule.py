@@ -14,7 +14,7 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transc
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import Scenario
-from seatrial.statistics import SequentialTest, decide_sequentially
+from seatrial.statistics.sequential import SequentialTest, decide_sequentially
 
 AUTO = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}
 

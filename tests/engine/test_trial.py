@@ -9,25 +9,21 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents import resolve_agent
-from seatrial.engine import Redaction, Secret, TrialSettings, judge_transcript, run_trial
-from seatrial.engine.trial import trial_seed
-from seatrial.evaluators import PassFail, Trajectory, matches
-from seatrial.model.conversation import (
-    ErrorInfo,
-    ErrorKind,
-    PlayedTurn,
-    StopReason,
-    ToolCall,
-    Transcript,
-)
+from seatrial.agents.resolve import resolve_agent
+from seatrial.engine.redact import Redaction, Secret
+from seatrial.engine.trial import TrialSettings, judge_transcript, run_trial, trial_seed
+from seatrial.evaluators.matchers import matches
+from seatrial.evaluators.passfail import PassFail
+from seatrial.evaluators.trajectory import Trajectory
+from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import HookContext, PreparedScenario, TurnContext
 from seatrial.model.results import EvalResult, Judgement, ModelUse, OutcomeResult
 from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import ExpectedCall, Scenario
 from seatrial.model.trial_errors import PlayAgain
-from seatrial.tools import MockSet
-from seatrial.users import FunctionUser, ScriptedUser
+from seatrial.tools.mock_set import MockSet
+from seatrial.users.function import FunctionUser
+from seatrial.users.scripted import ScriptedUser
 
 SECRET = "sk-1234567890abcdef"
 

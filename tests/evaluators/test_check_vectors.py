@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from seatrial import evaluators
+import seatrial
 from seatrial.errors import UsageError
-from seatrial.evaluators import build_evaluator
+from seatrial.evaluators.registry import build_evaluator
 from seatrial.model.conversation import ToolCall
 from seatrial.model.protocols import TurnContext
 from seatrial.model.results import EvalResult
@@ -41,7 +41,7 @@ def result_of(case: dict[str, Any]) -> EvalResult:
     made = case["agent_result"]
     scenario = None
     if case["scorer"] in CLASSES:
-        built = getattr(evaluators, case["scorer"])(**case["scenario"])
+        built = getattr(seatrial, case["scorer"])(**case["scenario"])
     else:
         scenario = Scenario(**case["scenario"])
         built = build_evaluator(case["scorer"], scenario=scenario)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import Limits
+from seatrial.evaluators.limits import Limits
 from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
 from seatrial.model.protocols import TrialContext, TurnContext
 from seatrial.model.results import EvalResult

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial.evaluators import check_arguments, check_expected, matches, mismatch
+from seatrial.evaluators.matchers import matches, mismatch
+from seatrial.evaluators.validation import check_arguments, check_expected
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from seatrial.evaluators import Limits, PassFail, State, ToolCallArgsEvaluator, ToolCallEvaluator, Trajectory
+from seatrial.evaluators.limits import Limits
+from seatrial.evaluators.passfail import PassFail
+from seatrial.evaluators.state import State
+from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
+from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
 from seatrial.model.trial_errors import TrialError

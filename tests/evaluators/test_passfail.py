@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import PassFail
+from seatrial.evaluators.passfail import PassFail
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import TurnContext
 from seatrial.model.results import EvalResult

@@ -7,17 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.engine import Redaction, Secret
-from seatrial.evaluators import (
-    ContainsEvaluator,
-    PassFail,
-    Regex,
-    State,
-    ToolCallArgsEvaluator,
-    Trajectory,
-    matches,
-)
+from seatrial.engine.redact import Redaction, Secret
+from seatrial.evaluators.matchers import matches
+from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.redacted import matches_surely
+from seatrial.evaluators.state import State
+from seatrial.evaluators.text import ContainsEvaluator, Regex
+from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator
+from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext, TurnContext
 from seatrial.model.results import EvalResult

@@ -5,16 +5,11 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import (
-    EVALUATORS,
-    ContainsEvaluator,
-    Exact,
-    PassFail,
-    Regex,
-    ToolCallEvaluator,
-    Trajectory,
-    build_evaluator,
-)
+from seatrial.evaluators.passfail import PassFail
+from seatrial.evaluators.registry import EVALUATORS, build_evaluator
+from seatrial.evaluators.text import ContainsEvaluator, Exact, Regex
+from seatrial.evaluators.tool_calls import ToolCallEvaluator
+from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.protocols import TurnContext
 from seatrial.model.scenario import ExpectedCall, Scenario
 from seatrial.model.struct import Struct, field_names

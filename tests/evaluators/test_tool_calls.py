@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import ToolCallArgsEvaluator, ToolCallEvaluator
+from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import Evaluator, TurnContext
 from seatrial.model.results import EvalResult

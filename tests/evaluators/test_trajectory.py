@@ -4,7 +4,9 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import PassFail, ToolCallArgsEvaluator, Trajectory
+from seatrial.evaluators.passfail import PassFail
+from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator
+from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import Evaluator, TurnContext
 from seatrial.model.results import EvalResult

@@ -7,16 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 import seatrial
-
-ROOMS = Path(seatrial.__file__).parent
-LAZY = [
-    ".".join(file.parent.relative_to(ROOMS.parent).parts)
-    for file in sorted(ROOMS.rglob("__init__.py"))
-    if "lazy(" in file.read_text(encoding="utf-8")
-]
 
 LOADED = """
 import json, sys
@@ -42,7 +33,7 @@ def test_importing_seatrial_loads_no_third_party_and_no_room(tmp_path: Path) -> 
     loaded = loaded_by("import seatrial", tmp_path)
 
     assert foreign(loaded) == set()
-    assert {name for name in loaded if name.startswith("seatrial")} <= {"seatrial", "seatrial.lazy"}
+    assert {name for name in loaded if name.startswith("seatrial")} == {"seatrial"}
     assert "asyncio" not in loaded
 
 
@@ -78,15 +69,12 @@ def checked_imports(file: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("package", LAZY)
-def test_type_checkers_see_what_a_lazy_package_gives(package: str) -> None:
-    loaded = import_module(package)
-    assert loaded.__file__ is not None
-    seen = checked_imports(Path(loaded.__file__))
+def test_type_checkers_see_the_public_names() -> None:
+    seen = checked_imports(Path(seatrial.__file__))
 
-    assert set(seen) == set(loaded.__all__)
+    assert set(seen) == set(seatrial.__all__)
     for name, module in seen.items():
-        assert getattr(loaded, name) is getattr(import_module(module, package), name)
+        assert getattr(seatrial, name) is getattr(import_module(module), name)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.scenarios import json_schema
 from seatrial.scenarios.expectations import EXPECT, TRAJECTORY, TURN
+from seatrial.scenarios.schema import json_schema
 from seatrial.scenarios.settings import GATE_KEYS, LIMIT_KEYS
 from seatrial.scenarios.shape import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE
 

@@ -25,9 +25,10 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopRe
 from seatrial.model.json_values import plain_value
 from seatrial.model.results import EvalResult
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.reports import KINDS, write_report
-from seatrial.runs import StoredRecord
-from seatrial.store import Store, open_store
+from seatrial.reports.registry import KINDS, write_report
+from seatrial.runs.report import StoredRecord
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
 
 EXAMPLES = 500 if os.environ.get("SEATRIAL_TEST_BIG") == "1" else 25
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.runs import StoredRecord
-from seatrial.store import open_store
+from seatrial.runs.report import StoredRecord
+from seatrial.store.opening import open_store
 
 BIG = os.environ.get("SEATRIAL_TEST_BIG") == "1"
 SCENARIOS, TRIALS = 50, 10
@@ -36,8 +36,9 @@ AGENT = """
 
 TELL = """
     import sys
-    from seatrial.runs import RunRequest, execute
-    from seatrial.store import open_store
+    from seatrial.runs.request import RunRequest
+    from seatrial.runs.execute_run import execute
+    from seatrial.store.opening import open_store
     from seatrial.runs.resume import request_again
     from seatrial.model.events import RunStarted, TrialFinished
 
@@ -123,7 +124,7 @@ def form_of(url: str, run_id: str) -> Any:
     """The run as results.json has it, without times and ids."""
     from io import StringIO
 
-    from seatrial.reports import write_report
+    from seatrial.reports.registry import write_report
 
     with open_store(url) as store:
         stream = StringIO()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from seatrial.llm.cache import AnswerCache
-from seatrial.store import open_store
+from seatrial.store.opening import open_store
 from seatrial.testing.model_server import ModelServer, ReceivedRequest
 
 IN_ENVIRONMENT = "env-7f3a9c11-secret"

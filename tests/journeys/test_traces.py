@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.scenarios import parse_value
+from seatrial.scenarios.yaml_files import parse_value
 from seatrial.testing.model_server import ModelServer, ReceivedRequest
 
 FIXTURES = Path(__file__).parent.parent / "traces" / "fixtures"

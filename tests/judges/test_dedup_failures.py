@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from seatrial.judges import MergedFailures, merge_failures
-from seatrial.llm import LLM, parse_model
+from seatrial.judges.dedup_failures import MergedFailures, merge_failures
+from seatrial.llm.client import LLM
+from seatrial.llm.model import parse_model
 from seatrial.model.results import BehaviourFailure, Severity
 from seatrial.testing.model_server import ModelServer, ServerReply
 

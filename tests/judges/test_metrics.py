@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.judges import Metric, load_metrics, overall_score, resolve_metrics
+from seatrial.judges.metrics import Metric, load_metrics, overall_score, resolve_metrics
 from seatrial.model.results import MetricScore
 from seatrial.model.scenario import MetricChoice
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.judges import JudgeEvaluator, ToolArgsJudge
-from seatrial.llm import LLM
+from seatrial.judges.rubric import JudgeEvaluator, ToolArgsJudge
+from seatrial.llm.client import LLM
 from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import TrialContext, TurnContext
 from seatrial.model.results import EvalResult, ModelUse

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.judges import Similarity
-from seatrial.judges.similarity import Embed
+from seatrial.judges.similarity import Embed, Similarity
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import TurnContext
 from seatrial.model.results import EvalResult

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.judges import TranscriptJudge, load_categories, resolve_metrics
-from seatrial.llm import LLM, parse_model
+from seatrial.judges.failure_categories import load_categories
+from seatrial.judges.metrics import resolve_metrics
+from seatrial.judges.transcript_judge import TranscriptJudge
+from seatrial.llm.client import LLM
+from seatrial.llm.model import parse_model
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import TrialContext, TrialJudge
 from seatrial.model.results import Judgement, ModelUse, OutcomeResult, Severity
 from seatrial.model.run import Status
 from seatrial.model.scenario import MetricChoice
 from seatrial.testing.model_server import Answers, ModelServer, ReceivedRequest, ServerReply
-from seatrial.verdicts import decide_trial
+from seatrial.verdicts.trial import decide_trial
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "scoring.json").read_text("utf-8"))
 CASES = [vector for vector in VECTORS if vector["kind"] == "case_pass"]

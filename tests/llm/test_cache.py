@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from seatrial import Scenario, run
-from seatrial.llm import LLM, Answer, ModelFailure, Question, parse_model
+from seatrial.llm.client import LLM
+from seatrial.llm.model import parse_model
+from seatrial.llm.types import Answer, ModelFailure, Question
 from seatrial.model.results import ModelUse
 from seatrial.testing.model_server import ModelServer
 
@@ -135,7 +137,9 @@ def test_another_process_finds_the_answer(server: ModelServer, tmp_path: Path) -
     code = f"""
 import asyncio, pathlib
 from dataclasses import dataclass
-from seatrial.llm import LLM, Question, parse_model
+from seatrial.llm.client import LLM
+from seatrial.llm.types import Question
+from seatrial.llm.model import parse_model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:

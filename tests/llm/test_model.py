@@ -1,7 +1,7 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.llm import ModelSpec, parse_model
+from seatrial.llm.model import ModelSpec, parse_model
 
 
 def test_a_string_names_provider_and_model() -> None:

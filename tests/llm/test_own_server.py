@@ -1,7 +1,9 @@
 import asyncio
 from dataclasses import dataclass
 
-from seatrial.llm import LLM, Question, parse_model
+from seatrial.llm.client import LLM
+from seatrial.llm.model import parse_model
+from seatrial.llm.types import Question
 from seatrial.testing.model_server import ModelServer
 
 

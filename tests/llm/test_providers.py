@@ -9,7 +9,10 @@ from dataclasses import dataclass
 import pytest
 
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.llm import LLM, Answer, ModelFailure, ModelSpec, Question, check_model, parse_model
+from seatrial.llm.client import LLM
+from seatrial.llm.model import ModelSpec, parse_model
+from seatrial.llm.providers import check_model
+from seatrial.llm.types import Answer, ModelFailure, Question
 from seatrial.model.conversation import Usage
 from seatrial.testing.model_server import ModelServer, ServerReply
 

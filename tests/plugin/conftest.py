@@ -9,26 +9,13 @@ import pytest
 # Loaded once here, else every session of a test would import them anew; PyYAML's extension cannot be imported twice.
 import yaml
 
-import seatrial.evaluators
-import seatrial.judges
-import seatrial.llm
-import seatrial.runs
-import seatrial.statistics
+import seatrial
 import seatrial.store.codec
-import seatrial.traces
 import seatrial_pytest.files
 import seatrial_pytest.fixture
 import seatrial_pytest.session_end
 
-LAZY = (
-    seatrial.evaluators,
-    seatrial.judges,
-    seatrial.llm,
-    seatrial.runs,
-    seatrial.statistics,
-    seatrial.traces,
-)
-LOADED = (yaml, seatrial, seatrial_pytest, *(getattr(room, name) for room in LAZY for name in room.__all__))
+LOADED = (yaml, seatrial_pytest, *(getattr(seatrial, name) for name in seatrial.__all__))
 
 AGENT = """
     def answer(messages):

@@ -10,7 +10,8 @@ import pytest
 from seatrial.errors import StoreError
 from seatrial.model.events import Event, TrialFinished
 from seatrial.runs import session
-from seatrial.store import open_store, writer
+from seatrial.store import writer
+from seatrial.store.opening import open_store
 
 pytest_plugins = ["pytester"]
 

@@ -15,7 +15,7 @@ from seatrial.model.events import Event, TrialFinished
 from seatrial.model.run import RunOutcome, RunState, Status, Trial
 from seatrial.runs import session
 from seatrial.runs.report import StoredRecord
-from seatrial.store import open_store
+from seatrial.store.opening import open_store
 
 pytest_plugins = ["pytester"]
 

@@ -10,7 +10,7 @@ import pytest
 from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, ToolCall
 from seatrial.model.results import Check, Judgement, MetricScore, Severity, UniqueError
 from seatrial.model.run import Gates, RunGates, RunState, Status, Totals, Verdict
-from seatrial.reports import print_run
+from seatrial.reports.console import print_run
 
 IN_DESIGN = """\
 ✗ books a morning slot  2/3 trials passed [0.21, 0.94]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from seatrial.model.run import Status
-from seatrial.reports import write_report
+from seatrial.reports.registry import write_report
 
 
 def test_the_summary_is_added_to_what_the_step_wrote_before(

@@ -7,7 +7,7 @@ from typing import Any
 
 from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.model.run import Gates, Status, Totals
-from seatrial.reports import write_report
+from seatrial.reports.registry import write_report
 
 VOID = {"meta", "br"}
 

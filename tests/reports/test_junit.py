@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.run import Status
-from seatrial.reports import write_report
+from seatrial.reports.registry import write_report
 
 # Element -> (attributes that must be there, attributes that may be, children in their order with the most there may be)
 RULES: dict[str, tuple[set[str], set[str], list[tuple[str, int | None]]]] = {

@@ -8,7 +8,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from seatrial.model.run import Status
-from seatrial.reports import write_report
+from seatrial.reports.registry import write_report
 
 
 def written(record: Any) -> str:

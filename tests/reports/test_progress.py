@@ -7,7 +7,7 @@ from typing import Any
 from seatrial.model.events import RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.results import ModelUse
 from seatrial.model.run import Status
-from seatrial.reports import Progress
+from seatrial.reports.progress import Progress
 
 
 class Clock:

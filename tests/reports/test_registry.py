@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.reports import KINDS, parse_report_option, write_report
+from seatrial.reports.registry import KINDS, parse_report_option, write_report
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall, Usage
 from seatrial.model.results import Judgement, MetricScore, ModelUse, OutcomeResult
 from seatrial.model.run import Status, Totals
-from seatrial.reports import write_report
+from seatrial.reports.registry import write_report
 
 
 def written(kind: str, record: Any) -> str:

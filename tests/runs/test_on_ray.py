@@ -14,9 +14,11 @@ from seatrial import Scenario, Suite
 from seatrial.cli import main
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.run import Trial
-from seatrial.runs import RunPlan, RunRequest, execute
+from seatrial.runs.execute_run import execute
 from seatrial.runs.ray_executor.job_spec import read_order, write_order
 from seatrial.runs.ray_executor.worker import Worker
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import RunPlan
 from seatrial.store.codec import decode
 from seatrial.version import __version__
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from seatrial import EvalResult, Scenario, UsageError, compare, run
-from seatrial.runs import StoredRecord
-from seatrial.runs.report import MemoryRecord
-from seatrial.store import open_store
+from seatrial.runs.report import MemoryRecord, StoredRecord
+from seatrial.store.opening import open_store
 from seatrial.version import __version__
 
 HELLO = Scenario(name="greet", input="Hello", expected_output="hi", trials=2)

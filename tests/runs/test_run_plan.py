@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from seatrial import Scenario
-from seatrial.runs import RunPlan, RunRequest
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import RunPlan
 
 
 def test_the_cache_stays_where_it_was_when_the_current_folder_changes(

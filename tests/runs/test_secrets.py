@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from seatrial import Scenario
-from seatrial.engine import Secret
-from seatrial.runs import RunPlan, RunRequest
+from seatrial.engine.redact import Secret
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import RunPlan
 from seatrial.runs.secrets import find_secrets, is_telling
 
 

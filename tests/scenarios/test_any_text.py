@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import fingerprint, load
+from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.load import load
 from seatrial.scenarios.shape import CONFIG, SCENARIO, SUITE
 
 WORDS = st.sampled_from(

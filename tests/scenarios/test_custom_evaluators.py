@@ -2,10 +2,12 @@
 
 import pytest
 
-from seatrial.scenarios import FileProblems, load
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
 
 MODULE = """
-from seatrial.evaluators import PassFail, evaluator
+from seatrial.evaluators.passfail import PassFail
+from seatrial.evaluators.function import evaluator
 from seatrial.model.protocols import Evaluator
 
 @evaluator

@@ -4,7 +4,9 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.model.scenario import Expect, Scenario, Turn, User
-from seatrial.scenarios import FileProblems, expand_examples, load
+from seatrial.scenarios.examples import expand_examples
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
 
 
 def test_a_scenario_without_rows_is_itself():

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from seatrial.model.scenario import Expect, Scenario, SuiteConfig, TrajectorySpec, Turn
-from seatrial.scenarios import fingerprint, resolve
+from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.merge import resolve
 
 BASE = Scenario(name="a", input="x", expected_tool_args={"f": {"a": 1, "b": [1, 2]}}, metadata={"owner": "me"})
 
@@ -169,7 +170,7 @@ def test_an_object_that_contains_itself_has_a_fingerprint():
 
 def test_another_process_gives_the_same_fingerprint():
     code = (
-        "from seatrial.scenarios import fingerprint\n"
+        "from seatrial.scenarios.fingerprint import fingerprint\n"
         "from seatrial.model.scenario import Scenario\n"
         "print(fingerprint(Scenario(name='a', input='x', mocks={'f': {'returns': {'a', 'b', 'c'}}}), 'agent'))"
     )

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import FileProblems, jsonl_files, load
+from seatrial.scenarios import jsonl_files
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
 
 
 def _write(tmp_path, name: str, text: str | bytes):

@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from seatrial.scenarios import FileProblems, json_schema, load
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
+from seatrial.scenarios.schema import json_schema
 from seatrial.scenarios.shape import CONFIG, FILE_KEYS, SCENARIO, SUITE
 
 SHARED: dict[str, tuple[Any, Any]] = {

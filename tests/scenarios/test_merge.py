@@ -3,17 +3,10 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.model.scenario import (
-    GateSpec,
-    LimitSpec,
-    MetricChoice,
-    Models,
-    Scenario,
-    SuiteConfig,
-    Turn,
-    User,
-)
-from seatrial.scenarios import FileProblems, Resolver, load, merge_config, read_overrides, resolve
+from seatrial.model.scenario import GateSpec, LimitSpec, MetricChoice, Models, Scenario, SuiteConfig, Turn, User
+from seatrial.scenarios.load import load
+from seatrial.scenarios.merge import Resolver, merge_config, read_overrides, resolve
+from seatrial.scenarios.problems import FileProblems
 
 
 def test_the_defaults_are_those_of_the_documents():

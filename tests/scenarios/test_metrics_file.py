@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from seatrial.judges import resolve_metrics
-from seatrial.scenarios import FileProblems, LoadedSuite, load
+from seatrial.judges.metrics import resolve_metrics
 from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.load import load
+from seatrial.scenarios.loaded_suite import LoadedSuite
+from seatrial.scenarios.problems import FileProblems
 
 BREVITY = """
 [brevity]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from seatrial.model.scenario import Scenario
-from seatrial.scenarios import FileProblems, load
+from seatrial.scenarios.load import load
 from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.problems import FileProblems
 
 MINE = {"model": "openai:m", "base_url": "http://127.0.0.1:1/v1", "api_key": "k", "settings": {"temperature": 0}}
 

@@ -3,7 +3,8 @@
 import pytest
 
 from seatrial import Scenario
-from seatrial.scenarios import FileProblems, load
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
 
 ONE = "scenarios: [{name: a, input: x}]\n"
 

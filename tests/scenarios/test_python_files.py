@@ -3,7 +3,8 @@
 import pytest
 
 from seatrial.model.scenario import Expect, Scenario, Suite, Turn
-from seatrial.scenarios import FileProblems, load
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
 
 HEAD = "from seatrial.model.scenario import Expect, Scenario, Suite, SuiteConfig, Turn, User\n"
 

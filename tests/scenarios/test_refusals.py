@@ -2,8 +2,8 @@
 
 import pytest
 
-from seatrial.scenarios import FileProblems, load
-from seatrial.scenarios.problems import UNFINISHED
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import UNFINISHED, FileProblems
 
 
 def _refusal(tmp_path, text: str) -> str:

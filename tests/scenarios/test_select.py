@@ -1,7 +1,7 @@
 """Which scenarios a run takes."""
 
 from seatrial.model.scenario import Scenario
-from seatrial.scenarios import select
+from seatrial.scenarios.select import select
 
 SCENARIOS = (
     Scenario(name="Order lookup", input="x", tags=("read",)),

@@ -7,7 +7,8 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.run import ScenarioEntry
 from seatrial.model.scenario import Scenario, SequentialSpec, Suite, SuiteConfig
-from seatrial.scenarios import Cast, load, prepare
+from seatrial.scenarios.build import Cast, prepare
+from seatrial.scenarios.load import load
 
 
 class _Agent:

@@ -5,7 +5,9 @@ import tracemalloc
 
 import pytest
 
-from seatrial.scenarios import FileProblems, jsonl_files, load, unique_names
+from seatrial.scenarios import jsonl_files, unique_names
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import FileProblems, load, parse_value
-from seatrial.scenarios.yaml_files import parse
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
+from seatrial.scenarios.yaml_files import parse, parse_value
 
 
 def _value(text: str):

@@ -5,12 +5,7 @@ import random
 import pytest
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from seatrial.statistics import (
-    ConfusionTable,
-    confusion_table,
-    corrected_rate,
-    judge_agreement,
-)
+from seatrial.statistics.agreement import ConfusionTable, confusion_table, corrected_rate, judge_agreement
 
 
 def a_table(tp: int, fn: int, fp: int, tn: int) -> ConfusionTable:

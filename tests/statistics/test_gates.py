@@ -8,14 +8,8 @@ from hypothesis import strategies as some
 from scipy import stats
 
 from seatrial.errors import UsageError
-from seatrial.statistics import (
-    clean_trials_needed,
-    exact_lower_bound,
-    exact_upper_bound,
-    failures_allowed,
-    gate_decision,
-    gate_verdict,
-)
+from seatrial.statistics.gates import clean_trials_needed, failures_allowed, gate_decision, gate_verdict
+from seatrial.statistics.intervals import exact_lower_bound, exact_upper_bound
 
 quick = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 thresholds = some.sampled_from([0.05, 0.3, 0.5, 0.8, 0.9, 0.95, 0.99])

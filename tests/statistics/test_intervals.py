@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from statsmodels.stats.proportion import proportion_confint
 
 from seatrial.errors import UsageError
-from seatrial.statistics import (
+from seatrial.statistics.intervals import (
     Interval,
     always_valid_interval,
     clopper_pearson_interval,

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.statistics import (
-    clopper_pearson_interval,
+from seatrial.statistics.intervals import clopper_pearson_interval
+from seatrial.statistics.pass_at_k import (
     pass_at_k,
     pass_at_k_interval,
     pass_hat_k,

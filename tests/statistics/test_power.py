@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from seatrial.errors import UsageError
-from seatrial.statistics import (
-    ScenarioCounts,
+from seatrial.statistics.power import (
     SuiteSpread,
     estimate_spread,
     fisher_power,
@@ -19,6 +18,7 @@ from seatrial.statistics import (
     smallest_visible_drop,
     trials_per_run,
 )
+from seatrial.statistics.significance import ScenarioCounts
 
 
 def first_design_by_trying(bar: float, bad: float, alpha: float, power: float) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from seatrial.errors import UsageError
-from seatrial.statistics import (
+from seatrial.statistics.sequential import (
     OperatingPoint,
     SequentialTest,
     curtailed_gate,

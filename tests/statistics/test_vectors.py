@@ -8,7 +8,46 @@ from typing import Any
 
 import pytest
 
-from seatrial import statistics as st
+from seatrial.statistics.agreement import ConfusionTable, corrected_rate
+from seatrial.statistics.agreement import judge_agreement as compute_judge_agreement
+from seatrial.statistics.gates import clean_trials_needed, failures_allowed
+from seatrial.statistics.gates import gate_verdict as compute_gate_verdict
+from seatrial.statistics.intervals import (
+    always_valid_interval,
+    clopper_pearson_interval,
+    exact_lower_bound,
+    exact_upper_bound,
+    jeffreys_interval,
+    mid_p_interval,
+    wilson_interval,
+    wilson_lower_bound,
+)
+from seatrial.statistics.majority import majority_rate
+from seatrial.statistics.multiplicity import benjamini_hochberg, flag_scenarios, holm, tarone_benjamini_hochberg
+from seatrial.statistics.pass_at_k import pass_at_k, pass_hat_k, suite_pass_at_k, suite_pass_hat_k
+from seatrial.statistics.power import SuiteSpread, fixed_design, pairs_needed, smallest_visible_drop, trials_per_run
+from seatrial.statistics.power import fisher_power as compute_fisher_power
+from seatrial.statistics.power import repeats_to_flag_one as compute_repeats_to_flag_one
+from seatrial.statistics.resampling import clustered_mean, sign_flip_test
+from seatrial.statistics.sequential import (
+    OperatingPoint,
+    SequentialTest,
+    curtailed_gate,
+    decide_sequentially,
+    operating_point,
+    operating_table,
+    peeking_error,
+)
+from seatrial.statistics.significance import (
+    ScenarioCounts,
+    cochran_mantel_haenszel_test,
+    fisher_test,
+    mcnemar_exact,
+    mcnemar_mid_p,
+    newcombe_interval,
+    smallest_p_value,
+    stratified_test,
+)
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "statistics.json").read_text())
 GROUPS = {name: cases for name, cases in VECTORS.items() if name != "_meta"}
@@ -75,9 +114,9 @@ def test_the_vector_holds(group: str, fields: dict[str, Any]) -> None:
     assert case.unread() == set()
 
 
-def counts_of(row: list[int]) -> st.ScenarioCounts:
+def counts_of(row: list[int]) -> ScenarioCounts:
     base_passed, base_total, candidate_passed, candidate_total = row
-    return st.ScenarioCounts(
+    return ScenarioCounts(
         base_passed=base_passed,
         base_total=base_total,
         candidate_passed=candidate_passed,
@@ -85,11 +124,11 @@ def counts_of(row: list[int]) -> st.ScenarioCounts:
     )
 
 
-def settings_of(case: Case, **more: Any) -> st.SequentialTest:
-    return st.SequentialTest(good=case["p_good"], bad=case["p_bad"], alpha=case["alpha"], beta=case["beta"], **more)
+def settings_of(case: Case, **more: Any) -> SequentialTest:
+    return SequentialTest(good=case["p_good"], bad=case["p_bad"], alpha=case["alpha"], beta=case["beta"], **more)
 
 
-def same_point(point: st.OperatingPoint, expected: Any, *, trials: str = "expected_n") -> None:
+def same_point(point: OperatingPoint, expected: Any, *, trials: str = "expected_n") -> None:
     same(point.passes, expected["pass"])
     same(point.fails, expected["fail"])
     same(point.inconclusive, expected["inconclusive"])
@@ -99,49 +138,49 @@ def same_point(point: st.OperatingPoint, expected: Any, *, trials: str = "expect
 @check
 def pass_k(case: Case) -> None:
     passed, total, k = case["c"], case["n"], case["k"]
-    case.says("pass_at_k", st.pass_at_k(passed, total, k=k))
-    case.says("pass_hat_k", st.pass_hat_k(passed, total, k=k))
+    case.says("pass_at_k", pass_at_k(passed, total, k=k))
+    case.says("pass_hat_k", pass_hat_k(passed, total, k=k))
     assert case["plugin_pass_hat_k_BIASED"] >= case["pass_hat_k"] - 1e-12
 
 
 @check
 def pass_k_suite(case: Case) -> None:
     scenarios = [(passed, total) for total, passed in case["scenarios_n_c"]]
-    case.says("pass_at_k", st.suite_pass_at_k(scenarios, k=case["k"]))
-    case.says("pass_hat_k", st.suite_pass_hat_k(scenarios, k=case["k"]))
+    case.says("pass_at_k", suite_pass_at_k(scenarios, k=case["k"]))
+    case.says("pass_hat_k", suite_pass_hat_k(scenarios, k=case["k"]))
 
 
 @check
 def intervals(case: Case) -> None:
     passed, total, confidence = case["c"], case["n"], case["conf"]
-    case.says("wilson", st.wilson_interval(passed, total, confidence=confidence))
-    case.says("clopper_pearson", st.clopper_pearson_interval(passed, total, confidence=confidence))
-    case.says("jeffreys", st.jeffreys_interval(passed, total, confidence=confidence))
-    case.says("mid_p", st.mid_p_interval(passed, total, confidence=confidence))
-    case.says("one_sided_95_exact", (st.exact_lower_bound(passed, total), st.exact_upper_bound(passed, total)))
-    case.says("one_sided_95_wilson_lower", st.wilson_lower_bound(passed, total))
+    case.says("wilson", wilson_interval(passed, total, confidence=confidence))
+    case.says("clopper_pearson", clopper_pearson_interval(passed, total, confidence=confidence))
+    case.says("jeffreys", jeffreys_interval(passed, total, confidence=confidence))
+    case.says("mid_p", mid_p_interval(passed, total, confidence=confidence))
+    case.says("one_sided_95_exact", (exact_lower_bound(passed, total), exact_upper_bound(passed, total)))
+    case.says("one_sided_95_wilson_lower", wilson_lower_bound(passed, total))
 
 
 @check
 def min_trials_all_pass(case: Case) -> None:
-    case.says("n", st.clean_trials_needed(case["threshold"], confidence=case["conf"]))
+    case.says("n", clean_trials_needed(case["threshold"], confidence=case["conf"]))
 
 
 @check
 def max_failures_allowed(case: Case) -> None:
-    case.says("failures", st.failures_allowed(case["n"], threshold=case["threshold"], confidence=case["conf"]))
+    case.says("failures", failures_allowed(case["n"], threshold=case["threshold"], confidence=case["conf"]))
 
 
 @check
 def gate_verdict(case: Case) -> None:
-    verdict = st.gate_verdict(case["c"], case["n"], threshold=case["threshold"], confidence=case["conf"])
+    verdict = compute_gate_verdict(case["c"], case["n"], threshold=case["threshold"], confidence=case["conf"])
     case.says("verdict", verdict.decision)
 
 
 @check
 def naive_gate_oc(case: Case) -> None:
     for rate, chance in case["p_pass"].items():
-        point = st.curtailed_gate(float(rate), total=case["n"], need=case["need"])
+        point = curtailed_gate(float(rate), total=case["n"], need=case["need"])
         same(point.passes, chance)
         same(point.expected_trials, case["expected_runs_if_curtailed"][rate])
     assert case["p_pass"].keys() == case["expected_runs_if_curtailed"].keys()
@@ -150,32 +189,32 @@ def naive_gate_oc(case: Case) -> None:
 @check
 def fisher(case: Case) -> None:
     counts = counts_of([*case["base"], *case["cand"]])
-    case.says("p_regression", st.fisher_test(counts))
-    case.says("p_two_sided", st.fisher_test(counts, direction="two_sided"))
+    case.says("p_regression", fisher_test(counts))
+    case.says("p_two_sided", fisher_test(counts, direction="two_sided"))
 
 
 @check
 def mcnemar(case: Case) -> None:
-    case.says("p_exact", st.mcnemar_exact(case["pass_to_fail"], case["fail_to_pass"]))
-    case.says("p_midp", st.mcnemar_mid_p(case["pass_to_fail"], case["fail_to_pass"]))
+    case.says("p_exact", mcnemar_exact(case["pass_to_fail"], case["fail_to_pass"]))
+    case.says("p_midp", mcnemar_mid_p(case["pass_to_fail"], case["fail_to_pass"]))
 
 
 @check
 def stratified_exact(case: Case) -> None:
     scenarios = [counts_of(row) for row in case["strata"]]
-    result = st.stratified_test(scenarios)
+    result = stratified_test(scenarios)
     case.says("observed", result.observed)
     case.says("expected", result.expected)
     case.says("p_regression", result.p_regression)
     case.says("p_improvement", result.p_improvement)
     case.says("p_two_sided", result.p_two_sided)
     case.says("midp_regression", result.mid_p_regression)
-    case.says("cmh_chi2_p_asymptotic", st.cochran_mantel_haenszel_test(scenarios))
+    case.says("cmh_chi2_p_asymptotic", cochran_mantel_haenszel_test(scenarios))
 
 
 @check
 def sign_flip(case: Case) -> None:
-    result = st.sign_flip_test(case["scenario_differences"])
+    result = sign_flip_test(case["scenario_differences"])
     case.says("mean", result.mean)
     case.says("p_two_sided", result.p_two_sided)
     case.says("p_regression", result.p_regression)
@@ -184,7 +223,7 @@ def sign_flip(case: Case) -> None:
 
 @check
 def clustered_se(case: Case) -> None:
-    result = st.clustered_mean(case["groups"])
+    result = clustered_mean(case["groups"])
     assert result is not None
     case.says("mean", result.mean)
     case.says("clustered_se", result.standard_error)
@@ -196,8 +235,8 @@ def clustered_se(case: Case) -> None:
 
 @check
 def multiplicity(case: Case) -> None:
-    case.says("bh", st.benjamini_hochberg(case["p"]))
-    case.says("holm", st.holm(case["p"]))
+    case.says("bh", benjamini_hochberg(case["p"]))
+    case.says("holm", holm(case["p"]))
 
 
 @check
@@ -207,16 +246,16 @@ def sprt(case: Case) -> None:
     case.says("lower_log", test.lower)
     case.says("w_pass", test.step_passed)
     case.says("w_fail", test.step_failed)
-    case.says("all_pass_decides_at", st.decide_sequentially([True] * 200, test).trials_used)
-    case.says("all_fail_decides_at", st.decide_sequentially([False] * 200, test).trials_used)
-    same_point(st.operating_point(test, test.good), case["at_good"])
-    same_point(st.operating_point(test, test.bad), case["at_bad"])
-    same_point(st.operating_point(test, (test.good + test.bad) / 2), case["at_mid"])
+    case.says("all_pass_decides_at", decide_sequentially([True] * 200, test).trials_used)
+    case.says("all_fail_decides_at", decide_sequentially([False] * 200, test).trials_used)
+    same_point(operating_point(test, test.good), case["at_good"])
+    same_point(operating_point(test, test.bad), case["at_bad"])
+    same_point(operating_point(test, (test.good + test.bad) / 2), case["at_mid"])
 
 
 @check
 def sprt_sequences(case: Case) -> None:
-    decision = st.decide_sequentially([mark == "P" for mark in case["sequence"]], settings_of(case))
+    decision = decide_sequentially([mark == "P" for mark in case["sequence"]], settings_of(case))
     case.says("decision", decision.verdict)
     case.says("trials_used", decision.trials_used)
     case.says("llr", decision.evidence)
@@ -225,13 +264,13 @@ def sprt_sequences(case: Case) -> None:
 @check
 def sprt_oc_table(case: Case) -> None:
     test = settings_of(case, max_trials=case["n_max"])
-    (point,) = st.operating_table(test, rates=[case["true_p"]])
+    (point,) = operating_table(test, rates=[case["true_p"]])
     same_point(point, case)
 
 
 @check
 def peeking_wilson(case: Case) -> None:
-    point = st.peeking_error(
+    point = peeking_error(
         case["true_p"], threshold=case["threshold"], look_from=case["look_from"], look_to=case["look_to"]
     )
     case.says("declared_below", point.fails)
@@ -242,12 +281,12 @@ def peeking_wilson(case: Case) -> None:
 @check
 def confidence_sequence(case: Case) -> None:
     assert case["prior"] == [0.5, 0.5]
-    case.says("interval", st.always_valid_interval(case["c"], case["n"], confidence=case["conf"]))
+    case.says("interval", always_valid_interval(case["c"], case["n"], confidence=case["conf"]))
 
 
 @check
 def n_per_arm_normal(case: Case) -> None:
-    trials = st.trials_per_run(
+    trials = trials_per_run(
         case["p1"], case["p2"], alpha=case["alpha"], power=case["power"], one_sided=case["one_sided"]
     )
     case.says("n", trials)
@@ -255,13 +294,13 @@ def n_per_arm_normal(case: Case) -> None:
 
 @check
 def fisher_power(case: Case) -> None:
-    power = st.fisher_power(case["p1"], case["p2"], trials=case["n_per_arm"], alpha=case["alpha_one_sided"])
+    power = compute_fisher_power(case["p1"], case["p2"], trials=case["n_per_arm"], alpha=case["alpha_one_sided"])
     case.says("power", power)
 
 
 @check
 def exact_n_vs_threshold(case: Case) -> None:
-    design = st.fixed_design(case["threshold"], case["p_bad"], alpha=case["alpha"], power=case["power"])
+    design = fixed_design(case["threshold"], case["p_bad"], alpha=case["alpha"], power=case["power"])
     assert design is not None
     case.says("n", design.trials)
     case.says("fail_if_passes_at_most", design.fail_at_most)
@@ -271,10 +310,10 @@ def exact_n_vs_threshold(case: Case) -> None:
 
 @check
 def suite_mde(case: Case) -> None:
-    spread = st.SuiteSpread(
+    spread = SuiteSpread(
         between_scenarios=case["omega2"], base_trial=case["sigma2_a"], candidate_trial=case["sigma2_b"]
     )
-    drop = st.smallest_visible_drop(
+    drop = smallest_visible_drop(
         spread, scenarios=case["scenarios"], repeats=case["repeats"], alpha=case["alpha"], power=case["power"]
     )
     case.says("mde", drop)
@@ -282,16 +321,16 @@ def suite_mde(case: Case) -> None:
 
 @check
 def mcnemar_pairs(case: Case) -> None:
-    pairs = st.pairs_needed(case["p_pass_to_fail"], case["p_fail_to_pass"], alpha=case["alpha"], power=case["power"])
+    pairs = pairs_needed(case["p_pass_to_fail"], case["p_fail_to_pass"], alpha=case["alpha"], power=case["power"])
     case.says("pairs", pairs)
 
 
 @check
 def judge_agreement(case: Case) -> None:
-    table = st.ConfusionTable(
+    table = ConfusionTable(
         seen_passes=case["tp"], missed_passes=case["fn"], missed_failures=case["fp"], seen_failures=case["tn"]
     )
-    result = st.judge_agreement(table)
+    result = compute_judge_agreement(table)
     case.says("n", result.total)
     case.says("accuracy", result.accuracy)
     case.says("kappa", result.kappa)
@@ -308,13 +347,13 @@ def judge_agreement(case: Case) -> None:
 
 @check
 def rogan_gladen(case: Case) -> None:
-    calibration = st.ConfusionTable(
+    calibration = ConfusionTable(
         seen_passes=case["tp"],
         missed_passes=case["pos"] - case["tp"],
         missed_failures=case["neg"] - case["tn"],
         seen_failures=case["tn"],
     )
-    result = st.corrected_rate(case["judge_pass"], case["n"], calibration=calibration, confidence=case["conf"])
+    result = corrected_rate(case["judge_pass"], case["n"], calibration=calibration, confidence=case["conf"])
     case.says("usable", result.usable)
     case.says("youden", result.youden)
     if case["usable"]:
@@ -329,33 +368,33 @@ def rogan_gladen(case: Case) -> None:
 
 @check
 def majority_vote(case: Case) -> None:
-    case.says("independent", st.majority_rate(case["p"], case["m"]))
-    case.says("icc_0.3", st.majority_rate(case["p"], case["m"], correlation=0.3))
-    case.says("icc_0.6", st.majority_rate(case["p"], case["m"], correlation=0.6))
+    case.says("independent", majority_rate(case["p"], case["m"]))
+    case.says("icc_0.3", majority_rate(case["p"], case["m"], correlation=0.3))
+    case.says("icc_0.6", majority_rate(case["p"], case["m"], correlation=0.6))
 
 
 @check
 def repeats_to_flag_one(case: Case) -> None:
-    repeats = st.repeats_to_flag_one(case["scenarios"], q=case["q"], base_repeats=case["base_n"])
+    repeats = compute_repeats_to_flag_one(case["scenarios"], q=case["q"], base_repeats=case["base_n"])
     case.says("repeats", repeats)
 
 
 @check
 def gilbert_bh(case: Case) -> None:
     scenarios = [counts_of(row) for row in case["strata"]]
-    p_values = [st.fisher_test(counts) for counts in scenarios]
-    smallest = [st.smallest_p_value(counts) for counts in scenarios]
+    p_values = [fisher_test(counts) for counts in scenarios]
+    smallest = [smallest_p_value(counts) for counts in scenarios]
     case.says("p_regression", p_values)
     case.says("floor", smallest)
-    case.says("plain_bh_flags", [value <= case["q"] for value in st.benjamini_hochberg(p_values)])
-    case.says("gilbert_flags", list(st.tarone_benjamini_hochberg(p_values, smallest, q=case["q"])))
-    case.says("gilbert_flags", list(st.flag_scenarios(scenarios, q=case["q"])))
+    case.says("plain_bh_flags", [value <= case["q"] for value in benjamini_hochberg(p_values)])
+    case.says("gilbert_flags", list(tarone_benjamini_hochberg(p_values, smallest, q=case["q"])))
+    case.says("gilbert_flags", list(flag_scenarios(scenarios, q=case["q"])))
 
 
 @check
 def newcombe_diff(case: Case) -> None:
     counts = counts_of([*case["base"], *case["new"]])
-    low, high = st.newcombe_interval(counts, confidence=case["conf"])
+    low, high = newcombe_interval(counts, confidence=case["conf"])
     case.says("diff", counts.difference)
     case.says("low", low)
     case.says("high", high)

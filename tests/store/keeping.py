@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from seatrial.model.run import ScenarioEntry, Trial
-from seatrial.store import Store
+from seatrial.store.store import Store
 
 
 def keep(store: Store, run_id: str, entries: Sequence[ScenarioEntry], trials: Sequence[Trial]) -> None:

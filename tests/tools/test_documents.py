@@ -6,7 +6,9 @@ from typing import Any
 
 import yaml
 
-from seatrial.tools import MockSet, check_mocks, check_tools
+from seatrial.tools.mock_set import MockSet
+from seatrial.tools.problems import check_mocks
+from seatrial.tools.tool_schemas import check_tools
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mocks.md").read_text(encoding="utf-8")
 EXAMPLES = [yaml.safe_load(part.split("```")[0]) for part in PAGE.split("```yaml\n")[1:]]

@@ -9,7 +9,8 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer, ToolBox
 from seatrial.model.trial_errors import TrialError
-from seatrial.tools import MockedTools, MockSet
+from seatrial.tools.mock_set import MockSet
+from seatrial.tools.tool_box import MockedTools
 
 
 def same(expected: Any, actual: Any) -> bool:

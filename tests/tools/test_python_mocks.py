@@ -11,7 +11,9 @@ from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.trial_errors import TrialError
-from seatrial.tools import MockContext, MockedTools, MockSet
+from seatrial.tools.mock_set import MockSet
+from seatrial.tools.python_mocks import MockContext
+from seatrial.tools.tool_box import MockedTools
 
 
 def tools(**mocks: Any) -> MockedTools:

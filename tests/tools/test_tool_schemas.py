@@ -9,7 +9,8 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.trial_errors import TrialError
-from seatrial.tools import MockSet, check_tools
+from seatrial.tools.mock_set import MockSet
+from seatrial.tools.tool_schemas import check_tools
 
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 

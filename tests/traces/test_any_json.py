@@ -9,8 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seatrial.scenarios import parse_value
-from seatrial.traces import FORMATS, TraceError, TraceFile, read_trace, write_scenarios, write_yaml
+from seatrial.scenarios.yaml_files import parse_value
+from seatrial.traces.formats import FORMATS, read_trace
+from seatrial.traces.recording import TraceError, TraceFile
+from seatrial.traces.scenario_file import write_scenarios
+from seatrial.traces.yaml_text import write_yaml
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SAMPLES = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FIXTURES.glob("*.json"))}

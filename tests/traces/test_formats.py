@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from seatrial.model.conversation import ToolCall, Usage
-from seatrial.traces import Recording, TraceError, read_trace
+from seatrial.traces.formats import read_trace
+from seatrial.traces.recording import Recording, TraceError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 WHOLE = {

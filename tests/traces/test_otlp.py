@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from seatrial import Scenario, run
-from seatrial.traces import Recording, read_trace
+from seatrial.traces.formats import read_trace
+from seatrial.traces.recording import Recording
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

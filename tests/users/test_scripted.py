@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from seatrial.model.protocols import UserMove
-from seatrial.users import ScriptedUser
+from seatrial.users.scripted import ScriptedUser
 
 
 def test_the_lines_are_said_in_order_and_then_the_user_stops() -> None:

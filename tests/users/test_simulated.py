@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from seatrial import Scenario, run
-from seatrial.llm import LLM, parse_model
+from seatrial.llm.client import LLM
+from seatrial.llm.model import parse_model
 from seatrial.model.conversation import ErrorKind, Usage
 from seatrial.model.protocols import UserMove
 from seatrial.model.results import ModelUse
 from seatrial.model.scenario import User
 from seatrial.model.trial_errors import TrialError
 from seatrial.testing.model_server import ModelServer, ServerReply
-from seatrial.users import SimulatedUser
+from seatrial.users.simulated import SimulatedUser
 
 SHOPPER = User(
     profile="Busy professional, direct.",

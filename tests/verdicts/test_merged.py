@@ -3,16 +3,8 @@ from datetime import UTC, datetime
 import pytest
 
 from seatrial.model.results import ModelUse, Severity, UniqueError
-from seatrial.model.run import (
-    Gates,
-    MergedErrors,
-    RunOutcome,
-    ScenarioEntry,
-    ScenarioKey,
-    Status,
-    TrialSummary,
-)
-from seatrial.verdicts import decide_run
+from seatrial.model.run import Gates, MergedErrors, RunOutcome, ScenarioEntry, ScenarioKey, Status, TrialSummary
+from seatrial.verdicts.run import decide_run
 
 KEY = ScenarioKey("s", "a")
 ENTRY = ScenarioEntry(key=KEY, position=0, fingerprint="f", trials=2, gates=Gates(fail_on_error_severity=Severity.HIGH))

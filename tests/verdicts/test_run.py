@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import ModelUse
 from seatrial.model.run import Gates, RunGates, RunOutcome, ScenarioEntry, ScenarioKey, Status, TrialSummary
-from seatrial.verdicts import decide_run
+from seatrial.verdicts.run import decide_run
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "scoring.json").read_text())
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import MetricScore, Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, TrialSummary
-from seatrial.verdicts import can_still_pass, decide_scenario, reaches
+from seatrial.verdicts.rates import can_still_pass, reaches
+from seatrial.verdicts.scenario import decide_scenario
 
 KEY = ScenarioKey("suite", "scenario")
 AUTO = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}

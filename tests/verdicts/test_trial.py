@@ -8,16 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript
-from seatrial.model.results import (
-    BehaviourFailure,
-    EvalResult,
-    Judgement,
-    MetricScore,
-    OutcomeResult,
-    Severity,
-)
+from seatrial.model.results import BehaviourFailure, EvalResult, Judgement, MetricScore, OutcomeResult, Severity
 from seatrial.model.run import Status, Verdict
-from seatrial.verdicts import decide_trial, find_error
+from seatrial.verdicts.trial import decide_trial, find_error
 
 NAN = float("nan")
 

@@ -15,7 +15,8 @@ import httpx2
 import pytest
 import uvicorn
 
-from seatrial.web import ServeOptions, make_app
+from seatrial.web.app import make_app
+from seatrial.web.options import ServeOptions
 from seatrial.web.serving import make_config
 
 HOSTILE = (

@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from msgspec.structs import replace
 
-from seatrial.store import Store
+from seatrial.store.store import Store
 
 VOID = {"meta", "link", "br", "input"}
 SCRIPTS = {"/static/htmx.min.js", "/static/seatrial.js"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seatrial.model.run import RunState
-from seatrial.store import open_store
+from seatrial.store.opening import open_store
 from seatrial.web import resuming
 
 

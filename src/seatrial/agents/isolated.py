@@ -48,7 +48,7 @@ def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
     if not isinstance(target, str):
         raise _needs_a_path(getattr(target, "__qualname__", None) or type(target).__qualname__)
     if kind != "python":
-        from .frameworks import mind_version
+        from .frameworks.versions import mind_version
 
         mind_version(kind)
     agent = IsolatedAgent({key: value for key, value in spec.items() if key != "mcp"})

@@ -23,7 +23,7 @@ from .call import overran
 from .context import AgentContext
 
 if TYPE_CHECKING:
-    from seatrial.mock_server import HttpServer
+    from seatrial.mock_server.http_server import HttpServer
 
 
 class McpAgent:
@@ -75,7 +75,7 @@ class McpAgent:
 
 
 def _start_server(trials: "_Trials") -> "HttpServer":
-    from seatrial.mock_server import HttpServer
+    from seatrial.mock_server.http_server import HttpServer
 
     server = HttpServer(trials)
     server.start()

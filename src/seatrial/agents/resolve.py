@@ -47,7 +47,8 @@ def _python(target: Any, *, name: str, scope: Any = "trial", all_wrapped: bool =
 
 def _recognised(target: Any, *, kind: str, name: str) -> Agent:
     """The agent around an object of a framework that was given without its type."""
-    from .frameworks import adapt, mind_version
+    from .frameworks.adapt import adapt
+    from .frameworks.versions import mind_version
 
     mind_version(kind)
     try:
@@ -103,7 +104,8 @@ def _replay(spec: Mapping[str, Any], name: str) -> Agent:
 
 def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
     def make(spec: Mapping[str, Any], name: str) -> Agent:
-        from .frameworks import adapt, mind_version
+        from .frameworks.adapt import adapt
+        from .frameworks.versions import mind_version
 
         mind_version(kind)  # before the import of the target, which would say it less clearly
         target = spec["target"]

@@ -13,7 +13,7 @@ from seatrial.errors import UsageError
 from seatrial.settings import read_settings
 
 if TYPE_CHECKING:
-    from seatrial.judges import Calibration
+    from seatrial.judges.calibration import Calibration
     from seatrial.runs.calibrate import CalibrationReport
 
 _SHOWN = 20

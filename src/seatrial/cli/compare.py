@@ -5,7 +5,8 @@ import sys
 
 import click
 
-from seatrial.comparison import Gate, confirm, decide_gate
+from seatrial.comparison.gate import Gate, decide_gate
+from seatrial.comparison.rerun_suspects import confirm
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, RegressionLimits
 from seatrial.reports.comparison import print_comparison
@@ -96,7 +97,7 @@ _EXIT_CODES = {"NO REGRESSION": 0, "REGRESSION": 1, "UNDECIDED": 3}
 
 
 def _confirm(runs: StoredRuns, comparison: Comparison, *, trials: int | None, store: str | None) -> Comparison:
-    from seatrial.reports import Progress
+    from seatrial.reports.progress import Progress
 
     progress = Progress(sys.stderr)
     settings = make_request((), environ=dict(os.environ), overrides={}, store=store_url(store), listeners=(progress,))

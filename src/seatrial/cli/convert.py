@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from seatrial.converters import TOOLS, Converted, convert
+from seatrial.converters.conversion import TOOLS, Converted, convert
 from seatrial.errors import UsageError
-from seatrial.scenarios import FileProblems, load
+from seatrial.scenarios.load import load
+from seatrial.scenarios.problems import FileProblems
 
 
 @click.command("convert")

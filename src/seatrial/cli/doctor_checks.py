@@ -151,7 +151,7 @@ def _has_table(folder: Path) -> bool:
 def check_store(url: str) -> Iterator[Finding]:
     """Whether runs can be kept there, and what is kept already. Looking makes no store."""
     from seatrial.runs.report import find_damaged
-    from seatrial.store import open_store
+    from seatrial.store.opening import open_store
     from seatrial.store.schema import VERSION
 
     file = (

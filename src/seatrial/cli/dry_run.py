@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import log
 
 from seatrial.model.run import ScenarioEntry
-from seatrial.statistics import SequentialTest, operating_point
-from seatrial.verdicts import read_sequential_test
+from seatrial.statistics.sequential import SequentialTest, operating_point
+from seatrial.verdicts.rates import read_sequential_test
 
 from .table import lay_out
 

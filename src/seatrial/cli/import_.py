@@ -9,8 +9,10 @@ import click
 
 from seatrial.errors import UsageError
 from seatrial.model.run import Run
-from seatrial.runs import StoredRecord
-from seatrial.store import Imported, Store, open_store
+from seatrial.runs.report import StoredRecord
+from seatrial.store.export_import import Imported
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
 
 from .request import store_url
 

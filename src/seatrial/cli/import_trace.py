@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from seatrial.traces import FORMATS, TraceFile, read_trace
+from seatrial.traces.formats import FORMATS, read_trace
+from seatrial.traces.recording import TraceFile
 
 from .regrade_options import judge_recorded, judging_options
 from .table import lay_out

@@ -56,7 +56,8 @@ _RUN_COLUMNS = ("id", "name", "when", "passed", "verdict", "state")
 
 
 def _scenarios(paths: tuple[str, ...], texts: tuple[str, ...], tags: tuple[str, ...]) -> list[dict[str, Any]]:
-    from seatrial.scenarios import load, select
+    from seatrial.scenarios.load import load
+    from seatrial.scenarios.select import select
 
     # Nothing is called, so an agent's ${VARIABLES} need not be set.
     return [
@@ -85,7 +86,7 @@ def _kind(scenario: "Scenario") -> str:
 
 def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
     from seatrial.reports.escaping import defused, visible
-    from seatrial.runs import StoredRecord
+    from seatrial.runs.report import StoredRecord
 
     with open_stored(store) as opened:
         found = []

@@ -12,11 +12,11 @@ import click
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.protocols import Evaluator
 from seatrial.model.scenario import Scenario
-from seatrial.scenarios import load
 from seatrial.scenarios.build import make_tools
+from seatrial.scenarios.load import load
 
 if TYPE_CHECKING:
-    from seatrial.mock_server import SessionDesk, Sessions
+    from seatrial.mock_server.sessions import SessionDesk, Sessions
 
 
 @click.command("mock-server")
@@ -43,7 +43,7 @@ def command(
         raise UsageError("which tools? Give a file and a scenario of it: seatrial mock-server SUITE --scenario NAME")
     scenario = _find(suite, name)
     evaluators = _evaluators(scenario) if check else []
-    from seatrial.mock_server import CallLog, Sessions
+    from seatrial.mock_server.sessions import CallLog, Sessions
 
     open_tools = make_tools(scenario)
     log = CallLog(record, scenario=scenario.name)
@@ -97,13 +97,13 @@ def _evaluators(scenario: Scenario) -> list[Evaluator]:
 
 
 def _serve_stdio(sessions: "Sessions") -> None:
-    from seatrial.mock_server import serve_stdio
+    from seatrial.mock_server.stdio_server import serve_stdio
 
     asyncio.run(serve_stdio(lambda: sessions.at("stdio")))
 
 
 def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
-    from seatrial.mock_server import HttpServer
+    from seatrial.mock_server.http_server import HttpServer
 
     server = HttpServer(sessions, port=port)
     over = threading.Event()

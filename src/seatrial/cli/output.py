@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from seatrial.errors import UsageError
-from seatrial.reports import ReportKind, parse_report_option, print_run, write_report
-from seatrial.runs import Report
-from seatrial.scenarios import LoadedSuite
+from seatrial.reports.console import print_run
+from seatrial.reports.registry import ReportKind, parse_report_option, write_report
+from seatrial.runs.report import Report
+from seatrial.scenarios.loaded_suite import LoadedSuite
 
 AskedReport = tuple[ReportKind, Path | None]
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from seatrial.comparison import scenarios_to_see, trials_to_see
+from seatrial.comparison.detectable_drop import scenarios_to_see, trials_to_see
 from seatrial.errors import UsageError
 from seatrial.reports.texts import counted
 from seatrial.runs.estimate import PastRun, look_back
-from seatrial.statistics import SequentialTest, fixed_design, operating_point
+from seatrial.statistics.power import fixed_design
+from seatrial.statistics.sequential import SequentialTest, operating_point
 
 from .request import open_stored, store_url
 

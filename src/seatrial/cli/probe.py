@@ -9,8 +9,10 @@ from seatrial.errors import SeatrialError
 from seatrial.model.run import Trial
 from seatrial.model.scenario import Scenario, Suite, SuiteConfig, User
 from seatrial.reports.escaping import one_line
-from seatrial.runs import RunPlan, RunRequest, execute
-from seatrial.scenarios import LoadedSuite
+from seatrial.runs.execute_run import execute
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import RunPlan
+from seatrial.scenarios.loaded_suite import LoadedSuite
 
 from .doctor_checks import Finding, ok, problem
 

@@ -11,7 +11,7 @@ from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
 from seatrial.reports.escaping import defused, visible
 from seatrial.runs.report import find_damaged
-from seatrial.store import Store
+from seatrial.store.store import Store
 
 from .request import open_stored
 from .table import lay_out

@@ -8,8 +8,10 @@ from typing import Any, Protocol, TypeVar
 import click
 from msgspec.structs import replace
 
-from seatrial.reports import Progress, parse_report_option
-from seatrial.runs import Report, RunRequest
+from seatrial.reports.progress import Progress
+from seatrial.reports.registry import parse_report_option
+from seatrial.runs.report import Report
+from seatrial.runs.request import RunRequest
 
 from .output import show_and_write
 from .request import check_run_name, make_request, read_environment

@@ -10,9 +10,10 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.model.run import RUN_ID_RULE, TAKEN_NAMES, is_run_id
-from seatrial.runs import RunRequest
+from seatrial.runs.request import RunRequest
 from seatrial.settings import models_from, not_redacted, read_settings
-from seatrial.store import Store, open_store
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
 
 DEFAULT_FOLDER = "scenarios"
 
@@ -53,7 +54,7 @@ def default_paths(paths: Sequence[str]) -> tuple[str, ...]:
 
 def read_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     """`--set limits.latency_ms=500` as nested keys; the value as it would be read in a file."""
-    from seatrial.scenarios import parse_value
+    from seatrial.scenarios.yaml_files import parse_value
 
     made: dict[str, Any] = {}
     for text in assignments:
@@ -75,7 +76,7 @@ def read_agent(text: str | None) -> Any:
     """An import path as it is; `{type: openai, …}` as it would be read in a file."""
     if text is None or not text.lstrip().startswith("{"):
         return text
-    from seatrial.scenarios import parse_value
+    from seatrial.scenarios.yaml_files import parse_value
 
     spec = parse_value(text)
     if not isinstance(spec, Mapping):

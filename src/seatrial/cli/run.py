@@ -9,8 +9,12 @@ import click
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.reports import Progress, parse_report_option
-from seatrial.runs import NothingSelected, Report, RunPlan, RunRequest, StoredRecord, execute
+from seatrial.reports.progress import Progress
+from seatrial.reports.registry import parse_report_option
+from seatrial.runs.execute_run import execute
+from seatrial.runs.report import Report, StoredRecord
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import NothingSelected, RunPlan
 
 from . import shell_completion
 from .main import show_error

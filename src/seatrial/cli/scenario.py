@@ -5,7 +5,10 @@ from pathlib import Path
 import click
 
 from seatrial.errors import UsageError
-from seatrial.traces import FORMATS, Recording, TraceFile, notes_on, read_trace, write_scenarios, write_yaml
+from seatrial.traces.formats import FORMATS, read_trace
+from seatrial.traces.recording import Recording, TraceFile
+from seatrial.traces.scenario_file import notes_on, write_scenarios
+from seatrial.traces.yaml_text import write_yaml
 
 
 @click.group("scenario")

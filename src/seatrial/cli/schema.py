@@ -4,7 +4,7 @@ import json
 
 import click
 
-from seatrial.scenarios import json_schema
+from seatrial.scenarios.schema import json_schema
 
 
 @click.command("schema")

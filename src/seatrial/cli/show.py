@@ -8,9 +8,10 @@ import click
 
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, ScenarioOutcome, Status, Trial
-from seatrial.reports import print_run, write_report
-from seatrial.runs import StoredRecord
-from seatrial.store import Store
+from seatrial.reports.console import print_run
+from seatrial.reports.registry import write_report
+from seatrial.runs.report import StoredRecord
+from seatrial.store.store import Store
 
 from . import shell_completion
 from .about_run import about_run

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
-from seatrial.evaluators import Limits, State, ToolCallArgsEvaluator, ToolCallEvaluator, Trajectory
-from seatrial.mock_server import SessionDesk
+from seatrial.evaluators.limits import Limits
+from seatrial.evaluators.state import State
+from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
+from seatrial.evaluators.trajectory import Trajectory
+from seatrial.mock_server.sessions import SessionDesk
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
 from seatrial.model.results import EvalResult

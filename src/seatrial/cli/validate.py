@@ -3,7 +3,7 @@
 import click
 
 from seatrial.errors import UsageError
-from seatrial.runs import load
+from seatrial.runs.api import load
 
 from .output import reports_of
 from .request import default_paths

@@ -17,10 +17,12 @@ from msgspec.structs import replace
 from seatrial.clock import now
 from seatrial.errors import SeatrialError
 from seatrial.model.protocols import PreparedScenario
-from seatrial.reports import Progress, parse_report_option
+from seatrial.reports.progress import Progress
+from seatrial.reports.registry import parse_report_option
 from seatrial.reports.texts import counted, failing
-from seatrial.runs import RunPlan, RunRequest
-from seatrial.scenarios import LoadedSuite
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import RunPlan
+from seatrial.scenarios.loaded_suite import LoadedSuite
 
 from .imports import files_behind
 from .main import show_error

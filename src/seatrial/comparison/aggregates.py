@@ -5,7 +5,7 @@ from math import fsum
 
 from seatrial.model.comparison import ScenarioFigures, SuiteFigures
 from seatrial.model.run import ScenarioKey, ScenarioOutcome, TrialSummary
-from seatrial.verdicts import answer_of
+from seatrial.verdicts.rates import answer_of
 
 
 def group_trials(summaries: Iterable[TrialSummary]) -> dict[ScenarioKey, list[TrialSummary]]:

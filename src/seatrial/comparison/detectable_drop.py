@@ -6,8 +6,8 @@ from math import sqrt
 from typing import Final
 
 from seatrial.model.struct import Struct
-from seatrial.statistics import ScenarioCounts
 from seatrial.statistics.distributions import normal_quantile
+from seatrial.statistics.significance import ScenarioCounts
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8

@@ -6,7 +6,7 @@ from math import comb
 
 from seatrial.model.comparison import FreshTrials, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey
-from seatrial.statistics import ScenarioCounts, StratifiedTest
+from seatrial.statistics.significance import ScenarioCounts, StratifiedTest
 
 Pair = tuple[ScenarioChange, ScenarioCounts]
 

@@ -8,13 +8,8 @@ from msgspec.structs import replace
 
 from seatrial.model.comparison import Evidence, ScenarioChange
 from seatrial.model.run import ScenarioKey
-from seatrial.statistics import (
-    ScenarioCounts,
-    fisher_test,
-    smallest_p_value,
-    stratified_test,
-    tarone_benjamini_hochberg,
-)
+from seatrial.statistics.multiplicity import tarone_benjamini_hochberg
+from seatrial.statistics.significance import ScenarioCounts, fisher_test, smallest_p_value, stratified_test
 from seatrial.statistics.validation import reaches
 
 from . import messages

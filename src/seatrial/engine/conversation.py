@@ -11,24 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.clock import milliseconds
-from seatrial.model.conversation import (
-    ErrorInfo,
-    ErrorKind,
-    Message,
-    PlayedTurn,
-    StopReason,
-    ToolCall,
-    Transcript,
-)
+from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import (
-    AgentSession,
-    PreparedScenario,
-    ToolBox,
-    TrialStart,
-    UserMove,
-    UserPart,
-)
+from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, TrialStart, UserMove, UserPart
 from seatrial.model.results import ModelUse, sum_model_use
 from seatrial.model.trial_errors import AgentFailure, TrialError, mock_overran
 

@@ -9,10 +9,11 @@ from seatrial.model.conversation import ErrorInfo
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
-from seatrial.verdicts import Spending, answer_of, can_still_pass, read_sequential_test
+from seatrial.verdicts.budget import Spending
+from seatrial.verdicts.rates import answer_of, can_still_pass, read_sequential_test
 
 if TYPE_CHECKING:
-    from seatrial.statistics import SequentialTest
+    from seatrial.statistics.sequential import SequentialTest
 
 Answers = Mapping[ScenarioKey, Mapping[int, bool | None]]
 """What earlier trials of a resumed run said, by scenario and index."""
@@ -194,7 +195,7 @@ class _SequentialPlan:
         in_order: list[bool | None] = []
         while len(in_order) in self._answers:
             in_order.append(self._answers[len(in_order)])
-        from seatrial.statistics import decide_sequentially
+        from seatrial.statistics.sequential import decide_sequentially
 
         decision = decide_sequentially(in_order, self._test)
         self.failed = decision.verdict == "fail"

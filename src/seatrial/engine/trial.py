@@ -18,7 +18,7 @@ from seatrial.model.results import EvalResult, Judgement, ModelUse, sum_model_us
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
 from seatrial.model.trial_errors import PlayAgain
-from seatrial.verdicts import decide_trial, find_error
+from seatrial.verdicts.trial import decide_trial, find_error
 
 from .conversation import play
 from .evaluate import Redact, evaluate

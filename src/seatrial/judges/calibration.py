@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from seatrial.errors import UsageError
-from seatrial.statistics import (
+from seatrial.statistics.agreement import (
     ConfusionTable,
     CorrectedRate,
     JudgeAgreement,

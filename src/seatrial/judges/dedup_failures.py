@@ -11,7 +11,9 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from seatrial.errors import UsageError
-from seatrial.llm import LLM, ModelFailure, ModelSpec, Question
+from seatrial.llm.client import LLM
+from seatrial.llm.model import ModelSpec
+from seatrial.llm.types import ModelFailure, Question
 from seatrial.model.results import BehaviourFailure, ModelUse, UniqueError
 from seatrial.model.trial_errors import TrialError
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 from seatrial.errors import UsageError
-from seatrial.llm import LLM, ModelFailure, ModelSpec, Question, parse_model
+from seatrial.llm.client import LLM
+from seatrial.llm.model import ModelSpec, parse_model
+from seatrial.llm.types import ModelFailure, Question
 from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.results import Check, EvalResult, ModelUse, sum_model_use
 from seatrial.model.trial_errors import TrialError

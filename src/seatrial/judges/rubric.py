@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from seatrial.errors import UsageError
-from seatrial.llm import LLM
+from seatrial.llm.client import LLM
 from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, Context, TrialContext
 from seatrial.model.results import EvalResult

@@ -7,7 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.llm import LLM, ModelFailure, ModelSpec, Question
+from seatrial.llm.client import LLM
+from seatrial.llm.model import ModelSpec
+from seatrial.llm.types import ModelFailure, Question
 from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.protocols import TrialContext
 from seatrial.model.results import Judgement, MetricScore, ModelUse, OutcomeResult, sum_model_use

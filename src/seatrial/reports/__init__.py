@@ -5,29 +5,3 @@ is decided here. All of them are written scenario by scenario and trial by trial
 run, and everything an agent said is escaped for the reader at hand. A room of its own, because it can show a run
 without an agent, a judge or a database.
 """
-
-from typing import TYPE_CHECKING
-
-from seatrial.lazy import lazy
-
-if TYPE_CHECKING:
-    from .console import print_run as print_run
-    from .progress import Progress as Progress
-    from .registry import KINDS as KINDS
-    from .registry import ReportKind as ReportKind
-    from .registry import parse_report_option as parse_report_option
-    from .registry import write_report as write_report
-
-__all__, __getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "console": ("print_run",),
-        "progress": ("Progress",),
-        "registry": (
-            "KINDS",
-            "ReportKind",
-            "parse_report_option",
-            "write_report",
-        ),
-    },
-)

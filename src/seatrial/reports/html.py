@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from seatrial.model.protocols import RunRecord
 from seatrial.model.run import ScenarioOutcome, Status, Trial
 
-from .pages import make_environment, style_sheet
+from .pages.environment import make_environment, style_sheet
 from .scenario_totals import Tally, tally
 from .texts import aside
 

@@ -22,7 +22,7 @@ def repeats_of(outcome: ScenarioOutcome) -> Repeats:
 
     An agent that gives out is no pass to a user who tries; where an instrument did, nobody knows.
     """
-    from seatrial.statistics import pass_at_k, pass_hat_k
+    from seatrial.statistics.pass_at_k import pass_at_k, pass_hat_k
 
     answered = outcome.passed + outcome.failed + outcome.broken_down
     tries = range(1, min(answered, MOST_TRIES) + 1)

@@ -4,10 +4,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from seatrial.agents import resolve_agent
+from seatrial.agents.resolve import resolve_agent
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Agent, AgentSession, TrialStart
-from seatrial.scenarios import Cast, LoadedSuite, fill_environment, merge_config, read_hooks
+from seatrial.scenarios.build import Cast, read_hooks
+from seatrial.scenarios.environment import fill_environment
+from seatrial.scenarios.loaded_suite import LoadedSuite
+from seatrial.scenarios.merge import merge_config
 
 from .request import RunRequest
 

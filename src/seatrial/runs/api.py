@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import fields
 
-from seatrial import assertions, scenarios
+from seatrial import assertions
 from seatrial.errors import UsageError
 from seatrial.model.run import TAKEN_NAMES, RunState
 from seatrial.model.scenario import Scenario, Suite
-from seatrial.scenarios import LoadedSuite
+from seatrial.scenarios.load import each_source
+from seatrial.scenarios.load import load as load_suites
+from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.settings import models_from, not_redacted, read_settings
-from seatrial.store import open_store
+from seatrial.store.opening import open_store
 
 from .execute_run import execute, play
 from .report import Report
@@ -81,7 +83,7 @@ def check(report: Report) -> Report:
 
 def load(sources: Source | Sequence[Source]) -> list[LoadedSuite]:
     """The suites of files, folders and objects, checked. Raises UsageError with everything that is wrong."""
-    return scenarios.load(sources)
+    return load_suites(sources)
 
 
 def compare(
@@ -97,7 +99,7 @@ def compare(
     `limits` are max_pass_rate_drop (0.0), max_avg_score_drop (5.0) and max_latency_increase_pct (20).
     Raises UsageError where the two cannot be compared.
     """
-    from seatrial.comparison import compare_runs
+    from seatrial.comparison.compare import compare_runs
 
     from .compare_runs import StoredRuns, find_differences, side_of
 
@@ -137,7 +139,7 @@ def _request(
     environ = dict(os.environ)
     settings = read_settings(Path.cwd(), environ)
     return RunRequest(
-        sources=tuple(scenarios.each_source(sources)),
+        sources=tuple(each_source(sources)),
         agent=agent,
         overrides=overrides,
         scenario_text=_several("scenario", scenario),

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from seatrial.comparison import BaselinePool, RunSide, trial_identity
+from seatrial.comparison.compare import BaselinePool
+from seatrial.comparison.match import RunSide
+from seatrial.comparison.scenario_status import trial_identity
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState, ScenarioKey, TrialSummary
-from seatrial.store import Store
-from seatrial.verdicts import answer_of
+from seatrial.store.store import Store
+from seatrial.verdicts.rates import answer_of
 
 MOST_POOLED_RUNS: Final = 10
 ENOUGH_POOLED_TRIALS: Final = 10_000

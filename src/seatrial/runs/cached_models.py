@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from seatrial.model.results import ModelUse
 from seatrial.model.scenario import Scenario, User
-from seatrial.scenarios import ModelCast
+from seatrial.scenarios.models import ModelCast
 
 if TYPE_CHECKING:
-    from seatrial.llm import LLM, ModelSpec
+    from seatrial.llm.client import LLM
+    from seatrial.llm.model import ModelSpec
 
 
 class NotLive(Exception):
@@ -25,19 +26,19 @@ class OfflineModels(ModelCast):
     @property
     def llm(self) -> "LLM":
         if self._llm is None:
-            from seatrial.llm import LLM
+            from seatrial.llm.client import LLM
 
             self._llm = LLM(cache=self.cache, before_request=self._refuse)
         return self._llm
 
     def _check(self, given: Any) -> "ModelSpec":
         """No key and no SDK is needed for an answer that is there already."""
-        from seatrial.llm import parse_model
+        from seatrial.llm.model import parse_model
 
         return parse_model(given, environ=self.environ)
 
     def _refuse(self, use: ModelUse) -> None:
-        from seatrial.llm import ModelFailure
+        from seatrial.llm.types import ModelFailure
 
         self.refused += 1
         raise ModelFailure("the answer is not in the cache, and asking models is switched off", attempts=0, use=use)

@@ -14,12 +14,14 @@ from seatrial.model.protocols import TrialContext
 from seatrial.model.results import Judgement, ModelUse, sum_model_use
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.scenario import MetricChoice
-from seatrial.store import Store, open_store
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
 
 from .event_loop import run_to_the_end
 
 if TYPE_CHECKING:
-    from seatrial.llm import LLM, ModelSpec
+    from seatrial.llm.client import LLM
+    from seatrial.llm.model import ModelSpec
 
 WHOLE_TRIAL = "passed"
 """The metric of labels in the store that speak of the trial as a whole."""
@@ -170,7 +172,9 @@ def _with_trials(store: Store, run_id: str, rows: list[LabelRow], *, everything:
 async def _judge_all(request: CalibrationRequest, cases: list[_Case]) -> list[JudgedRow]:
     if request.model is None:
         return [_looked_up(case, request) for case in cases]
-    from seatrial.llm import LLM, check_model, parse_model
+    from seatrial.llm.client import LLM
+    from seatrial.llm.model import parse_model
+    from seatrial.llm.providers import check_model
 
     model = parse_model(request.model, environ=request.environ)
     check_model(model, environ=request.environ)
@@ -203,7 +207,7 @@ def _looked_up(case: _Case, request: CalibrationRequest) -> JudgedRow:
 async def _by_rubric(
     row: LabelRow, ctx: TrialContext, request: CalibrationRequest, llm: "LLM", model: "ModelSpec"
 ) -> JudgedRow:
-    from seatrial.judges import JudgeEvaluator
+    from seatrial.judges.rubric import JudgeEvaluator
 
     judge = JudgeEvaluator(rubric=request.rubric or "", votes=request.votes).bound(llm, model)
     said = await judge.evaluate(ctx)
@@ -221,7 +225,8 @@ async def _by_rubric(
 async def _by_metric(
     row: LabelRow, ctx: TrialContext, request: CalibrationRequest, llm: "LLM", model: "ModelSpec"
 ) -> JudgedRow:
-    from seatrial.judges import TranscriptJudge, load_metrics, resolve_metrics
+    from seatrial.judges.metrics import load_metrics, resolve_metrics
+    from seatrial.judges.transcript_judge import TranscriptJudge
 
     known = load_metrics().get(request.metric or "")
     weight = 1.0 if known is not None and known.weight is not None else None
@@ -267,7 +272,7 @@ def _pass_mark(request: CalibrationRequest, *, in_words: bool) -> float:
     """From which number on a label is a pass: words are 1 and 0, scores are on the metric's scale."""
     if in_words or request.metric is None:
         return 0.5
-    from seatrial.judges import load_metrics
+    from seatrial.judges.metrics import load_metrics
 
     known = load_metrics().get(request.metric)
     return 0.5 if known is not None and known.scale == "binary" else request.at_least

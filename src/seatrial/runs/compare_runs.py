@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from msgspec.structs import fields, replace
 
-from seatrial.comparison import RunSide, align_closest, compare_runs
+from seatrial.comparison.alignment import align_closest
+from seatrial.comparison.compare import compare_runs
+from seatrial.comparison.match import RunSide
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
 from seatrial.model.run import Run, ScenarioKey, Status, Trial
-from seatrial.store import Store
+from seatrial.store.store import Store
 
 from .baseline_pool import find_alike, find_original, pool_baseline
 from .report import MemoryRecord, StoredRecord, decide

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seatrial.comparison import estimate_rates
+from seatrial.comparison.detectable_drop import estimate_rates
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, TrialSummary
-from seatrial.store import Store
-from seatrial.verdicts import answer_of
+from seatrial.store.store import Store
+from seatrial.verdicts.rates import answer_of
 
 from .compare_runs import newest_run
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seatrial.clock import now
-from seatrial.engine import Budget, Executor, RateLimit, Redaction, TrialSchedule
+from seatrial.engine.executors import Executor
+from seatrial.engine.rate_limit import RateLimit
+from seatrial.engine.redact import Redaction
+from seatrial.engine.schedule import Budget, TrialSchedule
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import Run
@@ -54,7 +57,7 @@ async def _play(plan: RunPlan) -> tuple[Report, bool]:
     """The report, and whether the run was cancelled."""
     request = plan.request
     if request.executor == "ray":
-        from .ray_executor import require_cluster
+        from .ray_executor.executor import require_cluster
 
         require_cluster(request)
     commit = find_commit(Path.cwd())
@@ -97,7 +100,7 @@ def _start(session: RunSession, plan: RunPlan, commit: Commit, resumed: "Resumed
 
 def _executor(session: RunSession, plan: RunPlan) -> Executor:
     if plan.request.executor == "ray":
-        from .ray_executor import RayExecutor
+        from .ray_executor.executor import RayExecutor
 
         return RayExecutor(plan.request, session.settings())
     return session.local_executor(rate_limit=RateLimit(plan.config.rpm) if plan.config.rpm else None)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seatrial.comparison import trial_identity
+from seatrial.comparison.scenario_status import trial_identity
 from seatrial.model.run import Interval, Run, ScenarioKey
-from seatrial.statistics import wilson_interval
-from seatrial.store import Store
-from seatrial.verdicts import answer_of
+from seatrial.statistics.intervals import wilson_interval
+from seatrial.store.store import Store
+from seatrial.verdicts.rates import answer_of
 
 MOST_RUNS = 50
 

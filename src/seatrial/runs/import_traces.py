@@ -9,15 +9,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.clock import now
-from seatrial.engine import FixedSchedule, Job, JudgeExecutor, Redaction
+from seatrial.engine.executors import JudgeExecutor
+from seatrial.engine.redact import Redaction
+from seatrial.engine.schedule import FixedSchedule, Job
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import Gates, Run, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
-from seatrial.scenarios import ModelCast
-from seatrial.traces import Recording, TraceFile, first_difference, script_of, words_of
+from seatrial.scenarios.models import ModelCast
+from seatrial.traces.recording import Recording, TraceFile
+from seatrial.traces.script_match import first_difference, script_of, words_of
 
 from .agents import Agents, NoAgent
 from .event_loop import cancel_on_sigterm, run_to_the_end

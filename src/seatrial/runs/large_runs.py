@@ -18,8 +18,9 @@ from seatrial.model.run import (
     TrialSummary,
     Verdict,
 )
-from seatrial.store import Store
-from seatrial.verdicts import RunDecision, decide_scenario
+from seatrial.store.store import Store
+from seatrial.verdicts.run_decision import RunDecision
+from seatrial.verdicts.scenario import decide_scenario
 
 
 def decide_large(store: Store, run: Run) -> RunOutcome:

@@ -10,6 +10,6 @@ def listeners_of(request: RunRequest) -> tuple[Listener, ...]:
     environ = request.environ
     if "opentelemetry.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in environ):
         return request.listeners
-    from seatrial.telemetry import span_listeners
+    from seatrial.telemetry.enabled import span_listeners
 
     return (*request.listeners, *span_listeners(environ))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.results import BehaviourFailure
 from seatrial.model.run import MergedErrors, ScenarioKey
-from seatrial.scenarios import ModelCast
+from seatrial.scenarios.models import ModelCast
 
 from .recorder import Recorder
 from .report import MemoryRecord, StoredRecord

@@ -7,15 +7,10 @@ from msgspec.structs import replace
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.model.events import (
-    Event,
-    RunFinished,
-    RunStarted,
-    ScenarioPlanned,
-    TrialFinished,
-)
+from seatrial.model.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
-from seatrial.store import Store, TrialWriter
+from seatrial.store.store import Store
+from seatrial.store.writer import TrialWriter
 
 from .report import MemoryRecord, Report, StoredRecord
 from .request import Listener

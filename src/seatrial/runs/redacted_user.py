@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from seatrial.engine import Redaction
+from seatrial.engine.redact import Redaction
 from seatrial.model.protocols import PreparedScenario, UserMove, UserPart
 from seatrial.model.scenario import User
 

@@ -6,15 +6,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from seatrial.engine import FixedSchedule, Job, JudgeExecutor, Redaction
+from seatrial.engine.executors import JudgeExecutor
+from seatrial.engine.redact import Redaction
+from seatrial.engine.schedule import FixedSchedule, Job
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorInfo, Transcript
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey
-from seatrial.store import Store, open_store
+from seatrial.store.opening import open_store
 from seatrial.store.shards import missing_shards
-from seatrial.traces import script_of
-from seatrial.verdicts import decide_scenario
+from seatrial.store.store import Store
+from seatrial.traces.script_match import script_of
+from seatrial.verdicts.scenario import decide_scenario
 
 from .agents import Agents, NoAgent
 from .event_loop import cancel_on_sigterm, run_to_the_end

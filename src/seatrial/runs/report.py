@@ -19,9 +19,9 @@ from seatrial.model.run import (
     TrialSummary,
 )
 from seatrial.model.summary import summarise
-from seatrial.store import Store
 from seatrial.store.runs import damaged
-from seatrial.verdicts import decide_run
+from seatrial.store.store import Store
+from seatrial.verdicts.run import decide_run
 
 from .large_runs import budget_of, decide_large, mind_the_end
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from seatrial.comparison import Rerun
+from seatrial.comparison.rerun_suspects import Rerun
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState, ScenarioKey, TrialSummary
-from seatrial.store import Store
+from seatrial.store.store import Store
 
 from .execute_run import execute
 from .git_info import find_commit

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from seatrial.engine import TrialSchedule
+from seatrial.engine.schedule import TrialSchedule
 from seatrial.errors import UsageError
 from seatrial.model.conversation import REDACTED, ErrorInfo
 from seatrial.model.run import Run, RunState, ScenarioKey, Status, TrialSummary
-from seatrial.store import Store
 from seatrial.store.shards import missing_shards
-from seatrial.verdicts import answer_of
+from seatrial.store.store import Store
+from seatrial.verdicts.rates import answer_of
 
 from .request import RunRequest
 from .run_config import plain, redact_spec

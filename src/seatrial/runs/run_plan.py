@@ -7,22 +7,19 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from seatrial.engine import Secret
+from seatrial.engine.redact import Secret
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import RunGates
 from seatrial.model.scenario import Group, Scenario
 from seatrial.model.struct import Struct
-from seatrial.scenarios import (
-    LoadedSuite,
-    ModelCast,
-    can_know_tools,
-    find_unknown_tools,
-    load,
-    merge_config,
-    prepare,
-    select,
-)
+from seatrial.scenarios.build import prepare
+from seatrial.scenarios.load import load
+from seatrial.scenarios.loaded_suite import LoadedSuite
+from seatrial.scenarios.merge import merge_config
+from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.select import select
+from seatrial.scenarios.tool_names import can_know_tools, find_unknown_tools
 
 from .agents import Agents, casts_of
 from .request import RunRequest

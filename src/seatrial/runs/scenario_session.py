@@ -13,37 +13,27 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.clock import now
-from seatrial.engine import Budget, Job, LocalExecutor, RateLimit, Schedule, Secret, TrialSchedule, TrialSettings
 from seatrial.engine.evaluate import Redact, evaluate
-from seatrial.engine.executors import Finished
+from seatrial.engine.executors import Finished, LocalExecutor
+from seatrial.engine.rate_limit import RateLimit
+from seatrial.engine.redact import Secret
+from seatrial.engine.schedule import Budget, Job, Schedule, TrialSchedule
+from seatrial.engine.trial import TrialSettings
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Agent, Evaluator, PreparedScenario
-from seatrial.model.run import (
-    MergedErrors,
-    Run,
-    RunGates,
-    RunState,
-    ScenarioEntry,
-    ScenarioKey,
-    ScenarioOutcome,
-    Trial,
-)
+from seatrial.model.run import MergedErrors, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.model.scenario import Scenario, SuiteConfig
 from seatrial.model.struct import Struct
 from seatrial.model.summary import summarise
-from seatrial.scenarios import (
-    Cast,
-    LoadedSuite,
-    ModelCast,
-    find_unknown_tools,
-    make_entry,
-    merge_config,
-    prepare,
-    read_hooks,
-)
+from seatrial.scenarios.build import Cast, make_entry, prepare, read_hooks
 from seatrial.scenarios.build_evaluators import evaluator_object
-from seatrial.store import open_store
-from seatrial.verdicts import decide_scenario, decide_trial, find_error
+from seatrial.scenarios.loaded_suite import LoadedSuite
+from seatrial.scenarios.merge import merge_config
+from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.tool_names import find_unknown_tools
+from seatrial.store.opening import open_store
+from seatrial.verdicts.scenario import decide_scenario
+from seatrial.verdicts.trial import decide_trial, find_error
 
 from .agents import Agents, describe_agent
 from .cached_models import NotLive, OfflineModels, asks_models

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from seatrial.engine import Secret
-from seatrial.scenarios import LoadedSuite
+from seatrial.engine.redact import Secret
+from seatrial.scenarios.loaded_suite import LoadedSuite
 
 _TELLING = re.compile(
     r"(?:(?P<key>key)|token|secret|password|passwd|pwd|pass|auth|authorization|cookie|credentials?)(?:[_-]?\d+)?\Z",

@@ -7,14 +7,19 @@ from contextlib import ExitStack
 from msgspec import field
 
 from seatrial import foreign
-from seatrial.engine import Executor, LocalExecutor, RateLimit, Redaction, Schedule, Secret, TrialSettings
+from seatrial.engine.executors import Executor, LocalExecutor
+from seatrial.engine.rate_limit import RateLimit
+from seatrial.engine.redact import Redaction, Secret
+from seatrial.engine.schedule import Schedule
+from seatrial.engine.trial import TrialSettings
 from seatrial.model.conversation import ErrorInfo
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
 from seatrial.model.struct import Struct
-from seatrial.scenarios import ModelCast
-from seatrial.store import Store, open_store
-from seatrial.verdicts import count_earlier
+from seatrial.scenarios.models import ModelCast
+from seatrial.store.opening import open_store
+from seatrial.store.store import Store
+from seatrial.verdicts.trial import count_earlier
 
 from .agents import Agents
 from .listeners import listeners_of

@@ -6,16 +6,16 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import fields
 
-from seatrial.agents import import_attribute
+from seatrial.agents.resolve import import_attribute
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.evaluators import ReplyProduced
+from seatrial.evaluators.text import ReplyProduced
 from seatrial.model.protocols import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
 from seatrial.model.results import Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.model.scenario import Scenario, TrajectorySpec, User
 from seatrial.model.struct import Struct
-from seatrial.tools import NoMocks
-from seatrial.users import ScriptedUser
+from seatrial.tools.no_mocks import NoMocks
+from seatrial.users.scripted import ScriptedUser
 
 from .build_evaluators import build_expectations, build_scorer
 from .fingerprint import fingerprints
@@ -171,7 +171,7 @@ def make_user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
         return lambda index, seed: make(index)
     given = scenario.user
     function = import_attribute(given, what=f"{_place(scenario)}user") if isinstance(given, str) else given
-    from seatrial.users import FunctionUser
+    from seatrial.users.function import FunctionUser
 
     return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
 
@@ -181,8 +181,9 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     unmocked_tools = scenario.unmocked_tools or default_unmocked_tools(scenario.mocks)
     if not scenario.mocks and not scenario.tools and unmocked_tools == "passthrough":
         return NoMocks
-    from seatrial.evaluators import check_expected, matches
-    from seatrial.tools import MockSet
+    from seatrial.evaluators.matchers import matches
+    from seatrial.evaluators.validation import check_expected
+    from seatrial.tools.mock_set import MockSet
 
     try:
         mocks = MockSet.parse(
@@ -233,11 +234,11 @@ def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:
     if scenario.trajectory is not None:
         checks.append(_trajectory(scenario.trajectory))
     if scenario.expected_state is not None:
-        from seatrial.evaluators import State
+        from seatrial.evaluators.state import State
 
         checks.append(State(scenario.expected_state))
     if scenario.limits is not None:
-        from seatrial.evaluators import Limits
+        from seatrial.evaluators.limits import Limits
 
         limits = scenario.limits
         checks.append(
@@ -253,7 +254,7 @@ def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:
 
 
 def _trajectory(spec: TrajectorySpec) -> Evaluator:
-    from seatrial.evaluators import Trajectory
+    from seatrial.evaluators.trajectory import Trajectory
 
     return Trajectory(mode=spec.mode, expected=spec.expected, forbidden=spec.forbidden)
 

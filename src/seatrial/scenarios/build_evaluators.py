@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import EVALUATORS, ContainsEvaluator, PassFail, asserts_nothing, build_evaluator
+from seatrial.evaluators.passfail import PassFail
+from seatrial.evaluators.registry import EVALUATORS, asserts_nothing, build_evaluator
+from seatrial.evaluators.text import ContainsEvaluator
 from seatrial.model.protocols import Evaluator
 from seatrial.model.scenario import Expect, Judge, Scenario
 
@@ -26,7 +28,7 @@ def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) ->
     if texts != _NO_TEXTS:
         found.append(texts)
     if expect.tool_calls_include or expect.tool_calls_exclude:
-        from seatrial.evaluators import ToolCallEvaluator
+        from seatrial.evaluators.tool_calls import ToolCallEvaluator
 
         found.append(
             ToolCallEvaluator(
@@ -37,7 +39,7 @@ def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) ->
         )
     for entry in expect.tool_calls_args:
         if entry.args is not None:
-            from seatrial.evaluators import ToolCallArgsEvaluator
+            from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator
 
             found.append(ToolCallArgsEvaluator(entry.tool, entry.args, mode=entry.mode, calls=entry.calls))
         if entry.judge is not None:
@@ -75,7 +77,7 @@ def _named(name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, 
 
 
 def _similarity(parameters: Any, scenario: Scenario) -> Evaluator:
-    from seatrial.judges import Similarity
+    from seatrial.judges.similarity import Similarity
     from seatrial.llm.embedding import require_embedding
 
     require_embedding()  # before the first trial, like any model
@@ -115,7 +117,7 @@ def evaluator_object(given: Any, scenario: Scenario, models: ModelCast) -> Evalu
     if hasattr(given, "evaluate"):
         return given() if isinstance(given, type) else given  # type: ignore[no-any-return]
     if callable(given):
-        from seatrial.evaluators import evaluator
+        from seatrial.evaluators.function import evaluator
 
         return evaluator(given)
     raise UsageError(

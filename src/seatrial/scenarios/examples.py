@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import fields, replace
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import check_expected
+from seatrial.evaluators.validation import check_expected
 from seatrial.model.scenario import Scenario
 
 from .problems import Complaints, Where, closest

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from seatrial.evaluators import check_expected
+from seatrial.evaluators.validation import check_expected
 from seatrial.model.scenario import Expect, ExpectedCall, Judge, ToolArgs, TrajectorySpec, Turn
 
 from .problems import Complaints, Where, show

@@ -12,8 +12,9 @@ from seatrial.model.results import BehaviourFailure
 from seatrial.model.scenario import Judge, Scenario, User
 
 if TYPE_CHECKING:
-    from seatrial.judges import MergedFailures
-    from seatrial.llm import LLM, ModelSpec
+    from seatrial.judges.dedup_failures import MergedFailures
+    from seatrial.llm.client import LLM
+    from seatrial.llm.model import ModelSpec
 
 Role = Literal["judge", "user", "dedup"]
 
@@ -34,7 +35,7 @@ class ModelCast:
     @property
     def llm(self) -> "LLM":
         if self._llm is None:
-            from seatrial.llm import LLM
+            from seatrial.llm.client import LLM
 
             self._llm = LLM(cache=self.cache)
         return self._llm
@@ -59,7 +60,9 @@ class ModelCast:
     def _check(self, given: Any) -> "ModelSpec":
         key = repr(given)
         if key not in self._checked:
-            from seatrial.llm import check_model, has_price, parse_model
+            from seatrial.llm.model import parse_model
+            from seatrial.llm.prices import has_price
+            from seatrial.llm.providers import check_model
 
             spec = parse_model(given, environ=self.environ)
             check_model(spec, environ=self.environ)
@@ -74,19 +77,19 @@ class ModelCast:
 
     def simulated_user(self, user: User, scenario: Scenario) -> Callable[[int], UserPart]:
         """What makes the simulated user of a trial."""
-        from seatrial.users import SimulatedUser
+        from seatrial.users.simulated import SimulatedUser
 
         model = self.model("user", scenario)
         return lambda index: SimulatedUser(user, llm=self.llm, model=model, trial=index)
 
     def rubric_judge(self, judge: Judge, scenario: Scenario) -> Evaluator:
-        from seatrial.judges import JudgeEvaluator
+        from seatrial.judges.rubric import JudgeEvaluator
 
         evaluator = JudgeEvaluator(rubric=judge.rubric, retries=judge.retries, timeout=judge.timeout, votes=judge.votes)
         return evaluator.bound(self.llm, self.model("judge", scenario, own=judge.model))
 
     def tool_args_judge(self, tool: str, judge: Judge, scenario: Scenario) -> Evaluator:
-        from seatrial.judges import ToolArgsJudge
+        from seatrial.judges.rubric import ToolArgsJudge
 
         evaluator = ToolArgsJudge(
             tool=tool, rubric=judge.rubric, retries=judge.retries, timeout=judge.timeout, votes=judge.votes
@@ -101,7 +104,9 @@ class ModelCast:
 
     def trial_judge(self, scenario: Scenario) -> TrialJudge:
         """What judges a whole trial: metrics, outcomes and failures in one request."""
-        from seatrial.judges import TranscriptJudge, load_categories, resolve_metrics
+        from seatrial.judges.failure_categories import load_categories
+        from seatrial.judges.metrics import resolve_metrics
+        from seatrial.judges.transcript_judge import TranscriptJudge
 
         if scenario.failures:
             self.model("dedup", scenario)  # checked now, asked when all trials are there
@@ -119,6 +124,6 @@ class ModelCast:
         self, trials: Iterable[tuple[int, Sequence[BehaviourFailure]]], scenario: Scenario
     ) -> "MergedFailures":
         """The unique errors of a scenario, from (trial index, failures) pairs."""
-        from seatrial.judges import merge_failures
+        from seatrial.judges.dedup_failures import merge_failures
 
         return await merge_failures(trials, llm=self.llm, model=self.model("dedup", scenario))

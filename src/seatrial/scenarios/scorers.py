@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.evaluators import EVALUATORS, build_evaluator, keys_read_by
+from seatrial.evaluators.registry import EVALUATORS, build_evaluator, keys_read_by
 from seatrial.model.scenario import Scenario
 
 from .expectations import JUDGE, NAME, TRAJECTORY

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from seatrial.evaluators import check_expected
+from seatrial.evaluators.validation import check_expected
 from seatrial.model.scenario import GateSpec, LimitSpec, MetricChoice, Models, SequentialSpec
 
 from .expectations import NAME, Model
@@ -57,7 +57,7 @@ class _Mocks:
     def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
         if value is None:
             complaints.add(where, "expected a mapping of tool names to mocks, got null")
-        from seatrial.tools import find_problems
+        from seatrial.tools.problems import find_problems
 
         for problem in find_problems(value, check_args=check_expected):
             complaints.add((*where, *problem.path), problem.message)
@@ -74,7 +74,7 @@ class _Tools:
         if not isinstance(value, (list, tuple)):
             complaints.add(where, f"expected a list of tool definitions, got {show(value)}")
             return ()
-        from seatrial.tools import check_tools
+        from seatrial.tools.tool_schemas import check_tools
 
         for text in check_tools(value):
             complaints.add(where, text)

@@ -85,7 +85,7 @@ class _AgentSpec:
             return value
         # What a variable of the environment stands for is not known here.
         if "${" not in (value if isinstance(value, str) else value["type"]):
-            from seatrial.agents import check_agent_spec
+            from seatrial.agents.resolve import check_agent_spec
 
             for problem in check_agent_spec(value):
                 complaints.add(where, problem.removesuffix("."))

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Any, NamedTuple
 
-from seatrial.evaluators import EVALUATORS
+from seatrial.evaluators.registry import EVALUATORS
 from seatrial.model.protocols import Agent
 from seatrial.model.scenario import Expect, Scenario, Turn
 

@@ -16,18 +16,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.model.run import (
-    RUN_ID_RULE,
-    MergedErrors,
-    Run,
-    RunState,
-    ScenarioEntry,
-    ScenarioKey,
-    Trial,
-    is_run_id,
-)
+from seatrial.model.run import RUN_ID_RULE, MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, is_run_id
 from seatrial.model.struct import Struct
-from seatrial.verdicts import decide_again, read_sequential_test
+from seatrial.verdicts.rates import read_sequential_test
+from seatrial.verdicts.trial import decide_again
 
 from . import schema
 from .codec import encode, from_document, restore, write

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from seatrial.llm import Said
+from seatrial.llm.types import Said
 from seatrial.model.scenario import User
 
 _ROLE = """\

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seatrial.llm import LLM, ModelFailure, ModelSpec, Question
+from seatrial.llm.client import LLM
+from seatrial.llm.model import ModelSpec
+from seatrial.llm.types import ModelFailure, Question
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import UserMove
 from seatrial.model.scenario import User

@@ -12,7 +12,8 @@ from . import reasons
 
 if TYPE_CHECKING:
     # Most runs have neither gates nor sequential tests, and should not wait for the mathematics of either.
-    from seatrial.statistics import GateVerdict, SequentialTest
+    from seatrial.statistics.gates import GateVerdict
+    from seatrial.statistics.sequential import SequentialTest
 
 
 class RateDecision(Struct, frozen=True, kw_only=True):
@@ -99,7 +100,7 @@ def _decide_gate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDe
 def _gate(passed: int, total: int, gates: Gates) -> "GateVerdict":
     assert gates.pass_rate is not None
     assert gates.confidence is not None
-    from seatrial.statistics import gate_verdict
+    from seatrial.statistics.gates import gate_verdict
 
     return gate_verdict(passed, total, threshold=gates.pass_rate, confidence=gates.confidence)
 
@@ -135,7 +136,7 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
     assert entry.sequential is not None
     test = read_sequential_test(entry.sequential)
     in_order = [trial for place, trial in enumerate(trials) if trial.index == place]
-    from seatrial.statistics import decide_sequentially
+    from seatrial.statistics.sequential import decide_sequentially
 
     decision = decide_sequentially(map(answer_of, in_order), test)
     passed, used = decision.passed, decision.trials_used
@@ -156,7 +157,7 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
 
 def read_sequential_test(settings: Mapping[str, float]) -> "SequentialTest":
     """The test as it was stored with the run."""
-    from seatrial.statistics import SequentialTest
+    from seatrial.statistics.sequential import SequentialTest
 
     return SequentialTest(
         good=settings["good"],

@@ -18,7 +18,7 @@ from seatrial.model.run import (
     TrialSummary,
     Verdict,
 )
-from seatrial.statistics import wilson_interval
+from seatrial.statistics.intervals import wilson_interval
 
 from . import reasons
 from .averages import mean, meets

@@ -3,9 +3,3 @@
 A door, like the command line: it reads runs through the same session and store, shows them with the report's own
 templates, and starts runs as `seatrial run` in a process of their own. Nothing is decided here.
 """
-
-from .app import make_app
-from .options import ServeOptions
-from .serving import serve
-
-__all__ = ["ServeOptions", "make_app", "serve"]

@@ -3,7 +3,7 @@
 from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
-from seatrial.store import Label
+from seatrial.store.labels import Label
 
 from .app_state import Desk, NotFound
 from .run_processes import NotNow

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Status, TrialSummary, Verdict
 from seatrial.reports.to_json import moment, plain
-from seatrial.store import Label, RunRow
+from seatrial.store.labels import Label
+from seatrial.store.runs import RunRow
 
 from .urls import scenario_id
 

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from seatrial.comparison import Gate, decide_gate
+from seatrial.comparison.gate import Gate, decide_gate
 from seatrial.errors import StoreError
 from seatrial.model.comparison import RegressionLimits
 from seatrial.model.run import Status, Verdict
 from seatrial.reports.comparison_json import comparison_form
 from seatrial.reports.run_json import SCHEMA_VERSION, outcome_form, run_form, scenario_form
 from seatrial.reports.trial_json import trial_form
-from seatrial.store import RunRow
+from seatrial.store.runs import RunRow
 
 from .api_models import (
     ComparisonQuery,

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from seatrial.errors import SeatrialError
-from seatrial.reports.pages import style_sheet
-from seatrial.store import open_store
+from seatrial.reports.pages.environment import style_sheet
+from seatrial.store.opening import open_store
 from seatrial.version import __version__
 
 from . import api_changing, api_reading, page_actions, page_compare, page_run, page_runs, page_scenario, page_trial

@@ -7,7 +7,8 @@ from fastapi import Depends, Request
 
 from seatrial.errors import UsageError
 from seatrial.model.run import ScenarioOutcome, TrialSummary
-from seatrial.store import Said, Store
+from seatrial.store.searching import Said
+from seatrial.store.store import Store
 
 from .background import Worker
 from .comparing import Comparisons

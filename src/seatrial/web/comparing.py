@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from seatrial.clock import milliseconds
-from seatrial.comparison import RunSide
+from seatrial.comparison.match import RunSide
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, RegressionLimits
 from seatrial.model.run import Run, RunState

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from seatrial.model.run import Run, RunState
 from seatrial.model.struct import Struct
-from seatrial.store import RunRow
+from seatrial.store.runs import RunRow
 
 from .app_state import Desk
 

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from seatrial.comparison import decide_gate, find_gap
+from seatrial.comparison.gate import decide_gate
+from seatrial.comparison.match import find_gap
 from seatrial.model.comparison import Alignment, Change, RegressionLimits, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey, Trial
 from seatrial.model.struct import Struct

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from seatrial.clock import now
 from seatrial.model.run import RunState, Status
-from seatrial.store import Said
+from seatrial.store.searching import Said
 
 from .app_state import AtDesk, Desk, NotFound
 from .background import patience_of

@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from seatrial.model.run import RunState, Verdict
 from seatrial.model.struct import Struct
-from seatrial.reports.pages import UNKNOWN, Dot, trend
+from seatrial.reports.pages.charts import UNKNOWN, Dot, trend
 from seatrial.reports.texts import percent
-from seatrial.store import RunRow
+from seatrial.store.runs import RunRow
 
 from .app_state import AtDesk, Desk
 from .rendering import render

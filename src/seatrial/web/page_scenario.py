@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.model.run import ScenarioKey, Status, TrialSummary
-from seatrial.reports.pages import UNKNOWN, Bar, Dot, bins, trend
+from seatrial.reports.pages.charts import UNKNOWN, Bar, Dot, bins, trend
 from seatrial.reports.pass_at_k import flaky_line, is_flaky
-from seatrial.statistics import wilson_interval
-from seatrial.store import RunRow
+from seatrial.statistics.intervals import wilson_interval
+from seatrial.store.runs import RunRow
 
 from .app_state import AtDesk, Desk
 from .background import patience_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
-from seatrial.reports.pages import make_environment, style_sheet
+from seatrial.reports.pages.environment import make_environment, style_sheet
 from seatrial.version import __version__
 
 from . import urls

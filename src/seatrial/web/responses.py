@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.store import UnknownRun
+from seatrial.store.runs import UnknownRun
 
 from .app_state import NotFound
 from .background import StillWorking

@@ -3,7 +3,8 @@
 from collections import OrderedDict
 
 from seatrial.model.run import ScenarioKey
-from seatrial.store import Said, Store
+from seatrial.store.searching import Said
+from seatrial.store.store import Store
 
 from .background import Worker
 from .verdict_cache import DecidedRun

@@ -3,28 +3,22 @@
 import logging
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from seatrial.errors import MissingExtra, UsageError
-from seatrial.store import open_store
+import uvicorn
+from fastapi import FastAPI
 
+from seatrial.errors import UsageError
+from seatrial.store.opening import open_store
+
+from .app import make_app
+from .connections import limit_requests, most_connections
 from .options import ServeOptions
-
-if TYPE_CHECKING:
-    import uvicorn
-    from fastapi import FastAPI
 
 _GRACE_SECONDS = 3
 
 
 def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
     """Serve until Ctrl-C or SIGTERM. `announce` is told the address once connections are taken."""
-    try:
-        import uvicorn
-    except ImportError as missing:
-        raise MissingExtra("server", needed_for="seatrial serve") from missing
-    from .app import make_app
-
     app = make_app(options)
     open_store(options.store).close()  # a mistake in its place would end in uvicorn's traceback, after the address
     listening = _listen(options)
@@ -37,12 +31,8 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
         return  # uvicorn has ended in order, and passes on what ended it
 
 
-def make_config(app: "FastAPI", *, request_seconds: float = 10.0, connections: int | None = None) -> "uvicorn.Config":
+def make_config(app: FastAPI, *, request_seconds: float = 10.0, connections: int | None = None) -> uvicorn.Config:
     """How uvicorn serves the application. `request_seconds` is what a client has to send a whole request."""
-    import uvicorn
-
-    from .connections import limit_requests, most_connections
-
     return uvicorn.Config(
         app,
         http=limit_requests(request_seconds),

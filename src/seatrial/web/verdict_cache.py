@@ -10,7 +10,8 @@ from seatrial.clock import milliseconds
 from seatrial.model.run import Run, RunOutcome, RunState, ScenarioKey, ScenarioOutcome, TrialSummary, Verdict
 from seatrial.model.struct import Struct
 from seatrial.runs.report import decide, readable
-from seatrial.store import RunRow, Store
+from seatrial.store.runs import RunRow
+from seatrial.store.store import Store
 
 from .background import Worker
 from .urls import scenario_id

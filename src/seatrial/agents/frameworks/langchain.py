@@ -8,11 +8,11 @@ from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 
 from seatrial.agents.context import AgentContext
+from seatrial.agents.frameworks import langgraph
 from seatrial.errors import UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message
 from seatrial.model.trial_errors import TrialError
 
-from . import langgraph
 from .as_text import as_text
 from .langchain_turn import LangChainTurn
 

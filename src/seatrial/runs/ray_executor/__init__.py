@@ -3,7 +3,3 @@
 `order` is what a worker is told once, `worker` what runs there, `cluster` everything that knows Ray, and `crew` hands
 out the trials. Nothing of it is loaded by runs that stay on one machine.
 """
-
-from .executor import RayExecutor, require_cluster
-
-__all__ = ["require_cluster", "RayExecutor"]

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Collection
 
 from msgspec.structs import replace
 
-from seatrial.engine import Job, Schedule, TrialSettings, judge_transcript
 from seatrial.engine.executors import Finished
-from seatrial.engine.trial import trial_seed
+from seatrial.engine.schedule import Job, Schedule
+from seatrial.engine.trial import TrialSettings, judge_transcript, trial_seed
 from seatrial.errors import SeatrialError
 from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.model.run import ScenarioKey, Trial

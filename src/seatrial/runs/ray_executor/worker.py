@@ -6,8 +6,11 @@ import platform
 import sys
 from collections.abc import Sequence
 
-from seatrial.engine import Job, LocalExecutor, RateLimit, Redaction, TrialSettings
-from seatrial.engine.executors import GRACE_SECONDS
+from seatrial.engine.executors import GRACE_SECONDS, LocalExecutor
+from seatrial.engine.rate_limit import RateLimit
+from seatrial.engine.redact import Redaction
+from seatrial.engine.schedule import Job
+from seatrial.engine.trial import TrialSettings
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
 from seatrial.runs.redacted_user import discreet
