@@ -24,8 +24,7 @@ from seatrial.model.comparison import RegressionLimits
 from seatrial.model.run import ScenarioKey, TrialSummary
 from seatrial.runs.compare_runs import StoredRuns
 from seatrial.statistics.power import fisher_power
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 
 SCENARIOS = 20
 SLOW_FAILURE = 0.004

@@ -24,8 +24,7 @@ from msgspec.structs import replace
 
 from seatrial.model.run import Run, Trial
 from seatrial.store.codec import decode, encode
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 
 AGENT = '''
 import random

@@ -28,10 +28,9 @@ from seatrial.model.results import Check, EvalResult, Judgement, MetricScore
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.reports.registry import write_report
 from seatrial.runs.report import StoredRecord
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
+from seatrial.web.access import ServeOptions
 from seatrial.web.app import make_app
-from seatrial.web.options import ServeOptions
 from seatrial.web.urls import scenario_id
 
 RUNS, SMALL, LARGE, SCENARIOS = 200, 60, 10_000, 500

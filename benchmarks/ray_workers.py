@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 AGENT = """
 import time

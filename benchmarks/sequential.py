@@ -20,7 +20,7 @@ from seatrial import Scenario, Suite, SuiteConfig
 from seatrial.model.run import Status
 from seatrial.statistics.power import fixed_design
 from seatrial.statistics.sequential import SequentialTest, decide_sequentially, operating_point
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 from seatrial.verdicts.rates import answer_of
 
 RATES = (1.0, 0.9, 0.8, 0.7, 0.5)

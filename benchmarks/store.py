@@ -16,9 +16,8 @@ from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transc
 from seatrial.model.results import Check, EvalResult
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store.codec import decode, encode
-from seatrial.store.opening import open_store
-from seatrial.store.sqlite import SqliteDatabase
-from seatrial.store.store import Store
+from seatrial.store.database import SqliteDatabase
+from seatrial.store.store import Store, open_store
 
 TRIALS = 10_000
 STARTED = datetime(2025, 5, 1, 12, tzinfo=UTC)

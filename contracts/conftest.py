@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.agents.frameworks.versions import FRAMEWORKS, find_version
+from seatrial.agents.frameworks.registry import FRAMEWORKS, find_version
 
 
 @pytest.fixture(autouse=True)

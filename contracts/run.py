@@ -36,7 +36,7 @@ def run(framework: str, *, folder: Path) -> bool:
 def installed(python: Path) -> str:
     ask = (
         "import sys; from importlib.metadata import version; "
-        "from seatrial.agents.frameworks.versions import FRAMEWORKS; "
+        "from seatrial.agents.frameworks.registry import FRAMEWORKS; "
         "name = sys.argv[1]; package = FRAMEWORKS[name].package if name in FRAMEWORKS else name; "
         "print(package, version(package))"
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from seatrial.scenarios.shape import FILE_KEYS, SCENARIO, SUITE
+from seatrial.scenarios.suite_keys import FILE_KEYS, SCENARIO, SUITE
 from seatrial.settings import read_settings
 
 from .blocks import Block, Step, blocks_of, name_of, steps_of

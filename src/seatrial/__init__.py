@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from seatrial.agents.context import tool as tool
     from seatrial.errors import ToolError as ToolError
     from seatrial.errors import UsageError as UsageError
-    from seatrial.evaluators.function import evaluator as evaluator
-    from seatrial.evaluators.json_schema import JsonSchema as JsonSchema
     from seatrial.evaluators.limits import Limits as Limits
     from seatrial.evaluators.passfail import PassFail as PassFail
+    from seatrial.evaluators.registry import evaluator as evaluator
     from seatrial.evaluators.text import ContainsEvaluator as ContainsEvaluator
     from seatrial.evaluators.text import Exact as Exact
+    from seatrial.evaluators.text import JsonSchema as JsonSchema
     from seatrial.evaluators.text import Regex as Regex
     from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator as ToolCallArgsEvaluator
     from seatrial.evaluators.tool_calls import ToolCallEvaluator as ToolCallEvaluator
@@ -45,11 +45,10 @@ if TYPE_CHECKING:
 _NAMES_BY_MODULE = {
     "seatrial.agents.context": "tool",
     "seatrial.errors": "ToolError UsageError",
-    "seatrial.evaluators.function": "evaluator",
-    "seatrial.evaluators.json_schema": "JsonSchema",
+    "seatrial.evaluators.registry": "evaluator",
     "seatrial.evaluators.limits": "Limits",
     "seatrial.evaluators.passfail": "PassFail",
-    "seatrial.evaluators.text": "ContainsEvaluator Exact Regex",
+    "seatrial.evaluators.text": "ContainsEvaluator Exact JsonSchema Regex",
     "seatrial.evaluators.tool_calls": "ToolCallArgsEvaluator ToolCallEvaluator",
     "seatrial.evaluators.trajectory": "Trajectory",
     "seatrial.judges.rubric": "JudgeEvaluator",

@@ -20,7 +20,7 @@ from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
 if TYPE_CHECKING:
     import subprocess

@@ -37,7 +37,7 @@ class Folders:
         """By where they really are: files, as pytest came to them first."""
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        from seatrial.scenarios.paths import belongs_to_folder
+        from seatrial.scenarios.load import belongs_to_folder
 
         if is_trial_file(file_path) or not belongs_to_folder(file_path) or not self._is_within(file_path):
             return None

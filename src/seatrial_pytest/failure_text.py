@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from seatrial.model.run import ScenarioOutcome, Status, Trial
 from seatrial.reports.conversation import converse
-from seatrial.reports.escaping import cut, defused, one_line, visible
-from seatrial.reports.reasons import explain, explain_error, measures_of, summarise
-from seatrial.reports.texts import VERDICT_WORDS, share, trials_of
+from seatrial.reports.terminal import cut, defused, one_line, visible
+from seatrial.reports.texts import VERDICT_WORDS, explain, explain_error, measures_of, share, summarise, trials_of
 from seatrial.runs.scenario_session import PlayedScenario
 
 _TEXT_LIMIT = 2_000

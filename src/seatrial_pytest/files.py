@@ -11,8 +11,8 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
-from seatrial.reports.escaping import one_line
 from seatrial.reports.registry import parse_report_option
+from seatrial.reports.terminal import one_line
 from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite
 

@@ -9,8 +9,7 @@ import pytest
 
 from seatrial.errors import SeatrialError
 from seatrial.model.run import Status
-from seatrial.runs.cached_models import NotLive
-from seatrial.runs.scenario_session import Casting, PlayedScenario, ScenarioSession
+from seatrial.runs.scenario_session import Casting, NotLive, PlayedScenario, ScenarioSession
 
 from .agents import require_agent
 from .exceptions import CASTING, ScenarioErrored, ScenarioFailed, notes_of, verbosity_of

@@ -16,7 +16,7 @@ import pytest
 from seatrial.agents.call import call_agent
 from seatrial.foreign import ForeignCode
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.trial_errors import AgentFailure, PlayAgain, TrialError
+from seatrial.model.results import AgentFailure, PlayAgain, TrialError
 
 PATIENCE = 20.0
 """For what must end well: never reached, and long enough for a busy machine."""

@@ -15,8 +15,8 @@ from seatrial.errors import UsageError
 from seatrial.evaluators.matchers import matches
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import Agent, AgentReply, TrialStart
-from seatrial.model.trial_errors import AgentFailure, TrialError
-from seatrial.tools.mock_set import MockSet
+from seatrial.model.results import AgentFailure, TrialError
+from seatrial.tools.tool_box import MockSet
 
 
 def a_start(*, turn: int = 0, calls: list[ToolCall] | None = None, mocks: dict[str, Any] | None = None) -> TrialStart:

@@ -19,7 +19,7 @@ from seatrial.agents.command import CommandAgent
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind, ToolCall, Usage
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
-from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.model.results import AgentFailure, TrialError
 
 USER = {"role": "user", "content": "hello"}
 SAY = "import json, os, sys, time\ndef say(**message): print(json.dumps(message), flush=True)\n"

@@ -18,8 +18,8 @@ from seatrial.errors import ToolError
 from seatrial.evaluators.matchers import matches
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import AgentReply, TrialStart
-from seatrial.model.trial_errors import AgentFailure, TrialError
-from seatrial.tools.mock_set import MockSet
+from seatrial.model.results import AgentFailure, TrialError
+from seatrial.tools.tool_box import MockSet
 
 MOCKS = {
     "lookup": {"returns": {"status": "sent", "items": [1]}},

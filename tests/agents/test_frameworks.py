@@ -11,8 +11,8 @@ import pytest
 
 import seatrial
 from seatrial import Scenario
-from seatrial.agents.call_signature import framework_of
-from seatrial.agents.frameworks.versions import FRAMEWORKS, Framework
+from seatrial.agents.frameworks.registry import FRAMEWORKS, Framework
+from seatrial.agents.python import framework_of
 from seatrial.agents.resolve import KINDS, resolve_agent
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorKind

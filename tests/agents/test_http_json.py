@@ -14,7 +14,7 @@ from seatrial.agents.http_json import HttpAgent
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind, ToolCall, Usage
 from seatrial.model.protocols import AgentReply, TrialStart
-from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.model.results import AgentFailure, TrialError
 
 USER = {"role": "user", "content": "hello"}
 

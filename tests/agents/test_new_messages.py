@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.new_messages import only_new
-from seatrial.model.trial_errors import AgentFailure
+from seatrial.agents.python import only_new
+from seatrial.model.results import AgentFailure
 
 SYSTEM = {"role": "system", "content": "You are a clerk."}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "book"}}]}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.openai_chat import OpenAIChatAgent
+from seatrial.agents.openai import OpenAIChatAgent
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind, ToolCall, Usage
 from seatrial.model.protocols import AgentReply, TrialStart
-from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.model.results import AgentFailure, TrialError
 
 USER = {"role": "user", "content": "hello"}
 HANG = object()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.openai_chat import OpenAIChatAgent
+from seatrial.agents.openai import OpenAIChatAgent
 from seatrial.model.conversation import ToolCall, Usage
 from seatrial.model.protocols import AgentReply, TrialStart
-from seatrial.model.trial_errors import AgentFailure
+from seatrial.model.results import AgentFailure
 
 DONE = "data: [DONE]\n\n"
 

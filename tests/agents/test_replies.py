@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.agents.replies import read_reply
 from seatrial.model.conversation import AgentResult, ToolCall, Usage
-from seatrial.model.trial_errors import AgentFailure
+from seatrial.model.results import AgentFailure
 
 
 def a_call(name: str = "lookup", arguments: Any = '{"id": 1}', **more: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from seatrial.comparison.aggregates import RunSide
 from seatrial.comparison.compare import BaselinePool, compare_runs
 from seatrial.comparison.gate import Gate, decide_gate, find_objections
-from seatrial.comparison.match import RunSide
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Change, Comparison, RegressionLimits, RegressionReason
 from seatrial.model.conversation import ErrorKind

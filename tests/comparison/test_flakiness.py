@@ -11,10 +11,10 @@ import seatrial
 from seatrial import Scenario, Suite
 from seatrial.cli.main import main
 from seatrial.model.run import ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, Verdict
-from seatrial.reports.pass_at_k import flaky_line, is_flaky, repeats_of
 from seatrial.reports.registry import write_report
-from seatrial.runs.flakiness import find_flaky
-from seatrial.store.opening import open_store
+from seatrial.reports.scenario_totals import flaky_line, is_flaky, repeats_of
+from seatrial.runs.history import find_flaky
+from seatrial.store.store import open_store
 
 
 def an_outcome(passed: int, failed: int, errored: int = 0) -> ScenarioOutcome:

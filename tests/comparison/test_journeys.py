@@ -13,7 +13,7 @@ from seatrial import AgentResult, Scenario, Suite, SuiteConfig, ToolCall, UsageE
 from seatrial.cli.main import main
 from seatrial.model.comparison import Change, Comparison
 from seatrial.model.run import RunState
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 SHOP = """
 suite: {{name: shop, agent: "{module}:answer", config: {{trials: {trials}}}}}

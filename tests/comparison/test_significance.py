@@ -6,11 +6,11 @@ from math import comb
 
 import pytest
 
+from seatrial.comparison.aggregates import RunSide
 from seatrial.comparison.compare import compare_runs
-from seatrial.comparison.detectable_drop import scenarios_to_see, trials_to_see, visible_drop
 from seatrial.comparison.gate import Gate, find_objections
-from seatrial.comparison.match import RunSide
 from seatrial.comparison.rerun_suspects import confirm, find_suspects, fresh_trials_needed
+from seatrial.comparison.significance import scenarios_to_see, trials_to_see, visible_drop
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison
 from seatrial.model.conversation import ErrorKind

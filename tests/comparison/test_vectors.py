@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
+from seatrial.comparison.aggregates import RunSide, classify, find_regressions
 from seatrial.comparison.compare import compare_runs
-from seatrial.comparison.match import RunSide
-from seatrial.comparison.regressions import find_regressions
-from seatrial.comparison.scenario_status import classify
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Change, RegressionLimits, ScenarioFigures, SuiteFigures
 from seatrial.model.conversation import ErrorKind

@@ -26,12 +26,10 @@ from seatrial.model.results import (
     Severity,
     TrajectoryMatch,
 )
-from seatrial.model.run import Gates, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.model.summary import summarise
+from seatrial.model.run import Gates, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, Status, Trial, summarise
 from seatrial.store.export_import import Imported
-from seatrial.store.labels import Label
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.runs import Label
+from seatrial.store.store import Store, open_store
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("support", "order lookup")

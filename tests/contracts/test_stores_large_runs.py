@@ -32,12 +32,10 @@ from seatrial.model.run import (
 from seatrial.reports.registry import write_report
 from seatrial.reports.texts import failing
 from seatrial.runs import report
-from seatrial.runs.large_runs import StoredOutcomes, decide_large
-from seatrial.runs.report import StoredRecord
-from seatrial.store import verdict_rows
+from seatrial.runs.report import StoredOutcomes, StoredRecord, decide_large
+from seatrial.store import scenarios as verdict_rows
 from seatrial.store.codec import encode
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 NUMBERS = count()

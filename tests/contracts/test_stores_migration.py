@@ -12,14 +12,12 @@ from tests.store.keeping import keep
 
 from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.results import EvalResult
-from seatrial.model.run import Gates, MergedErrors, Run, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.model.summary import summarise
+from seatrial.model.run import Gates, MergedErrors, Run, ScenarioEntry, ScenarioKey, Status, Trial, summarise
 from seatrial.store import migrate
 from seatrial.store.codec import encode, write
-from seatrial.store.connection import Connection
-from seatrial.store.opening import open_store
+from seatrial.store.database import Connection
 from seatrial.store.schema import MIGRATIONS
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 from seatrial.store.trials import name_scenario
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)

@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.store.opening import open_store
-from seatrial.store.scenario_numbers import Numbers
-from seatrial.store.trials import insert_trials, make_rows
+from seatrial.store.store import open_store
+from seatrial.store.trials import Numbers, insert_trials, make_rows
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 TRIALS = 5_000 if os.environ.get("SEATRIAL_TEST_BIG") == "1" else 500
@@ -29,7 +28,7 @@ NUMBERS = count()
 WORDS = """
 import sys
 from datetime import UTC, datetime
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 

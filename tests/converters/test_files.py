@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 import seatrial
 from seatrial import AgentResult, ToolCall, UsageError, load
-from seatrial.converters.conversion import TOOLS, Converted, convert
-from seatrial.converters.source_file import Source
+from seatrial.converters.conversion import TOOLS, Converted, Source, convert
 from seatrial.model.scenario import Scenario
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -6,8 +6,8 @@ import click
 import pytest
 
 import seatrial
-from seatrial.scenarios.expectations import EXPECT, TRAJECTORY, TURN
-from seatrial.scenarios.shape import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE
+from seatrial.scenarios.keys import EXPECT, TRAJECTORY, TURN
+from seatrial.scenarios.suite_keys import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE
 from seatrial.settings import SETTINGS
 from seatrial_docs.blocks import ROOT, pages
 from seatrial_docs.reference import GENERATED, fill

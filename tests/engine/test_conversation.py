@@ -8,18 +8,17 @@ import pytest
 
 from seatrial.agents.context import AgentContext
 from seatrial.agents.resolve import resolve_agent
-from seatrial.engine.rate_limit import RateLimit
+from seatrial.engine.schedule import RateLimit
 from seatrial.engine.trial import TrialSettings, run_trial
 from seatrial.errors import ToolError
 from seatrial.evaluators.matchers import matches
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, StopReason, ToolCall, Transcript, Usage
 from seatrial.model.protocols import Agent, AgentReply, PreparedScenario, TrialStart
+from seatrial.model.results import AgentFailure, TrialError
 from seatrial.model.run import ScenarioEntry, ScenarioKey
 from seatrial.model.scenario import Scenario
-from seatrial.model.trial_errors import AgentFailure, TrialError
-from seatrial.tools.mock_set import MockSet
-from seatrial.users.function import FunctionUser
-from seatrial.users.scripted import ScriptedUser
+from seatrial.tools.tool_box import MockSet
+from seatrial.users.scripted import FunctionUser, ScriptedUser
 
 
 class ScriptedAgent:

@@ -24,10 +24,10 @@ from seatrial.evaluators.matchers import matches
 from seatrial.evaluators.passfail import PassFail
 from seatrial.model.conversation import AgentResult, ErrorKind, ToolCall
 from seatrial.model.protocols import AgentReply, PreparedScenario, TrialStart
+from seatrial.model.results import PlayAgain
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import Scenario
-from seatrial.model.trial_errors import PlayAgain
-from seatrial.tools.mock_set import MockSet
+from seatrial.tools.tool_box import MockSet
 from seatrial.users.scripted import ScriptedUser
 
 

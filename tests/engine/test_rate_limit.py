@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from seatrial.engine.rate_limit import RateLimit
+from seatrial.engine.schedule import RateLimit
 
 
 def test_calls_at_once_are_given_places_one_gap_apart() -> None:

@@ -17,13 +17,11 @@ from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import HookContext, PreparedScenario, TurnContext
-from seatrial.model.results import EvalResult, Judgement, ModelUse, OutcomeResult
+from seatrial.model.results import EvalResult, Judgement, ModelUse, OutcomeResult, PlayAgain
 from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import ExpectedCall, Scenario
-from seatrial.model.trial_errors import PlayAgain
-from seatrial.tools.mock_set import MockSet
-from seatrial.users.function import FunctionUser
-from seatrial.users.scripted import ScriptedUser
+from seatrial.tools.tool_box import MockSet
+from seatrial.users.scripted import FunctionUser, ScriptedUser
 
 SECRET = "sk-1234567890abcdef"
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators.function import evaluator
+from seatrial.evaluators.registry import evaluator
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import Evaluator, TurnContext
 from seatrial.model.results import EvalResult

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.evaluators.json_schema import JsonSchema
+from seatrial.evaluators.text import JsonSchema
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import TurnContext
 from seatrial.model.results import EvalResult

@@ -12,7 +12,7 @@ from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator, ToolCallEvalua
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
 LOOKED_UP = (ToolCall("lookup", {"id": 7}),)
 

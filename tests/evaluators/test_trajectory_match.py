@@ -6,7 +6,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial.evaluators.trajectory_match import match_trajectory
+from seatrial.evaluators.trajectory import match_trajectory
 from seatrial.model.conversation import ToolCall
 from seatrial.model.results import TrajectoryMatch
 from seatrial.model.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.evaluators.trajectory import Trajectory
-from seatrial.evaluators.trajectory_match import match_trajectory
+from seatrial.evaluators.trajectory import Trajectory, match_trajectory
 from seatrial.model.conversation import ToolCall
 from seatrial.model.scenario import TrajectorySpec
 

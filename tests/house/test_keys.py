@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.scenarios.expectations import EXPECT, TRAJECTORY, TURN
-from seatrial.scenarios.schema import json_schema
-from seatrial.scenarios.settings import GATE_KEYS, LIMIT_KEYS
-from seatrial.scenarios.shape import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE
+from seatrial.scenarios.keys import EXPECT, GATE_KEYS, LIMIT_KEYS, TRAJECTORY, TURN
+from seatrial.scenarios.suite_keys import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE, json_schema
 
 ROOT = Path(__file__).parent.parent.parent
 PROOFS: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "keys.toml").read_text(encoding="utf-8"))

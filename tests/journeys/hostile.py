@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.runs.report import StoredRecord
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 SECRET = "tok-5f2e9c71d3"
 AGENT = f"""

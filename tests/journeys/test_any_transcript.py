@@ -27,8 +27,7 @@ from seatrial.model.results import EvalResult
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.reports.registry import KINDS, write_report
 from seatrial.runs.report import StoredRecord
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 
 EXAMPLES = 500 if os.environ.get("SEATRIAL_TEST_BIG") == "1" else 25
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)

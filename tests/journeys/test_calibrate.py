@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from seatrial.model.run import ScenarioKey
-from seatrial.store.labels import Label
-from seatrial.store.opening import open_store
+from seatrial.store.runs import Label
+from seatrial.store.store import open_store
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 
 RUBRIC = ("--rubric", "Gives a reference.")

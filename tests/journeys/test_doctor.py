@@ -53,7 +53,7 @@ def test_extras_are_listed_with_the_versions_that_are_installed(folder: Any) -> 
 
 
 def test_an_extra_that_is_too_old_is_a_warning(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from seatrial.cli import doctor_checks
+    from seatrial.cli import doctor as doctor_checks
 
     monkeypatch.setattr(doctor_checks, "_version", lambda name: "0.9")
 

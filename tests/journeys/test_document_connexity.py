@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.comparison.regressions import find_regressions
+from seatrial.comparison.aggregates import find_regressions
 from seatrial.model.comparison import RegressionLimits, SuiteFigures
 
 WEIGHTS = {
@@ -338,8 +338,8 @@ def test_these_are_overridable(limit: Any, candidate: Any) -> None:
 
 
 def test_they_are_query_params_on_the_compare_endpoint(tmp_path: Path) -> None:
+    from seatrial.web.access import ServeOptions
     from seatrial.web.app import make_app
-    from seatrial.web.options import ServeOptions
 
     document = make_app(ServeOptions(store=str(tmp_path / "runs.db"), root=tmp_path)).openapi()
 

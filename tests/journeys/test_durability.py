@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from seatrial.runs.report import StoredRecord
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 BIG = os.environ.get("SEATRIAL_TEST_BIG") == "1"
 SCENARIOS, TRIALS = 50, 10
@@ -38,9 +38,9 @@ TELL = """
     import sys
     from seatrial.runs.request import RunRequest
     from seatrial.runs.execute_run import execute
-    from seatrial.store.opening import open_store
+    from seatrial.store.store import open_store
     from seatrial.runs.resume import request_again
-    from seatrial.model.events import RunStarted, TrialFinished
+    from seatrial.model.protocols import RunStarted, TrialFinished
 
     def tell(event):
         if isinstance(event, RunStarted):

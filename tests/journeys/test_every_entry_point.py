@@ -23,7 +23,7 @@ from tests.journeys.hostile import (
     write_project,
 )
 
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 
 Run = Callable[[Path], int]

@@ -12,7 +12,7 @@ import pytest
 
 from seatrial.clock import now
 from seatrial.model.run import Run, RunState
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 AGENT = """
     def answer(input):

@@ -11,7 +11,7 @@ import pytest
 from seatrial.clock import now
 from seatrial.errors import StoreError
 from seatrial.model.run import Run
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 SCENARIOS = [{"name": f"s{number}", "input": f"s{number}", "expected_output": "ok"} for number in range(20)]
 LOSSES = {

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from seatrial.model.conversation import Transcript
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 VALUES = {
     "str subclass": ("Shout('ann')", "ann"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from seatrial.model.run import RunState
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 AGENT = """
     from seatrial import AgentResult

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.llm.cache import AnswerCache
-from seatrial.store.opening import open_store
+from seatrial.llm.client import AnswerCache
+from seatrial.store.store import open_store
 from seatrial.testing.model_server import ModelServer, ReceivedRequest
 
 IN_ENVIRONMENT = "env-7f3a9c11-secret"

@@ -148,7 +148,7 @@ def test_parts_that_were_played_into_one_store_are_not_taken_for_merged_there(fo
 
 
 IMPORTING = """
-    from seatrial.store.opening import open_store
+    from seatrial.store.store import open_store
 
     def answer(input):
         with open_store("merged.db") as store, open("part1.jsonl", "rb") as lines: store.import_runs(lines)

@@ -1,7 +1,7 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.judges.calibration import calibrate
+from seatrial.judges.labels import calibrate
 
 PAIRS = [(True, True)] * 45 + [(True, False)] * 5 + [(False, True)] * 8 + [(False, False)] * 42
 

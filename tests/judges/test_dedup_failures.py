@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.judges.dedup_failures import MergedFailures, merge_failures
+from seatrial.judges.transcript_judge import MergedFailures, merge_failures
 from seatrial.llm.client import LLM
 from seatrial.llm.model import parse_model
 from seatrial.model.results import BehaviourFailure, Severity

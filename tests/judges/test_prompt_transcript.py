@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.judges.prompt_transcript import record_of
+from seatrial.judges.prompts import record_of
 from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import TrialContext, TurnContext
 

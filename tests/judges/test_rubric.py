@@ -13,9 +13,8 @@ from seatrial.judges.rubric import JudgeEvaluator, ToolArgsJudge
 from seatrial.llm.client import LLM
 from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import TrialContext, TurnContext
-from seatrial.model.results import EvalResult, ModelUse
+from seatrial.model.results import EvalResult, ModelUse, TrialError
 from seatrial.model.scenario import Scenario, User
-from seatrial.model.trial_errors import TrialError
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "checks.json").read_text("utf-8"))

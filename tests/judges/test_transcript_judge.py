@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.judges.failure_categories import load_categories
-from seatrial.judges.metrics import resolve_metrics
+from seatrial.judges.metrics import load_categories, resolve_metrics
 from seatrial.judges.transcript_judge import TranscriptJudge
 from seatrial.llm.client import LLM
 from seatrial.llm.model import parse_model

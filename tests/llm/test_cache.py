@@ -11,8 +11,7 @@ import pytest
 
 from seatrial import Scenario, run
 from seatrial.llm.client import LLM
-from seatrial.llm.model import parse_model
-from seatrial.llm.types import Answer, ModelFailure, Question
+from seatrial.llm.model import Answer, ModelFailure, Question, parse_model
 from seatrial.model.results import ModelUse
 from seatrial.testing.model_server import ModelServer
 
@@ -138,7 +137,7 @@ def test_another_process_finds_the_answer(server: ModelServer, tmp_path: Path) -
 import asyncio, pathlib
 from dataclasses import dataclass
 from seatrial.llm.client import LLM
-from seatrial.llm.types import Question
+from seatrial.llm.model import Question
 from seatrial.llm.model import parse_model
 
 @dataclass(frozen=True, slots=True, kw_only=True)

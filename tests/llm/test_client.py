@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from seatrial.llm.client import LLM
-from seatrial.llm.model import ModelSpec, parse_model
+from seatrial.llm.model import Answer, ModelFailure, ModelSpec, Question, parse_model
 from seatrial.llm.pydantic_ai_backend import open_model
-from seatrial.llm.types import Answer, ModelFailure, Question
 from seatrial.model.conversation import Usage
 from seatrial.model.results import ModelUse
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply

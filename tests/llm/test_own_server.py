@@ -2,8 +2,7 @@ import asyncio
 from dataclasses import dataclass
 
 from seatrial.llm.client import LLM
-from seatrial.llm.model import parse_model
-from seatrial.llm.types import Question
+from seatrial.llm.model import Question, parse_model
 from seatrial.testing.model_server import ModelServer
 
 

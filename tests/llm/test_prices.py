@@ -2,7 +2,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
-from seatrial.llm.prices import cost_of, usage_of
+from seatrial.llm.providers import cost_of, usage_of
 from seatrial.model.conversation import Usage
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.llm.client import LLM
-from seatrial.llm.model import ModelSpec, parse_model
+from seatrial.llm.model import Answer, ModelFailure, ModelSpec, Question, parse_model
 from seatrial.llm.providers import check_model
-from seatrial.llm.types import Answer, ModelFailure, Question
 from seatrial.model.conversation import Usage
 from seatrial.testing.model_server import ModelServer, ServerReply
 

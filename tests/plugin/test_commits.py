@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from seatrial.errors import StoreError
-from seatrial.model.events import Event, TrialFinished
+from seatrial.model.protocols import Event, TrialFinished
 from seatrial.runs import session
 from seatrial.store import writer
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 pytest_plugins = ["pytester"]
 

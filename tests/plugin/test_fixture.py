@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 pytest_plugins = ["pytester"]
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from seatrial.model.run import RunState
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 pytest_plugins = ["pytester"]
 

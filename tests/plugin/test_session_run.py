@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from seatrial.model.events import Event, TrialFinished
+from seatrial.model.protocols import Event, TrialFinished
 from seatrial.model.run import RunOutcome, RunState, Status, Trial
 from seatrial.runs import session
 from seatrial.runs.report import StoredRecord
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 pytest_plugins = ["pytester"]
 

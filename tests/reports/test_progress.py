@@ -4,7 +4,7 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
-from seatrial.model.events import RunFinished, RunStarted, ScenarioPlanned, TrialFinished
+from seatrial.model.protocols import RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.results import ModelUse
 from seatrial.model.run import Status
 from seatrial.reports.progress import Progress

@@ -15,8 +15,7 @@ from seatrial.cli import main
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.run import Trial
 from seatrial.runs.execute_run import execute
-from seatrial.runs.ray_executor.job_spec import read_order, write_order
-from seatrial.runs.ray_executor.worker import Worker
+from seatrial.runs.ray_executor import Worker, read_order, write_order
 from seatrial.runs.request import RunRequest
 from seatrial.runs.run_plan import RunPlan
 from seatrial.store.codec import decode
@@ -74,7 +73,7 @@ def test_scenarios_that_are_python_objects_are_refused_with_the_remedy(folder: P
 
 
 def test_without_ray_the_line_that_installs_it_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seatrial.runs.ray_executor.cluster.find_spec", lambda name: None)
+    monkeypatch.setattr("seatrial.runs.ray_executor.find_spec", lambda name: None)
 
     with pytest.raises(MissingExtra, match=r"pip install 'seatrial\[ray\]'"):
         execute(ask())
@@ -83,7 +82,7 @@ def test_without_ray_the_line_that_installs_it_is_named(folder: Path, monkeypatc
 def test_an_address_where_nobody_answers_is_refused_before_a_run_is_stored(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seatrial.runs.ray_executor.cluster.find_spec", lambda name: object())
+    monkeypatch.setattr("seatrial.runs.ray_executor.find_spec", lambda name: object())
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         said = refusal(ask(ray_address=f"127.0.0.1:{closed.getsockname()[1]}", store="runs.db"))

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from seatrial import Scenario
-from seatrial.model.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
+from seatrial.model.protocols import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.run import RunState
 from seatrial.runs.execute_run import execute
 from seatrial.runs.request import RunRequest
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 
 def test_a_trial_is_in_the_store_when_listeners_are_told_of_it(tmp_path: Path) -> None:

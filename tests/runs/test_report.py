@@ -8,7 +8,7 @@ import pytest
 
 from seatrial import EvalResult, Scenario, UsageError, compare, run
 from seatrial.runs.report import MemoryRecord, StoredRecord
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 from seatrial.version import __version__
 
 HELLO = Scenario(name="greet", input="Hello", expected_output="hi", trials=2)

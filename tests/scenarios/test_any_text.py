@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seatrial.errors import UsageError
 from seatrial.scenarios.fingerprint import fingerprint
 from seatrial.scenarios.load import load
-from seatrial.scenarios.shape import CONFIG, SCENARIO, SUITE
+from seatrial.scenarios.suite_keys import CONFIG, SCENARIO, SUITE
 
 WORDS = st.sampled_from(
     [

@@ -7,7 +7,7 @@ from seatrial.scenarios.problems import FileProblems
 
 MODULE = """
 from seatrial.evaluators.passfail import PassFail
-from seatrial.evaluators.function import evaluator
+from seatrial.evaluators.registry import evaluator
 from seatrial.model.protocols import Evaluator
 
 @evaluator

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios import jsonl_files
+from seatrial.scenarios import suite_files as jsonl_files
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
 

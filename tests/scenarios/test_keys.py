@@ -9,8 +9,7 @@ import pytest
 
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
-from seatrial.scenarios.schema import json_schema
-from seatrial.scenarios.shape import CONFIG, FILE_KEYS, SCENARIO, SUITE
+from seatrial.scenarios.suite_keys import CONFIG, FILE_KEYS, SCENARIO, SUITE, json_schema
 
 SHARED: dict[str, tuple[Any, Any]] = {
     "mocks": ({"search": {"returns": 1}}, {"search": {"retuns": 1}}),

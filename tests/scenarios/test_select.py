@@ -1,7 +1,7 @@
 """Which scenarios a run takes."""
 
 from seatrial.model.scenario import Scenario
-from seatrial.scenarios.select import select
+from seatrial.scenarios.loaded_suite import select
 
 SCENARIOS = (
     Scenario(name="Order lookup", input="x", tags=("read",)),

@@ -5,7 +5,8 @@ import tracemalloc
 
 import pytest
 
-from seatrial.scenarios import jsonl_files, unique_names
+from seatrial.scenarios import cross_checks as unique_names
+from seatrial.scenarios import suite_files as jsonl_files
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
 

@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats
 
-from seatrial.statistics.discrete_distributions import Law, binomial_law, hypergeometric_law, sum_law
+from seatrial.statistics.distributions import Law, binomial_law, hypergeometric_law, sum_law
 
 
 def chances_by_count(law: Law, highest: int) -> list[float]:

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from seatrial.errors import UsageError
-from seatrial.statistics.majority import majority_rate, majority_vote
+from seatrial.statistics.gates import majority_rate, majority_vote
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,13 @@ from hypothesis import strategies as some
 from statsmodels.stats.multitest import multipletests
 
 from seatrial.errors import UsageError
-from seatrial.statistics.multiplicity import benjamini_hochberg, flag_scenarios, holm, tarone_benjamini_hochberg
-from seatrial.statistics.significance import ScenarioCounts
+from seatrial.statistics.significance import (
+    ScenarioCounts,
+    benjamini_hochberg,
+    flag_scenarios,
+    holm,
+    tarone_benjamini_hochberg,
+)
 
 quick = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 p_values = some.lists(

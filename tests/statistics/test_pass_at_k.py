@@ -5,8 +5,7 @@ import math
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.statistics.intervals import clopper_pearson_interval
-from seatrial.statistics.pass_at_k import (
+from seatrial.statistics.gates import (
     pass_at_k,
     pass_at_k_interval,
     pass_hat_k,
@@ -14,6 +13,7 @@ from seatrial.statistics.pass_at_k import (
     suite_pass_at_k,
     suite_pass_hat_k,
 )
+from seatrial.statistics.intervals import clopper_pearson_interval
 
 
 @pytest.mark.parametrize("measure", [pass_at_k, pass_hat_k])

@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from seatrial.errors import UsageError
-from seatrial.statistics.resampling import cluster_bootstrap_interval, clustered_mean, sign_flip_test
+from seatrial.statistics.significance import cluster_bootstrap_interval, clustered_mean, sign_flip_test
 
 
 def differences(count: int, *, seed: int, mean: float = 0.0) -> list[float]:

@@ -10,11 +10,11 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import StratifiedTable, mcnemar
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from seatrial.statistics.multiplicity import flag_scenarios
 from seatrial.statistics.significance import (
     ScenarioCounts,
     cochran_mantel_haenszel_test,
     fisher_test,
+    flag_scenarios,
     mcnemar_exact,
     mcnemar_mid_p,
     newcombe_interval,

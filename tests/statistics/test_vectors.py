@@ -10,7 +10,15 @@ import pytest
 
 from seatrial.statistics.agreement import ConfusionTable, corrected_rate
 from seatrial.statistics.agreement import judge_agreement as compute_judge_agreement
-from seatrial.statistics.gates import clean_trials_needed, failures_allowed
+from seatrial.statistics.gates import (
+    clean_trials_needed,
+    failures_allowed,
+    majority_rate,
+    pass_at_k,
+    pass_hat_k,
+    suite_pass_at_k,
+    suite_pass_hat_k,
+)
 from seatrial.statistics.gates import gate_verdict as compute_gate_verdict
 from seatrial.statistics.intervals import (
     always_valid_interval,
@@ -22,13 +30,9 @@ from seatrial.statistics.intervals import (
     wilson_interval,
     wilson_lower_bound,
 )
-from seatrial.statistics.majority import majority_rate
-from seatrial.statistics.multiplicity import benjamini_hochberg, flag_scenarios, holm, tarone_benjamini_hochberg
-from seatrial.statistics.pass_at_k import pass_at_k, pass_hat_k, suite_pass_at_k, suite_pass_hat_k
 from seatrial.statistics.power import SuiteSpread, fixed_design, pairs_needed, smallest_visible_drop, trials_per_run
 from seatrial.statistics.power import fisher_power as compute_fisher_power
 from seatrial.statistics.power import repeats_to_flag_one as compute_repeats_to_flag_one
-from seatrial.statistics.resampling import clustered_mean, sign_flip_test
 from seatrial.statistics.sequential import (
     OperatingPoint,
     SequentialTest,
@@ -40,13 +44,19 @@ from seatrial.statistics.sequential import (
 )
 from seatrial.statistics.significance import (
     ScenarioCounts,
+    benjamini_hochberg,
+    clustered_mean,
     cochran_mantel_haenszel_test,
     fisher_test,
+    flag_scenarios,
+    holm,
     mcnemar_exact,
     mcnemar_mid_p,
     newcombe_interval,
+    sign_flip_test,
     smallest_p_value,
     stratified_test,
+    tarone_benjamini_hochberg,
 )
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "statistics.json").read_text())

@@ -8,8 +8,7 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.conversation import StopReason, Transcript
 from seatrial.model.run import Run, RunGates, RunState, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("support", "order lookup")

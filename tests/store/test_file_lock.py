@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.store import file_lock
-from seatrial.store.file_lock import hold
+from seatrial.store import database as file_lock
+from seatrial.store.database import hold
 
 
 def test_a_file_is_gone_when_it_is_let_go(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from seatrial.model.results import ModelUse, Severity, UniqueError
 from seatrial.model.run import MergedErrors, Run, ScenarioEntry, ScenarioKey
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 KEY = ScenarioKey("s", "a")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from seatrial.model.run import ScenarioKey
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 
 @pytest.mark.parametrize("spell", [str, Path, lambda path: f"sqlite:///{path}"])
@@ -78,8 +78,7 @@ def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     # The superuser may write to anything, so that somebody else must try.
     script = (
-        "import os\nfrom seatrial.store.opening import open_store\n"
-        "os.getuid() or os.setuid(65534)\nopen_store('runs.db')"
+        "import os\nfrom seatrial.store.store import open_store\nos.getuid() or os.setuid(65534)\nopen_store('runs.db')"
     )
     tried = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "runs.db: is read-only" in tried.stderr

@@ -11,9 +11,8 @@ from tests.store.keeping import keep
 from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.results import EvalResult
 from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.store.opening import open_store
-from seatrial.store.searching import find_said
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
+from seatrial.store.trials import find_said
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("shop", "order lookup")

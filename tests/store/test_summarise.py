@@ -5,8 +5,7 @@ import pytest
 
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, Transcript, Usage
 from seatrial.model.results import BehaviourFailure, EvalResult, Judgement, MetricScore, Severity, TrajectoryMatch
-from seatrial.model.run import ScenarioKey, Status, Trial
-from seatrial.model.summary import summarise
+from seatrial.model.run import ScenarioKey, Status, Trial, summarise
 
 
 def a_turn(latency_ms: float = 1.0, **fields: Any) -> PlayedTurn:

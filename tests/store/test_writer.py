@@ -14,8 +14,7 @@ from tests.store.keeping import keep
 from seatrial.errors import StoreError
 from seatrial.model.conversation import StopReason, Transcript
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("s", "n")

@@ -15,7 +15,7 @@ from opentelemetry.util._once import Once
 import seatrial
 from seatrial import AgentResult, Scenario, ToolError
 from seatrial.model.conversation import Usage
-from seatrial.telemetry.enabled import span_listeners
+from seatrial.telemetry.setup import span_listeners
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from seatrial.tools.mock_set import MockSet
 from seatrial.tools.problems import check_mocks
+from seatrial.tools.tool_box import MockSet
 from seatrial.tools.tool_schemas import check_tools
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mocks.md").read_text(encoding="utf-8")

@@ -8,9 +8,8 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer, ToolBox
-from seatrial.model.trial_errors import TrialError
-from seatrial.tools.mock_set import MockSet
-from seatrial.tools.tool_box import MockedTools
+from seatrial.model.results import TrialError
+from seatrial.tools.tool_box import MockedTools, MockSet
 
 
 def same(expected: Any, actual: Any) -> bool:

@@ -10,10 +10,9 @@ import pytest
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import TrialError
-from seatrial.tools.mock_set import MockSet
-from seatrial.tools.python_mocks import MockContext
-from seatrial.tools.tool_box import MockedTools
+from seatrial.model.results import TrialError
+from seatrial.tools.mocks import MockContext
+from seatrial.tools.tool_box import MockedTools, MockSet
 
 
 def tools(**mocks: Any) -> MockedTools:

@@ -8,8 +8,8 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import TrialError
-from seatrial.tools.mock_set import MockSet
+from seatrial.model.results import TrialError
+from seatrial.tools.tool_box import MockSet
 from seatrial.tools.tool_schemas import check_tools
 
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from seatrial.scenarios.yaml_files import parse_value
 from seatrial.traces.formats import FORMATS, read_trace
-from seatrial.traces.recording import TraceError, TraceFile
-from seatrial.traces.scenario_file import write_scenarios
-from seatrial.traces.yaml_text import write_yaml
+from seatrial.traces.scenario_file import write_scenarios, write_yaml
+from seatrial.traces.transcript_builder import TraceError, TraceFile
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SAMPLES = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FIXTURES.glob("*.json"))}

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.model.conversation import ToolCall, Usage
 from seatrial.traces.formats import read_trace
-from seatrial.traces.recording import Recording, TraceError
+from seatrial.traces.transcript_builder import Recording, TraceError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 WHOLE = {

@@ -9,7 +9,7 @@ import pytest
 
 from seatrial import Scenario, run
 from seatrial.traces.formats import read_trace
-from seatrial.traces.recording import Recording
+from seatrial.traces.transcript_builder import Recording
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -9,8 +9,8 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import UserMove
-from seatrial.model.trial_errors import TrialError
-from seatrial.users.function import FunctionUser
+from seatrial.model.results import TrialError
+from seatrial.users.scripted import FunctionUser
 
 PAIRS = [("Hello", "Hi, how can I help?")]
 
@@ -125,7 +125,7 @@ def test_a_function_that_cannot_take_the_conversation_is_refused_at_once() -> No
 def test_a_function_that_never_returns_does_not_keep_the_process_from_ending() -> None:
     code = """
 import asyncio, threading
-from seatrial.users.function import FunctionUser
+from seatrial.users.scripted import FunctionUser
 
 async def main():
     user = FunctionUser(lambda conversation: threading.Event().wait())

@@ -9,9 +9,8 @@ from seatrial.llm.client import LLM
 from seatrial.llm.model import parse_model
 from seatrial.model.conversation import ErrorKind, Usage
 from seatrial.model.protocols import UserMove
-from seatrial.model.results import ModelUse
+from seatrial.model.results import ModelUse, TrialError
 from seatrial.model.scenario import User
-from seatrial.model.trial_errors import TrialError
 from seatrial.testing.model_server import ModelServer, ServerReply
 from seatrial.users.simulated import SimulatedUser
 

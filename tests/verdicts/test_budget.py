@@ -1,7 +1,7 @@
 import pytest
 
 from seatrial.model.results import ModelUse
-from seatrial.verdicts.budget import Spending
+from seatrial.verdicts.run import Spending
 
 
 def spent(*trials: tuple[float | None, ModelUse | None]) -> Spending:

@@ -15,9 +15,8 @@ import httpx2
 import pytest
 import uvicorn
 
-from seatrial.web.app import make_app
-from seatrial.web.options import ServeOptions
-from seatrial.web.serving import make_config
+from seatrial.web.access import ServeOptions
+from seatrial.web.app import make_app, make_config
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)> \"'><b>bold</b> </td></table> {{ 7*7 }} "

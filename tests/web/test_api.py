@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 
 def test_runs_are_listed_newest_first_with_their_verdicts(served: Any) -> None:

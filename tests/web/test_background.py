@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 from seatrial.web.background import StillWorking, Worker
 from seatrial.web.verdict_cache import DecidedRuns
 

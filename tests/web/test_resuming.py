@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from seatrial.model.run import RunState
-from seatrial.store.opening import open_store
-from seatrial.web import resuming
+from seatrial.store.store import open_store
+from seatrial.web import actions as resuming
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import httpx2
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.web.access import Access
+from seatrial.web.access import Access, ServeOptions
 from seatrial.web.app import make_app
-from seatrial.web.options import ServeOptions
 
 TOKEN = "correct-horse-battery"
 BEARER = {"authorization": f"Bearer {TOKEN}"}

@@ -171,7 +171,7 @@ def test_the_agent_does_not_see_the_token_of_the_server(server: Any, own_project
 
 def test_runs_end_with_the_server(serve: Any, own_project: Any, gate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from seatrial.model.run import RunState
-    from seatrial.store.opening import open_store
+    from seatrial.store.store import open_store
 
     monkeypatch.chdir(own_project.path)
     server = serve(store=own_project.store, root=own_project.path)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.scenarios.schema import json_schema
+from seatrial.scenarios.suite_keys import json_schema
 
 from .tables import Schema, in_words, table
 

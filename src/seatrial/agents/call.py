@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.foreign import AGENTS, ForeignCode, ForeignError, LoopBlocked
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.trial_errors import AgentFailure, PlayAgain, TrialError
+from seatrial.model.results import AgentFailure, PlayAgain, TrialError
 
 
 async def call_agent(function: Callable[[], Any], *, timeout: float, code: ForeignCode = AGENTS) -> Any:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from seatrial.model.conversation import Message, ToolCall, Usage
 from seatrial.model.protocols import AgentReply
-from seatrial.model.trial_errors import AgentFailure
+from seatrial.model.results import AgentFailure
 
-from .http_errors import not_an_answer, not_json
+from .http_client import not_an_answer, not_json
 from .replies import LACKING, has_failed, lacks_calls, parse_arguments, read_calls, read_content, require_no_other_calls
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial.errors import UsageError
+from seatrial.foreign.jsonl_process import LineProcess
 from seatrial.model.conversation import Message, ToolCall, Usage
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
-from seatrial.model.trial_errors import AgentFailure
+from seatrial.model.results import AgentFailure
 
 from .call import overran
 from .chat_messages import latest_user_text, read_amount, read_reported, read_requested, read_usage
-from .jsonl_process import LineProcess
 from .placeholders import fill_address
 from .replies import parse_json
 

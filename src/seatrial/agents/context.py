@@ -14,7 +14,7 @@ from seatrial.errors import ToolError
 from seatrial.model.conversation import ErrorKind, Message, ToolCall
 from seatrial.model.json_values import plain_arguments, plain_value
 from seatrial.model.protocols import ToolAnswer, TrialStart
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -1,29 +1,140 @@
-"""The way to an agent behind HTTP: one client for a run, and everything that can go wrong on the line, named.
-
-The answer is read piece by piece, so that a body without end costs no memory, and under one deadline, so that neither a
-slow connection nor a stream that stalls can hold a trial.
-"""
+"""Addresses and headers of agents: checked before anything is sent, shown without what may be secret."""
 
 import errno
 import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from seatrial.clock import now
+from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.model.results import AgentFailure, TrialError
 
 from .call import overran
-from .http_errors import refusal
-from .urls import is_loopback, show_url
 
 if TYPE_CHECKING:
     import asyncio
     import ssl
 
     import httpx2
+
+
+def check_url(url: Any, *, where: str) -> str:
+    """The address, once it is known to be one."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        valid = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or re.search(r"[\x00-\x20]", url):
+        raise UsageError(f"{where}: expected an address such as http://localhost:8000/v1, got {url!r}")
+    return str(url)
+
+
+def check_headers(headers: Any, *, where: str) -> dict[str, str]:
+    """The headers, once each can be sent. Values may be secrets, so no message shows one."""
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise UsageError(f"{where}: expected a mapping of header names to texts, got {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise UsageError(f"{where}: {name!r} cannot be the name of a header")
+        if not isinstance(value, str):
+            raise UsageError(f"{where}.{name}: expected a text, got a value of type {type(value).__name__}")
+        if re.search(r"[^\t\x20-\x7e]", value) or value != value.strip():
+            raise UsageError(f"{where}.{name}: the value has blanks at its ends, line breaks or non-ASCII characters")
+    return dict(headers)
+
+
+def show_url(url: str) -> str:
+    """The address without what may be secret: a user's name and password, the query."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host is this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+SHOWN_CHARACTERS = 500
+_WORTH_ASKING_AGAIN = (408, 409, 425, 429)
+
+_HINTS: Mapping[int, str] = {
+    401: "check the agent's headers: the endpoint does not accept the credentials",
+    403: "check the agent's headers: the endpoint does not accept the credentials",
+    404: "check the agent's address and model",
+    405: "check the agent's address and method",
+    429: "lower --concurrency, set rpm, or allow retries",
+}
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes) -> AgentFailure:
+    """The failure behind any status that is not 2xx."""
+    if 300 <= status < 400:
+        target = headers.get("location", "nowhere")
+        return AgentFailure(
+            f"endpoint returned {status}, a redirect to {target[:SHOWN_CHARACTERS]}",
+            hint="redirects are not followed; give the agent's final address",
+            final=True,
+        )
+    return AgentFailure(
+        f"endpoint returned {status}: {show_body(body)}",
+        hint=_HINTS.get(status),
+        retry_after=read_retry_after(headers.get("retry-after")),
+        final=400 <= status < 500 and status not in _WORTH_ASKING_AGAIN,
+    )
+
+
+def not_an_answer(what: str, body: bytes | str) -> AgentFailure:
+    """The failure behind a good status whose body says nothing usable."""
+    return AgentFailure(f"endpoint {what}: {show_body(body)}")
+
+
+def not_json(media_type: str, body: bytes) -> AgentFailure:
+    """The failure behind a body that is no JSON, by what it says it is."""
+    if "json" in media_type:
+        return not_an_answer("returned a body that is not JSON", body)
+    return not_an_answer(f"returned {media_type or 'a body without content-type'} where JSON was due", body)
+
+
+def show_body(body: bytes | str) -> str:
+    """The start of a body, for an error text."""
+    text = (body if isinstance(body, str) else body[: SHOWN_CHARACTERS * 4 + 4].decode("utf-8", "replace")).strip()
+    if not text:
+        return "(empty body)"
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def read_retry_after(value: str | None) -> float | None:
+    """Seconds to wait, from a number or a date; None when the header is absent or makes no sense."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (_in_utc(date) - now()).total_seconds())
+
+
+def _in_utc(date: datetime) -> datetime:
+    return date.replace(tzinfo=UTC) if date.tzinfo is None else date
 
 
 MAX_BODY_BYTES = 10_000_000

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorKind, Message
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
-from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.model.results import AgentFailure, TrialError
 
 from .chat_messages import latest_user_text, read_amount, read_reported, read_usage
-from .http_client import Outgoing, Wire
-from .http_errors import not_json, show_body
+from .http_client import Outgoing, Wire, check_headers, check_url, not_json, show_body
 from .placeholders import check_placeholders, fill, fill_url
-from .urls import check_headers, check_url
 
 if TYPE_CHECKING:
     import httpx2

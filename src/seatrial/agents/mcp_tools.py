@@ -17,7 +17,7 @@ from seatrial.clock import milliseconds
 from seatrial.errors import MissingExtra, ToolError
 from seatrial.model.conversation import ErrorKind, Message
 from seatrial.model.protocols import Agent, AgentReply, AgentSession, ToolAnswer, TrialStart
-from seatrial.model.trial_errors import TrialError, mock_overran
+from seatrial.model.results import TrialError, mock_overran
 
 from .call import overran
 from .context import AgentContext

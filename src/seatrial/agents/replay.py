@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind, Message, PlayedTurn
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
-from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.model.results import AgentFailure, TrialError
 from seatrial.traces.formats import read_trace
-from seatrial.traces.recording import Recording
-from seatrial.traces.script_match import script_of, words_of
+from seatrial.traces.transcript_builder import Recording, script_of, words_of
 
 from .chat_messages import latest_user_text
 

@@ -1,4 +1,4 @@
-"""What agents return, made into one form."""
+"""Tool calls and results that stand as blocks in the content of a message, as Anthropic's API has them."""
 
 import json
 import re
@@ -12,7 +12,24 @@ from msgspec.structs import replace
 from seatrial.model.conversation import AgentResult, Message, ToolCall, Usage
 from seatrial.model.json_values import plain_arguments, plain_value
 from seatrial.model.protocols import AgentReply
-from seatrial.model.trial_errors import AgentFailure
+from seatrial.model.results import AgentFailure
+from seatrial.traces.anthropic import is_call, is_result, result_in
+from seatrial.traces.parsing import parts_of
+
+
+def calls_of(content: Sequence[Any]) -> Iterator[ToolCall]:
+    """The calls among the blocks."""
+    for block in filter(is_call, parts_of(content)):
+        arguments = parse_arguments(block.get("input"))
+        yield from read_calls([{"id": block.get("id"), "name": block.get("name"), "arguments": arguments}])
+
+
+def results_of(content: Sequence[Any]) -> Iterator[tuple[Any, tuple[Any, str | None]]]:
+    """What tools gave back among the blocks: the call's id, and its result or error."""
+    for block in filter(is_result, parts_of(content)):
+        found = result_in(block)
+        yield found.call_id, (plain_value(found.result), found.error)
+
 
 _FORMS = (
     "return a str, an AgentResult(output, tool_calls=[...]), a tuple (reply, [tool calls]), "
@@ -177,8 +194,6 @@ def calls_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """The calls of a message, under `tool_calls` or as blocks of its content, as Anthropic's API has them."""
     calls = read_calls(message.get("tool_calls") or ())
     if isinstance(message.get("content"), list):
-        from .content_blocks import calls_of
-
         known = {call.id for call in calls}
         calls += tuple(call for call in calls_of(message["content"]) if call.id is None or call.id not in known)
     if not calls:
@@ -227,8 +242,6 @@ def _results_in(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, tu
             result = parse_json(content) if isinstance(content, str) else content
             yield _optional_text(message.get("tool_call_id")), (plain_value(result), None)
         elif isinstance(content, list):
-            from .content_blocks import results_of
-
             yield from results_of(content)
 
 

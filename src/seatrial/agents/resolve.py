@@ -1,14 +1,64 @@
-"""From what a user wrote for `agent` to an agent that can be run."""
+"""What somebody may have meant who named an object that is not there. Loaded only to explain a mistake."""
 
 import importlib
+import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.protocols import Agent
+
+_FORM = "is not of the form 'package.module:attribute'"
+
+
+def explain_kind(kind: str, required: Iterable[str]) -> str:
+    """What stands beside the kind of an agent that was named alone."""
+    return f"is a type, and needs its settings: {{type: {kind}, {', '.join(f'{key}: …' for key in required)}}}"
+
+
+def explain_form(path: str) -> str:
+    """Why a text names no object, and how it would."""
+    if "://" in path:
+        return f"{_FORM}. An address stands in settings: {{type: openai, base_url: …}}, or {{type: http, url: …}}"
+    file = _module(path)
+    if path.endswith(".py") and _is_dotted(file):
+        return f"{_FORM}. Name what is in the file as well: '{file}:answer'"
+    named, colon, inside = path.rpartition(":")
+    if colon and named.endswith(".py") and _is_dotted(module := _module(named)):
+        return f"{_FORM}. Did you mean '{module}:{inside}'?"
+    module, dot, attribute = path.rpartition(".")
+    if dot and _is_dotted(path):
+        return f"{_FORM}. Did you mean '{module}:{attribute}'?"
+    return f"{_FORM}. Name what is in the module as well: '{path}:answer'" if _is_dotted(path) else _FORM
+
+
+def explain_missing(module: str) -> str:
+    """Where a module is that is not in the current folder, or what is there instead."""
+    here = Path.cwd()
+    top = module.partition(".")[0]
+    for place in (*list(here.parents)[:3], *_folders(here)):
+        if (place / f"{top}.py").is_file() or (place / top / "__init__.py").is_file():
+            there = os.path.relpath(place, here)
+            return f". There is one in {there}; go there first: cd {there}"
+    known = [file.stem for file in here.glob("*.py")] + [file.parent.name for file in here.glob("*/__init__.py")]
+    close = get_close_matches(top, known, n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
+
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _folders(place: Path) -> list[Path]:
+    return sorted(folder for folder in place.iterdir() if folder.is_dir() and not folder.name.startswith("."))
 
 
 def resolve_agent(spec: Any, *, name: str = "agent", isolated: bool = False) -> Agent:
@@ -36,8 +86,7 @@ def _is_agent(spec: Any) -> bool:
 
 
 def _python(target: Any, *, name: str, scope: Any = "trial", all_wrapped: bool = False) -> Agent:
-    from .call_signature import framework_of
-    from .callables import CallableAgent
+    from .python import CallableAgent, framework_of
 
     kind = framework_of(target)
     if kind is not None:
@@ -47,8 +96,7 @@ def _python(target: Any, *, name: str, scope: Any = "trial", all_wrapped: bool =
 
 def _recognised(target: Any, *, kind: str, name: str) -> Agent:
     """The agent around an object of a framework that was given without its type."""
-    from .frameworks.adapt import adapt
-    from .frameworks.versions import mind_version
+    from .frameworks.registry import adapt, mind_version
 
     mind_version(kind)
     try:
@@ -78,7 +126,7 @@ def _require_http(kind: str) -> None:
 
 def _openai(spec: Mapping[str, Any], name: str) -> Agent:
     _require_http("openai")
-    from .openai_chat import OpenAIChatAgent
+    from .openai import OpenAIChatAgent
 
     return OpenAIChatAgent(name=name, **spec)
 
@@ -104,8 +152,7 @@ def _replay(spec: Mapping[str, Any], name: str) -> Agent:
 
 def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
     def make(spec: Mapping[str, Any], name: str) -> Agent:
-        from .frameworks.adapt import adapt
-        from .frameworks.versions import mind_version
+        from .frameworks.registry import adapt, mind_version
 
         mind_version(kind)  # before the import of the target, which would say it less clearly
         target = spec["target"]
@@ -199,7 +246,6 @@ def _mcp_problems(kind: str, spec: Mapping[str, Any]) -> list[str]:
 
 
 def _explain_form(path: str) -> str:
-    from .suggestions import explain_form, explain_kind
 
     return explain_kind(path, KINDS[path][1]) if path in KINDS else explain_form(path)
 
@@ -253,8 +299,6 @@ def _is_installed(file: str) -> bool:
 
 def _not_found(what: str, path: str, module_name: str, missing: ModuleNotFoundError) -> str:
     if missing.name and (module_name == missing.name or module_name.startswith(missing.name + ".")):
-        from .suggestions import explain_missing
-
         return (
             f"{what} {path!r}: there is no module {missing.name!r}; it is looked for in the current folder and on "
             f"the Python path{explain_missing(missing.name)}"

@@ -19,11 +19,11 @@ from typing import Any, BinaryIO
 
 from seatrial.errors import UsageError
 from seatrial.model.protocols import ToolAnswer, TrialStart
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
-from .callables import CLOSE_SECONDS, CallableAgent, CallableSession
+from .isolated import read_answer, write_call, write_error, write_line, write_reply
+from .python import CLOSE_SECONDS, CallableAgent, CallableSession
 from .resolve import resolve_agent
-from .worker_protocol import read_answer, write_call, write_error, write_line, write_reply
 
 _NO_LIMIT = 1e7
 """Seconds; the parent keeps the time, and ends the process when it is over."""

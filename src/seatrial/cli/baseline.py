@@ -8,8 +8,8 @@ from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
 
 from . import shell_completion
+from .output import lay_out
 from .request import open_stored
-from .table import lay_out
 
 _store = click.option("--store", help="Where runs are kept: a file or postgresql://….")
 _suite = click.option("--suite", help="Only where the suite has this name.")

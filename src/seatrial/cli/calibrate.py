@@ -13,7 +13,7 @@ from seatrial.errors import UsageError
 from seatrial.settings import read_settings
 
 if TYPE_CHECKING:
-    from seatrial.judges.calibration import Calibration
+    from seatrial.judges.labels import Calibration
     from seatrial.runs.calibrate import CalibrationReport
 
 _SHOWN = 20
@@ -75,8 +75,7 @@ def _form(report: "CalibrationReport") -> dict[str, Any]:
 
 
 def _print(report: "CalibrationReport") -> None:
-    from seatrial.reports.escaping import cut
-    from seatrial.reports.terminal import Paper
+    from seatrial.reports.terminal import Paper, cut
     from seatrial.reports.texts import counted
 
     paper = Paper(sys.stdout)

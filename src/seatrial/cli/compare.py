@@ -10,10 +10,9 @@ from seatrial.comparison.rerun_suspects import confirm
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, RegressionLimits
 from seatrial.reports.comparison import print_comparison
-from seatrial.reports.comparison_json import comparison_form
-from seatrial.reports.escaping import json_text
-from seatrial.runs.compare_runs import StoredRuns
-from seatrial.runs.rerun import make_rerun
+from seatrial.reports.json_report import comparison_form
+from seatrial.reports.terminal import json_text
+from seatrial.runs.compare_runs import StoredRuns, make_rerun
 
 from . import shell_completion
 from .request import make_request, open_stored, store_url

@@ -63,7 +63,7 @@ def _check(target: Path) -> None:
 
 
 def _tell(file: str, target: Path, converted: Converted) -> None:
-    from seatrial.reports.escaping import defused, visible
+    from seatrial.reports.terminal import defused, visible
     from seatrial.reports.texts import counted
 
     lines = [f"{file} ({converted.tool}) -> {target}: {counted(converted.scenarios, 'scenario')}"]

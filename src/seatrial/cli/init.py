@@ -1,13 +1,114 @@
-"""`seatrial init`."""
+"""What `seatrial init` can begin with: a small project for each kind of agent, and the files beside it."""
 
+import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import indent
+from typing import Final
 
 import click
 
 from seatrial.errors import UsageError
+from seatrial.model.struct import Struct
 
-from .init_templates import STARTERS, Starter, compose, requirement
+TEMPLATES: Final = Path(__file__).parent / "templates"
+SUITE: Final = "scenarios/first.yaml"
+SUITE_FOR_PYTEST: Final = "scenarios/first.trial.yaml"
+_CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml"}
+_SERVE: Final = "python server.py > server.log & until grep -q listening server.log; do sleep 0.1; done"
+
+
+class Starter(Struct, frozen=True, kw_only=True):
+    """One kind of agent to begin with."""
+
+    agent: str
+    """What stands for it in Python: the value of `seatrial_agent`."""
+    files: tuple[str, ...] = ("agent.py",)
+    """Beside the suite; the first is the one to put one's own agent into."""
+    extra: str | None = None
+    """The extra of Seatrial that it needs."""
+    modules: tuple[str, ...] = ()
+    """What the extra brings; where one is missing, `init` says what to install."""
+    suite: str | None = None
+    """Whose suite it shares; its own without."""
+    served: bool = False
+    """It has a server that must be started first."""
+
+
+_CHAT = '{"type": "openai", "base_url": f"{address}/v1"}'
+_JSON = """{
+        "type": "http",
+        "url": f"{address}/chat",
+        "body": {"history": "{{messages}}"},
+        "output": "answer",
+        "tool_calls": "steps[].{name: tool, arguments: input, result: output}",
+    }"""
+_HTTP = ("httpx2", "jmespath")
+
+
+def _made_with(framework: str, module: str) -> Starter:
+    spec = f'{{"type": "{framework}", "target": "agent:agent"}}'
+    return Starter(agent=spec, extra=framework.replace("_", "-"), modules=(module,), suite="framework")
+
+
+STARTERS: Final[Mapping[str, Starter]] = {
+    "function": Starter(agent='"agent:answer"'),
+    "openai": Starter(agent=_CHAT, files=("server.py",), extra="http", modules=_HTTP, served=True),
+    "http": Starter(agent=_JSON, files=("server.py",), extra="http", modules=_HTTP, served=True),
+    "command": Starter(agent='{"type": "command", "argv": ["@python@", "agent.py"]}'),
+    "langchain": _made_with("langchain", "langchain"),
+    "langgraph": _made_with("langgraph", "langgraph"),
+    "openai_agents": _made_with("openai_agents", "agents"),
+    "pydantic_ai": _made_with("pydantic_ai", "pydantic_ai"),
+    "smolagents": _made_with("smolagents", "smolagents"),
+    "crewai": _made_with("crewai", "crewai"),
+    "google_adk": _made_with("google_adk", "google.adk"),
+    "llama_index": _made_with("llama_index", "llama_index.core"),
+}
+
+
+def compose(kind: str, *, pytest: bool, ci: str | None) -> dict[str, str]:
+    """Path -> text of every file of the project."""
+    starter = STARTERS[kind]
+    sources = {file: f"{kind}/{file}" for file in starter.files}
+    sources[SUITE_FOR_PYTEST if pytest else SUITE] = f"{starter.suite or kind}/{SUITE}"
+    if pytest:
+        sources["conftest.py"] = f"pytest/conftest{'_server' if starter.served else ''}.py"
+        sources["tests/test_agent.py"] = "pytest/tests/test_agent.py"
+    if ci is not None:
+        sources[_CI[ci]] = f"ci/{ci}.yml"
+    words = {
+        "@agent@": starter.agent,
+        "@type@": kind,
+        "@install@": " ".join([requirement(starter), *(["pytest"] if pytest else [])]),
+        "@run@": indent("\n".join(_ci_commands(starter, pytest, ci)), " " * (10 if ci == "github" else 6)),
+        "@python@": "python" if sys.platform == "win32" else "python3",
+    }
+    return {path: _fill(_read(source), words) for path, source in sources.items()}
+
+
+def requirement(starter: Starter) -> str:
+    """What pip is told to install."""
+    return "seatrial" if starter.extra is None else f"'seatrial[{starter.extra}]'"
+
+
+def _ci_commands(starter: Starter, pytest: bool, ci: str | None) -> list[str]:
+    summary = " --seatrial-report github" if pytest else " --report github"
+    shown = summary if ci == "github" else ""
+    if pytest:
+        return [f"python -m pytest --junit-xml trials.xml{shown}"]
+    return [*([_SERVE] if starter.served else []), f"seatrial run --report junit=trials.xml{shown}"]
+
+
+def _read(source: str) -> str:
+    return (TEMPLATES / f"{source}.template").read_text(encoding="utf-8")
+
+
+def _fill(text: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
 
 
 @click.command("init")

@@ -7,9 +7,8 @@ import click
 
 from seatrial.errors import StoreError, UsageError
 
-from .options import selecting
-from .request import default_paths, open_stored
-from .table import lay_out
+from .output import lay_out
+from .request import default_paths, open_stored, selecting
 
 if TYPE_CHECKING:
     from seatrial.model.scenario import Scenario
@@ -57,7 +56,7 @@ _RUN_COLUMNS = ("id", "name", "when", "passed", "verdict", "state")
 
 def _scenarios(paths: tuple[str, ...], texts: tuple[str, ...], tags: tuple[str, ...]) -> list[dict[str, Any]]:
     from seatrial.scenarios.load import load
-    from seatrial.scenarios.select import select
+    from seatrial.scenarios.loaded_suite import select
 
     # Nothing is called, so an agent's ${VARIABLES} need not be set.
     return [
@@ -85,7 +84,7 @@ def _kind(scenario: "Scenario") -> str:
 
 
 def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
-    from seatrial.reports.escaping import defused, visible
+    from seatrial.reports.terminal import defused, visible
     from seatrial.runs.report import StoredRecord
 
     with open_stored(store) as opened:
@@ -115,7 +114,7 @@ def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
 
 
 def _flaky(store: str | None) -> list[dict[str, Any]]:
-    from seatrial.runs.flakiness import find_flaky
+    from seatrial.runs.history import find_flaky
 
     with open_stored(store) as opened:
         return [

@@ -1,10 +1,11 @@
-"""`seatrial`: finds the command, loads it, and turns mistakes into one clear line and the right exit code."""
+"""What is wrong with what was typed, and what would work. Loaded only to explain a mistake."""
 
 import errno
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, TextIO
 
@@ -13,10 +14,60 @@ import click
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.version import __version__
 
+
+def explain_mistake(error: click.UsageError, args: Sequence[str]) -> str:
+    """Where, what, and what now, in one line."""
+    command, where = _command(error, args)
+    if isinstance(error, click.NoSuchOption):
+        what = f"no such option {error.option_name!r}.{_meant(error.option_name, command)}"
+    else:
+        said = error.format_message().rstrip(".")
+        what = f"{said[:1].lower()}{said[1:]}."
+    if isinstance(error, click.BadOptionUsage):
+        what += _choices(error.option_name, command)
+    return f"{where}: {what} See: {where} --help"
+
+
+def _command(error: click.UsageError, args: Sequence[str]) -> tuple[click.Command, str]:
+    """The command that was typed, and how it is called; not every error knows."""
+    if error.ctx is not None:
+        return error.ctx.command, error.ctx.command_path
+    name = args[0] if args else ""
+    found = seatrial.get_command(click.Context(seatrial), name)
+    return (seatrial, "seatrial") if found is None else (found, f"seatrial {name}")
+
+
+def _choices(flag: str, command: click.Command) -> str:
+    for option in command.params:
+        if flag in option.opts and isinstance(option.type, click.Choice):
+            return f" Give one of: {', '.join(map(str, option.type.choices))}."
+    return ""
+
+
+def _meant(flag: str, command: click.Command) -> str:
+    """The flag that was meant, or else the commands that have this one."""
+    close = get_close_matches(flag, list(_flags(command)), n=1, cutoff=0.75)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    others = [f"`seatrial {name}`" for name in COMMANDS if flag in _flags_of(name)]
+    return f" It is a flag of {', '.join(others)}." if others else ""
+
+
+def _flags_of(name: str) -> frozenset[str]:
+    command = seatrial.get_command(click.Context(seatrial), name)
+    return frozenset() if command is None else frozenset(_flags(command))
+
+
+def _flags(command: click.Command) -> Iterator[str]:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield from (*parameter.opts, *parameter.secondary_opts)
+
+
 COMMANDS = {
     "init": ("init", "Write a small suite and agent that pass at once."),
     "run": ("run", "Run scenarios against an agent."),
-    "validate": ("validate", "Check scenario files without calling an agent."),
+    "validate": ("validate:validate_command", "Check scenario files without calling an agent."),
     "list": ("list_", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
     "compare": ("compare", "Compare two stored runs."),
@@ -25,16 +76,16 @@ COMMANDS = {
     "regrade": ("regrade", "Judge stored conversations again, with edited expectations."),
     "calibrate": ("calibrate", "Compare a judge with human labels."),
     "serve": ("serve", "Show runs in a browser, and serve them as a JSON API."),
-    "export": ("export", "Write a stored run as lines of JSON."),
-    "import": ("import_", "Store exported runs, and merge the shards of one."),
-    "import-trace": ("import_trace", "Store conversations that were recorded elsewhere, and judge them by a suite."),
-    "scenario": ("scenario", "Make scenarios from recordings (`scenario from-trace`)."),
+    "export": ("export_import:export_command", "Write a stored run as lines of JSON."),
+    "import": ("export_import:import_command", "Store exported runs, and merge the shards of one."),
+    "import-trace": ("recordings:import_trace_command", "Store recorded conversations and judge them by a suite."),
+    "scenario": ("recordings:scenario_command", "Make scenarios from recordings (`scenario from-trace`)."),
     "prune": ("prune", "Delete stored runs."),
     "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
     "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),
-    "completion": ("completion", "Print the script that lets a shell complete what is typed."),
+    "completion": ("shell_completion:completion_command", "Print the script that lets a shell complete what is typed."),
     "convert": ("convert", "Turn files of other tools into scenario files."),
-    "schema": ("schema", "Print the JSON Schema of scenario files."),
+    "schema": ("validate:schema_command", "Print the JSON Schema of scenario files."),
 }
 
 
@@ -52,7 +103,8 @@ class _Commands(click.Group):
         found = COMMANDS.get(cmd_name)
         if found is None:
             return None
-        command: click.Command = import_module(f"seatrial.cli.{found[0]}").command
+        module, _, function = found[0].partition(":")
+        command: click.Command = getattr(import_module(f"seatrial.cli.{module}"), function or "command")
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
@@ -110,8 +162,6 @@ def _exit_code(args: Sequence[str] | None) -> int:
         error.show()
         return 2
     except click.UsageError as error:
-        from .usage_errors import explain_mistake
-
         show_error(UsageError(explain_mistake(error, given)))
         return 2
     except click.ClickException as error:
@@ -154,6 +204,6 @@ def _drop_output() -> None:
 
 def show_error(error: SeatrialError) -> None:
     """One clear text on stderr. It may quote files and agents, so nothing in it may act on the terminal or the CI."""
-    from seatrial.reports.escaping import defused, visible
+    from seatrial.reports.terminal import defused, visible
 
     click.echo(defused(visible(f"error: {error}")), err=True)

@@ -1,4 +1,4 @@
-"""What is shown and written when a run is done."""
+"""Columns of text for lists, every cell on one line and harmless to look at."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,25 @@ import click
 from seatrial.errors import UsageError
 from seatrial.reports.console import print_run
 from seatrial.reports.registry import ReportKind, parse_report_option, write_report
+from seatrial.reports.terminal import defused, one_line
 from seatrial.runs.report import Report
 from seatrial.scenarios.loaded_suite import LoadedSuite
+
+_WIDEST = 60
+
+
+def lay_out(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table; the last column is never cut."""
+    shown = [[one_line(cell) for cell in row] for row in (head, *rows)]
+    widths = [min(max(len(row[column]) for row in shown), _WIDEST) for column in range(len(head))]
+    return [defused("  ".join(_cells(row, widths)).rstrip()) for row in shown]
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    *first, last = row
+    cut = [cell if len(cell) <= width else f"{cell[: width - 1]}…" for cell, width in zip(first, widths, strict=False)]
+    return [*(cell.ljust(width) for cell, width in zip(cut, widths, strict=False)), last]
+
 
 AskedReport = tuple[ReportKind, Path | None]
 

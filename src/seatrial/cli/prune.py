@@ -9,12 +9,12 @@ import click
 from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
-from seatrial.reports.escaping import defused, visible
+from seatrial.reports.terminal import defused, visible
 from seatrial.runs.report import find_damaged
 from seatrial.store.store import Store
 
+from .output import lay_out
 from .request import open_stored
-from .table import lay_out
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _MAY_BE_UNDER_WAY = timedelta(days=1)

@@ -1,12 +1,70 @@
-"""`seatrial regrade`."""
+"""What the commands that judge recorded conversations have in common: their flags, their request, what they show."""
 
-from typing import Any
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import click
+from msgspec.structs import replace
+
+from seatrial.reports.progress import Progress
+from seatrial.reports.registry import parse_report_option
+from seatrial.runs.report import Report
+from seatrial.runs.request import RunRequest
 
 from . import shell_completion
-from .regrade_options import judge_recorded, judging_options
-from .table import lay_out
+from .output import lay_out, show_and_write
+from .request import check_run_name, make_request, read_environment
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class _Judged(Protocol):
+    @property
+    def report(self) -> Report: ...
+
+
+_Done = TypeVar("_Done", bound=_Judged)
+
+
+def judging_options(command: _Command) -> _Command:
+    """The flags from --judge-model on."""
+    for option in reversed(
+        (
+            click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini."),
+            click.option("--store", help="Where runs are kept: a file or postgresql://…."),
+            click.option(
+                "--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …"
+            ),
+            click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results."),
+            click.option("--env-file", metavar="FILE", help="Environment variables from a file."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def judge_recorded(judge: Callable[[RunRequest], _Done], sources: Sequence[str], options: dict[str, Any]) -> _Done:
+    """What `judge` makes of the flags' request, shown and written as they ask."""
+    reports = [parse_report_option(text) for text in options["reports"]]
+    folder = Path.cwd()
+    model = options["judge_model"]
+    progress = Progress(sys.stderr)
+    request = make_request(
+        sources,
+        environ=read_environment(options["env_file"]),
+        overrides={"models": {"judge": model} if model else None},
+        name=check_run_name(options["name"]),
+        store=options["store"],
+        listeners=(progress,),
+    )
+    try:
+        done = judge(replace(request, sources=tuple(sources)))
+    finally:
+        progress.close()
+    show_and_write(done.report, reports, folder=folder, verbose=options["verbose"], environ=request.environ)
+    return done
 
 
 @click.command("regrade")

@@ -1,19 +1,45 @@
-"""From flags to a request: what several commands read in the same way."""
+"""Which scenarios a command is about: flags that several commands have."""
 
 import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import click
 
 from seatrial.errors import UsageError
 from seatrial.model.run import RUN_ID_RULE, TAKEN_NAMES, is_run_id
 from seatrial.runs.request import RunRequest
 from seatrial.settings import models_from, not_redacted, read_settings
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
+
+from . import shell_completion
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def selecting(command: _Command) -> _Command:
+    """`--scenario` and `--tag`."""
+    by_name = click.option(
+        "--scenario",
+        "scenario_text",
+        multiple=True,
+        metavar="TEXT",
+        shell_complete=shell_completion.scenario_names,
+        help="Only scenarios whose name has TEXT.",
+    )
+    by_tag = click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        shell_complete=shell_completion.tags,
+        help="Only scenarios with this tag. Repeatable: any of them.",
+    )
+    return by_name(by_tag(command))
+
 
 DEFAULT_FOLDER = "scenarios"
 

@@ -30,8 +30,8 @@ def command(root: str, host: str, port: int, token: str | None, read_only: bool,
     /api/openapi.json.
     """
     try:
-        from seatrial.web.options import ServeOptions
-        from seatrial.web.serving import serve
+        from seatrial.web.access import ServeOptions
+        from seatrial.web.app import serve
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] in ("fastapi", "starlette", "uvicorn"):
             raise MissingExtra("server", needed_for="seatrial serve") from missing

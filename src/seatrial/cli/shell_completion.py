@@ -14,6 +14,8 @@ import click
 
 from seatrial.errors import SeatrialError
 
+from .main import seatrial
+
 _RUNS = 50
 """The newest ones."""
 
@@ -50,9 +52,9 @@ def _as_one_word(text: str) -> str:
 
 def _scenarios(ctx: click.Context) -> Iterator[tuple[str, set[str]]]:
     """Names and tags in the files that can be read without running code."""
-    from seatrial.scenarios.paths import find_files
-    from seatrial.scenarios.positions import UnreadableFile
-    from seatrial.scenarios.yaml_json_files import read_outline
+    from seatrial.scenarios.load import find_files
+    from seatrial.scenarios.problems import UnreadableFile
+    from seatrial.scenarios.suite_files import read_outline
 
     from .request import default_paths
 
@@ -64,3 +66,25 @@ def _scenarios(ctx: click.Context) -> Iterator[tuple[str, set[str]]]:
                 yield from read_outline(file)
             except UnreadableFile:
                 continue
+
+
+_HOW = {
+    "bash": '# Completion for seatrial. Put this into ~/.bashrc:\n#   eval "$(seatrial completion bash)"\n',
+    "zsh": '# Completion for seatrial. Put this into ~/.zshrc:\n#   eval "$(seatrial completion zsh)"\n',
+    "fish": "# Completion for seatrial. Type once:\n"
+    "#   seatrial completion fish > ~/.config/fish/completions/seatrial.fish\n",
+}
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(_HOW)))
+def completion_command(shell: str) -> int:
+    """Print the script that lets a shell complete commands, flags, scenarios, tags and runs."""
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    # Click's own way starts bash to ask for its version, and complains where there is none.
+    script = ShellComplete.source(kind(seatrial, {}, "seatrial", "_SEATRIAL_COMPLETE"))
+    click.echo(_HOW[shell] + script)
+    return 0

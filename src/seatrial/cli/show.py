@@ -1,7 +1,8 @@
-"""`seatrial show`."""
+"""What is known of a stored run beside its verdict: when, of what, with what, and how it was asked for."""
 
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -10,12 +11,38 @@ from seatrial.errors import UsageError
 from seatrial.model.run import Run, ScenarioOutcome, Status, Trial
 from seatrial.reports.console import print_run
 from seatrial.reports.registry import write_report
+from seatrial.reports.terminal import one_line
 from seatrial.runs.report import StoredRecord
 from seatrial.store.store import Store
 
 from . import shell_completion
-from .about_run import about_run
 from .request import open_stored
+
+
+def about_run(run: Run) -> list[str]:
+    """One line for each thing that is known."""
+    return [f"{name}: {one_line(text)}" for name, text in _facts(run) if text]
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    config = run.config or {}
+    yield "run", f"{run.id}  {run.name}" + ("  (recordings)" if run.replayed else "")
+    yield "regraded from", run.parent or ""
+    yield "started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    yield "state", f"{run.state} {run.finished_at:%Y-%m-%d %H:%M:%S} UTC" if run.finished_at else run.state.value
+    yield "seed", str(run.seed)
+    yield "commit", f"{run.git_commit} {'with changes' if run.git_dirty else ''}".rstrip() if run.git_commit else ""
+    yield "versions", ", ".join(f"{name} {version}" for name, version in (run.versions or {}).items())
+    yield "agent", _agents(config)
+    yield "set", ", ".join(f"{name}={value!r}" for name, value in (config.get("overrides") or {}).items())
+    yield "command", config.get("command") or ""
+
+
+def _agents(config: Any) -> str:
+    if config.get("agent") is not None:
+        return str(config["agent"])
+    named = config.get("agents") or {}
+    return ", ".join(dict.fromkeys(str(spec) for spec in named.values() if spec is not None))
 
 
 @click.command("show")
@@ -110,9 +137,8 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
 
 
 def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:
-    from seatrial.reports.escaping import json_text
-    from seatrial.reports.run_json import scenario_form
-    from seatrial.reports.trial_json import trial_form
+    from seatrial.reports.json_report import scenario_form, trial_form
+    from seatrial.reports.terminal import json_text
 
     forms = [trial_form(trial) for trial in trials]
     form: dict[str, Any] = {**scenario_form(outcome), "trials": forms} if whole else forms[0]
@@ -122,10 +148,8 @@ def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -
 def _print_scenario(outcome: ScenarioOutcome, trials: list[Trial], *, everything: bool) -> None:
     """The verdict and its reasons, then each trial; the conversation of those that did not pass, or of all."""
     from seatrial.reports.conversation import converse
-    from seatrial.reports.escaping import one_line
-    from seatrial.reports.reasons import explain, summarise
-    from seatrial.reports.terminal import Paper
-    from seatrial.reports.texts import aside, share
+    from seatrial.reports.terminal import Paper, one_line
+    from seatrial.reports.texts import aside, explain, share, summarise
 
     paper = Paper(sys.stdout)
     about = aside(outcome) or share(outcome)

@@ -1,9 +1,12 @@
 """`seatrial validate`."""
 
+import json
+
 import click
 
 from seatrial.errors import UsageError
 from seatrial.runs.api import load
+from seatrial.scenarios.suite_keys import json_schema
 
 from .output import reports_of
 from .request import default_paths
@@ -11,7 +14,7 @@ from .request import default_paths
 
 @click.command("validate")
 @click.argument("paths", nargs=-1)
-def command(paths: tuple[str, ...]) -> int:
+def validate_command(paths: tuple[str, ...]) -> int:
     """Check scenario files: every problem of every file, with its place. No agent is called.
 
     Suites in Python (*_trials.py) and the modules that `evaluators` names are imported, which runs their code: check
@@ -28,4 +31,11 @@ def command(paths: tuple[str, ...]) -> int:
         raise UsageError("\n".join(wrong))
     for suite in suites:
         click.echo(f"{suite.path}: ok, {suite.count} scenario{'' if suite.count == 1 else 's'}")
+    return 0
+
+
+@click.command("schema")
+def schema_command() -> int:
+    """Print the JSON Schema of scenario files, for editors."""
+    click.echo(json.dumps(json_schema(), indent=2))
     return 0

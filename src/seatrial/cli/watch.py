@@ -1,27 +1,302 @@
-"""`seatrial run --watch`: plays what is affected whenever a file changes, each round in a fresh process."""
+"""Which files of the project a process reads: what `--watch` has to look at."""
 
+import ast
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec, source_from_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
-from typing import Any
+from typing import Any, Final
 
 import click
+from msgspec.structs import replace
 
-from seatrial.errors import UsageError
-from seatrial.scenarios.paths import find_files
+from seatrial.clock import now
+from seatrial.errors import SeatrialError, UsageError
+from seatrial.model.protocols import PreparedScenario
+from seatrial.model.struct import field_names
+from seatrial.reports.progress import Progress
+from seatrial.reports.registry import parse_report_option
+from seatrial.reports.texts import counted, failing
+from seatrial.runs.request import RunRequest
+from seatrial.runs.run_plan import RunPlan
+from seatrial.scenarios.load import find_files
+from seatrial.scenarios.loaded_suite import LoadedSuite
 
+from .main import show_error
 from .request import default_paths
-from .watch_files import python_files
+from .run import play_plan, read_request
+
+_OURS: Final = str(Path(__file__).resolve().parent.parent) + os.sep
+_INSTALLED: Final = tuple({f"{Path(place).absolute()}{os.sep}" for place in (sys.prefix, sys.base_prefix)})
+_WRITING: Final = os.O_WRONLY | os.O_RDWR
+_LEFT_OUT: Final = ("node_modules", "__pycache__", "site-packages")
+
+
+class FilesRead:
+    """An audit hook that notes every file of the project that is opened, so that prompts count as modules do.
+
+    A file that is also written to is none to watch: a log would make every round begin the next one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = f"{folder}{os.sep}"
+        self._read: dict[str, None] = {}
+        self._written: set[str] = set()
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(arguments[0], (str, os.PathLike)):
+            return
+        path, _, flags = arguments
+        name = os.path.abspath(os.fspath(path))
+        if isinstance(flags, int) and flags & _WRITING:
+            self._written.add(name)
+        else:
+            self._read[name] = None
+
+    def of_project(self) -> list[str]:
+        """Modules wherever they are, unless they are installed; other files in the project's folder, unless hidden."""
+        sources = dict.fromkeys(map(_source, list(self._read)))
+        return [name for name in sources if name not in self._written and self.is_of_project(name)]
+
+    def is_of_project(self, name: str) -> bool:
+        if is_installed(name):
+            return False
+        inside = name.startswith(self._folder)
+        hidden = inside and any(part.startswith(".") for part in Path(name.removeprefix(self._folder)).parts)
+        return (inside and not hidden) or name.endswith(".py")
+
+
+def is_installed(name: str) -> bool:
+    """Whether a file is nobody's work in this project: of Python, of Seatrial, of a package."""
+    return name.startswith((_OURS, *_INSTALLED)) or any(f"{os.sep}{part}{os.sep}" in name for part in _LEFT_OUT)
+
+
+def _source(name: str) -> str:
+    """The file that a person edits."""
+    if not name.endswith(".pyc"):
+        return name
+    try:
+        return source_from_cache(name)
+    except ValueError:
+        return name
+
+
+def python_files(folder: Path) -> Iterator[str]:
+    """Every Python file of a project: what may be at fault when it could not be loaded."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _LEFT_OUT
+            and not os.path.exists(os.path.join(parent, name, "pyvenv.cfg"))
+        ]
+        yield from (os.path.join(parent, name) for name in files if name.endswith(".py"))
+
+
+def files_behind(things: Iterable[Any], *, files: Iterable[str] = ()) -> set[str]:
+    """The files, and those of all modules that they, and import paths and functions among the things, lead to."""
+    found = {f"<{file}>": file for file in files}
+    waiting = [module for thing in things for module in _modules_in(thing)]
+    waiting += [module for file in files for module in _imported_by("", file)]
+    while waiting:
+        name = waiting.pop()
+        file = None if name in found else _file_of(name)
+        if file is not None:
+            found[name] = file
+            waiting += _imported_by(name, file)
+    return set(found.values())
+
+
+def _modules_in(thing: Any) -> Iterator[str]:
+    if isinstance(thing, str):
+        module, colon, attribute = thing.partition(":")
+        if colon and all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+            yield module
+    elif isinstance(thing, Mapping):
+        yield from (module for value in thing.values() for module in _modules_in(value))
+    elif isinstance(thing, Sequence) and not isinstance(thing, bytes):
+        yield from (module for value in thing for module in _modules_in(value))
+    elif not isinstance(thing, type) and (names := field_names(thing)) is not None:
+        yield from (module for name in names for module in _modules_in(getattr(thing, name)))
+    else:
+        own = getattr(thing, "__module__", None)
+        if isinstance(own, str):
+            yield own
+
+
+def _file_of(name: str) -> str | None:
+    """The source of a module of the project; None for what is installed, built in, or not there."""
+    if name.partition(".")[0] in sys.stdlib_module_names:
+        return None
+    loaded = sys.modules.get(name)
+    if loaded is None and (parent := name.rpartition(".")[0]) and _file_of(parent) is None:
+        return None  # looking for it would import its package
+    try:
+        spec = None if loaded is not None else find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    file = spec.origin if spec is not None else getattr(loaded, "__file__", None)
+    file = None if file is None else os.path.abspath(file)
+    return file if file is not None and file.endswith(".py") and not is_installed(file) else None
+
+
+def _imported_by(name: str, file: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    package = name if file.endswith("__init__.py") else name.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            # What is imported from a package may be a module of it.
+            yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
+
+
+Key = tuple[str, str, str]
+"""Suite, scenario, agent."""
+
+
+class Round:
+    """What is affected by the changes since the last round, and what became of it."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._options = {**task["options"], "paths": tuple(task["options"]["paths"])}
+        self._changed: list[str] | None = task["changed"]
+        """None: everything is to be played."""
+        self.fingerprints: dict[Key, str] = {(s, n, a): value for s, n, a, value in task["fingerprints"]}
+        self.failing: set[tuple[str, str]] = {(suite, name) for suite, name in task["failing"]}
+        self.behind: dict[str, set[str]] = {}
+        """Suite -> the files of code that it uses."""
+        self.loaded = False
+        """Whether the changes have been taken in; else they count for the next round as well."""
+
+    def play(self) -> int:
+        progress = Progress(sys.stderr)
+        asked = [parse_report_option(text) for text in self._options["reports"]]
+        request = read_request(self._options, listeners=(progress,))
+        plan = RunPlan(request)
+        now_there = {_key(prepared): prepared.entry.fingerprint for prepared in plan.scenarios()}
+        for suite in plan.suites:
+            self.behind.setdefault(suite.name, set()).update(_files_behind(suite))
+        affected = self._affected({os.path.abspath(suite.path) for suite in plan.suites}, now_there)
+        self.fingerprints, before = now_there, self.fingerprints
+        self.loaded = True
+        self.failing &= {(suite, name) for suite, name, _ in now_there}
+        if before or self._changed is not None:
+            self._announce(affected, len(now_there))
+            if not affected:
+                return 0
+            request = replace(request, only=frozenset((suite, name) for suite, name, _ in affected))
+        report = play_plan(
+            _FailedFirst(request, self.failing), asked, verbose=self._options["verbose"], progress=progress
+        )
+        self._take_in({(suite, name) for suite, name, _ in affected}, report)
+        return report.exit_code
+
+    def _affected(self, suite_files: set[str], now_there: dict[Key, str]) -> set[Key]:
+        if self._changed is None:
+            return set(now_there)
+        edited = {key for key, value in now_there.items() if self.fingerprints.get(key) != value}
+        known = set[str]().union(*self.behind.values())
+        for name in self._changed:
+            if name in known:
+                edited |= {key for key in now_there if name in self.behind[key[0]]}
+            elif name not in suite_files:
+                # Nobody can say who reads a file that no import leads to, so it counts for all.
+                return set(now_there)
+        return edited
+
+    def _announce(self, affected: set[Key], total: int) -> None:
+        folder = f"{Path.cwd()}{os.sep}"
+        names = [name.removeprefix(folder) for name in self._changed or ()]
+        what = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''} changed"
+        much = f"{len(affected)} of {counted(total, 'scenario')}" if affected else "nothing that decides a verdict"
+        click.echo(f"\n── {now().astimezone():%H:%M:%S}  {what}: {much} ──")
+
+    def _take_in(self, played: set[tuple[str, str]], report: Any) -> None:
+        keys = [one.entry.key for one in failing(report.outcome)]
+        self.failing = (self.failing - played) | {(key.suite, key.name) for key in keys}
+        earlier = sorted(name for suite, name in self.failing - played)
+        if earlier:
+            click.echo(f"not passed in earlier rounds: {', '.join(earlier)}")
+
+
+class _FailedFirst(RunPlan):
+    """What did not pass last time is played before the rest."""
+
+    def __init__(self, request: RunRequest, failing: set[tuple[str, str]]) -> None:
+        super().__init__(request)
+        self._failing = failing
+
+    def scenarios(self) -> Iterator[PreparedScenario]:
+        found = super().scenarios()
+        return iter(sorted(found, key=lambda one: _key(one)[:2] not in self._failing)) if self._failing else found
+
+
+def _key(prepared: PreparedScenario) -> Key:
+    key = prepared.entry.key
+    return key.suite, key.name, key.agent
+
+
+def _files_behind(loaded: LoadedSuite) -> set[str]:
+    suite = loaded.suite
+    agents = [suite.agent, *(suite.agents or {}).values()]
+    programs = [part for agent in agents if isinstance(agent, Mapping) for part in _program_files(agent)]
+    modules = [f"{name}:any" for name in (*suite.evaluators, *([] if os.path.exists(loaded.path) else [loaded.path]))]
+    in_python = [os.path.abspath(loaded.path)] if loaded.path.endswith(".py") else []
+    return files_behind([suite, *modules, *loaded.resolved()], files=in_python).union(programs)
+
+
+def _program_files(agent: Mapping[str, Any]) -> Iterator[str]:
+    """The files of a program among its arguments."""
+    for part in agent.get("argv") or ():
+        file = os.path.abspath(os.path.join(agent.get("cwd") or "", str(part)))
+        if os.path.isfile(file):
+            yield file
+
+
+def main() -> int:
+    """Plays the round, and gives the exit code of its run."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    task = json.load(sys.stdin)
+    folder = Path.cwd()
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    read = FilesRead(folder)
+    sys.addaudithook(read)
+    this = Round(task)
+    try:
+        return this.play()
+    except SeatrialError as error:
+        show_error(error)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    finally:
+        kept = {
+            "files": sorted({*read.of_project(), *filter(read.is_of_project, set[str]().union(*this.behind.values()))}),
+            "fingerprints": [[*key, value] for key, value in this.fingerprints.items()],
+            "failing": sorted(this.failing),
+            "loaded": this.loaded,
+        }
+        Path(task["answer"]).write_text(json.dumps(kept), encoding="utf-8")
+
 
 _LOOK_EVERY_SECONDS = 0.25
 _ROUND = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-    "from seatrial.cli.watch_round import main; sys.exit(main())"
+    "from seatrial.cli.watch import main; sys.exit(main())"
 )
 """Until a round has begun there is nothing to keep, so Ctrl-C ends it without a word."""
 _ALONE = {

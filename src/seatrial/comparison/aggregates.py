@@ -1,11 +1,102 @@
-"""A run's trials as the figures that are compared."""
+"""Which scenarios two runs have in common, and which runs cannot be compared at all."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
+from typing import Final
 
-from seatrial.model.comparison import ScenarioFigures, SuiteFigures
-from seatrial.model.run import ScenarioKey, ScenarioOutcome, TrialSummary
+from msgspec.structs import fields
+
+from seatrial.errors import UsageError
+from seatrial.model.comparison import (
+    Change,
+    Regression,
+    RegressionLimits,
+    RegressionReason,
+    ScenarioFigures,
+    SuiteFigures,
+)
+from seatrial.model.run import (
+    Gates,
+    Run,
+    RunOutcome,
+    RunState,
+    ScenarioEntry,
+    ScenarioKey,
+    ScenarioOutcome,
+    Status,
+    TrialSummary,
+)
+from seatrial.model.struct import Struct
 from seatrial.verdicts.rates import answer_of
+
+
+class RunSide(Struct, frozen=True, kw_only=True):
+    """One of the two runs: what it came to, and its trials."""
+
+    run: Run
+    outcome: RunOutcome
+    summaries: Sequence[TrialSummary]
+    original: str | None = None
+    """The id of the run that held the conversations, where somebody looked it up."""
+
+    @property
+    def conversations(self) -> str:
+        """The same for any two runs that judge the same conversations, as far as is known."""
+        return self.original or self.run.parent or self.run.id
+
+    def trials(self) -> dict[ScenarioKey, list[TrialSummary]]:
+        return group_trials(self.summaries)
+
+    def played(self) -> dict[ScenarioKey, ScenarioOutcome]:
+        """The scenarios of which at least one trial was played; a skipped one is not there."""
+        return {outcome.entry.key: outcome for outcome in self.outcome.scenarios if outcome.played}
+
+
+def refuse_incomparable(base: RunSide, candidate: RunSide, *, allow_unfinished: bool) -> None:
+    """Raise UsageError with every reason for which the two cannot be compared."""
+    if base.run.id == candidate.run.id:
+        raise UsageError(f"run {base.run.id}: was given on both sides. Give two runs: seatrial list runs")
+    problems = [problem for side in (base, candidate) for problem in _problems(side, allow_unfinished)]
+    if not problems:
+        problems = _nothing_in_common(base, candidate)
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def _problems(side: RunSide, allow_unfinished: bool) -> list[str]:
+    where = f"run {side.run.id}"
+    if not side.played():
+        return [f"{where}: has no results, so there is nothing to compare. Run it again, or choose another run."]
+    gap = None if allow_unfinished else find_gap(side)
+    if gap is None:
+        return []
+    remedy = f"Finish it: seatrial run --resume {side.run.id}; or compare what is there with --allow-unfinished."
+    return [f"{gap}. {remedy}"]
+
+
+def find_gap(side: RunSide) -> str | None:
+    """What the run lacks where it is not whole, so that a comparison says less than it seems to; None where it is."""
+    where = f"run {side.run.id}"
+    if side.run.state is not RunState.FINISHED:
+        return f"{where}: {'was interrupted' if side.run.state is RunState.INTERRUPTED else 'has not come to its end'}"
+    missing = [outcome for outcome in side.outcome.scenarios if outcome.not_run and not outcome.skipped]
+    if not missing:
+        return None
+    count = sum(outcome.not_run for outcome in missing)
+    names = ", ".join(outcome.entry.key.label for outcome in missing[:3]) + (", …" if len(missing) > 3 else "")
+    return f"{where}: {count} of its trials {'was' if count == 1 else 'were'} not run ({names})"
+
+
+def _nothing_in_common(base: RunSide, candidate: RunSide) -> list[str]:
+    before, now = base.played(), candidate.played()
+    if any(key in before for key in now):
+        return []
+    suites = [sorted({key.suite for key in side}) for side in (before, now)]
+    where = f"runs {base.run.id} and {candidate.run.id}"
+    if not set(suites[0]) & set(suites[1]):
+        names = [", ".join(map(repr, names)) for names in suites]
+        return [f"{where}: are of different suites: {names[0]} and {names[1]}. Compare runs of one suite."]
+    return [f"{where}: have no scenario in common. Compare runs of the same scenarios and agents."]
 
 
 def group_trials(summaries: Iterable[TrialSummary]) -> dict[ScenarioKey, list[TrialSummary]]:
@@ -66,3 +157,130 @@ def measure_suites(
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fsum(known) / len(known) if known else None
+
+
+SCORE_NOISE: Final = 5.0
+"""Points that a scenario's score may move without counting as a change."""
+
+ROUNDING: Final = 1e-9
+"""A drop of exactly the limit is tolerated, also when floats put it a hair above."""
+
+_NO_ANSWER = (Status.ERRORED, Status.NOT_RUN)
+_GATES = tuple(field.name for field in fields(Gates))
+
+
+def classify(base: ScenarioFigures, candidate: ScenarioFigures) -> Change:
+    """What became of a scenario that both runs have."""
+    if base.status in _NO_ANSWER or candidate.status in _NO_ANSWER:
+        return Change.ERROR
+    passed_before, passes_now = base.status is Status.PASSED, candidate.status is Status.PASSED
+    if passed_before != passes_now:
+        return Change.IMPROVEMENT if passes_now else Change.REGRESSION
+    delta = score_delta(base, candidate) or 0.0
+    if abs(delta) <= SCORE_NOISE + ROUNDING:
+        return Change.UNCHANGED
+    return Change.IMPROVEMENT if delta > 0 else Change.REGRESSION
+
+
+def score_delta(base: ScenarioFigures, candidate: ScenarioFigures) -> float | None:
+    """By how many points the overall score rose; None where one side has none."""
+    if base.avg_score is None or candidate.avg_score is None:
+        return None
+    return candidate.avg_score - base.avg_score
+
+
+def find_edits(base: ScenarioEntry, candidate: ScenarioEntry) -> tuple[str, ...]:
+    """What was edited between the runs, apart from the agent and the number of trials."""
+    edits = []
+    if trial_identity(base) != trial_identity(candidate):
+        edits.append("scenario")
+    for name in _GATES:
+        before, now = getattr(base.gates, name), getattr(candidate.gates, name)
+        if before != now:
+            edits.append(f"{name}: {_shown(before)} → {_shown(now)}")
+    if (base.xfail is None) != (candidate.xfail is None):
+        edits.append("xfail added" if base.xfail is None else "xfail removed")
+    return tuple(edits)
+
+
+def trial_identity(entry: ScenarioEntry) -> str:
+    """The hash that is equal where trials of two runs asked the same of the agent."""
+    return entry.trial_fingerprint or entry.fingerprint
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+LATENCY_NOISE_MS = 20.0
+"""A mean that rises by less tells of the machine, not of the agent."""
+
+
+def check_limits(limits: RegressionLimits) -> None:
+    """Refuse limits that would flag a run compared with its equal, or none at all."""
+    wrong = [
+        f"{field.name}: {value!r} is not 0 or more. Give how much worse the candidate may be, such as {field.default}."
+        for field in fields(limits)
+        if not (value := getattr(limits, field.name)) >= 0
+    ]
+    if limits.max_pass_rate_drop > 1:
+        given = limits.max_pass_rate_drop
+        wrong.append(f"max_pass_rate_drop: {given!r} is not a share, 0 to 1. Give 0.05 for five points.")
+    if wrong:
+        raise UsageError("\n".join(wrong))
+
+
+def find_regressions(
+    base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits | None = None
+) -> tuple[Regression, ...]:
+    """Every figure that is worse by more than its limit: pass rate, then score, then latency."""
+    limits = limits or RegressionLimits()
+    check_limits(limits)
+    found = (_pass_rate(base, candidate, limits), _score(base, candidate, limits), _latency(base, candidate, limits))
+    return tuple(regression for regression in found if regression is not None)
+
+
+def _pass_rate(base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits) -> Regression | None:
+    if base.pass_rate is None or candidate.pass_rate is None:
+        return None
+    drop, limit = base.pass_rate - candidate.pass_rate, limits.max_pass_rate_drop
+    if drop <= limit + ROUNDING:
+        return None
+    return Regression(
+        reason=RegressionReason.PASS_RATE,
+        base=base.pass_rate,
+        candidate=candidate.pass_rate,
+        limit=limit,
+        text=f"pass rate fell by {100 * drop:.3g} points (limit: {100 * limit:.3g})",
+    )
+
+
+def _score(base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits) -> Regression | None:
+    if base.avg_score is None or candidate.avg_score is None:
+        return None
+    drop, limit = base.avg_score - candidate.avg_score, limits.max_avg_score_drop
+    if drop <= limit + ROUNDING:
+        return None
+    return Regression(
+        reason=RegressionReason.AVG_SCORE,
+        base=base.avg_score,
+        candidate=candidate.avg_score,
+        limit=limit,
+        text=f"average overall score fell by {drop:.3g} points (limit: {limit:.3g})",
+    )
+
+
+def _latency(base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits) -> Regression | None:
+    if not base.avg_latency_ms or candidate.avg_latency_ms is None:
+        return None
+    rise = 100.0 * (candidate.avg_latency_ms - base.avg_latency_ms) / base.avg_latency_ms
+    limit = limits.max_latency_increase_pct
+    if rise <= limit + ROUNDING or candidate.avg_latency_ms - base.avg_latency_ms < LATENCY_NOISE_MS:
+        return None
+    return Regression(
+        reason=RegressionReason.AVG_LATENCY,
+        base=base.avg_latency_ms,
+        candidate=candidate.avg_latency_ms,
+        limit=limit,
+        text=f"average latency rose by {rise:.3g} % (limit: {limit:.3g} %)",
+    )

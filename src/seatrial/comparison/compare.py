@@ -14,11 +14,18 @@ from seatrial.model.comparison import (
 from seatrial.model.run import ScenarioKey, ScenarioOutcome
 from seatrial.model.struct import Struct
 
-from .aggregates import measure_scenario, measure_suites
-from .match import RunSide, refuse_incomparable
+from .aggregates import (
+    RunSide,
+    check_limits,
+    classify,
+    find_edits,
+    find_regressions,
+    measure_scenario,
+    measure_suites,
+    refuse_incomparable,
+    score_delta,
+)
 from .messages import counted
-from .regressions import check_limits, find_regressions
-from .scenario_status import classify, find_edits, score_delta
 from .significance import find_dependence, weigh, with_tests
 
 NO_LIMITS = RegressionLimits()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from seatrial.model.comparison import Change, Comparison, GateDecision, ScenarioChange
 
 from . import messages
-from .scenario_status import ROUNDING
+from .aggregates import ROUNDING
 from .significance import weigh, with_tests
 
 

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, Confirmation, Evidence, FreshTrials, ScenarioChange
 from seatrial.model.run import ScenarioKey, Status, TrialSummary
-from seatrial.statistics.multiplicity import holm
-from seatrial.statistics.significance import ScenarioCounts, fisher_test, stratified_test
-from seatrial.statistics.validation import reaches
+from seatrial.statistics.distributions import reaches
+from seatrial.statistics.significance import ScenarioCounts, fisher_test, holm, stratified_test
 from seatrial.verdicts.rates import answer_of
 
 from . import messages

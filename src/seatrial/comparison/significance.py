@@ -1,22 +1,124 @@
-"""The statistical verdict: exact tests over the trials of scenarios that both runs have."""
+"""Which drop of a suite's pass rate so many trials can show, and how many trials show a drop."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import sqrt
 from typing import Final, Literal
 
 from msgspec.structs import replace
 
 from seatrial.model.comparison import Evidence, ScenarioChange
 from seatrial.model.run import ScenarioKey
-from seatrial.statistics.multiplicity import tarone_benjamini_hochberg
-from seatrial.statistics.significance import ScenarioCounts, fisher_test, smallest_p_value, stratified_test
-from seatrial.statistics.validation import reaches
+from seatrial.model.struct import Struct
+from seatrial.statistics.distributions import normal_quantile, reaches
+from seatrial.statistics.significance import (
+    ScenarioCounts,
+    fisher_test,
+    smallest_p_value,
+    stratified_test,
+    tarone_benjamini_hochberg,
+)
 
 from . import messages
-from .detectable_drop import visible_drop
-from .match import RunSide
+from .aggregates import RunSide
 
 ALPHA: Final = 0.05
+POWER: Final = 0.8
+_STEPS: Final = 40
+_MOST: Final = 1_000_000
+
+
+class Stratum(Struct, frozen=True, kw_only=True):
+    """Scenarios that are alike: their pass rate, their trials in both runs, and how many there are."""
+
+    rate: float
+    base: int
+    candidate: int
+    times: int = 1
+
+
+def visible_drop(scenarios: Sequence[ScenarioCounts], *, alpha: float = ALPHA, power: float = POWER) -> float | None:
+    """The smallest drop, the same in every scenario, that would be noticed with this power; None when none would."""
+    tested = [one for one in scenarios if one.base_total and one.candidate_total]
+    if not tested:
+        return None
+    rates = estimate_rates([(one.base_passed, one.base_total) for one in tested])
+    alike = Counter((rate, one.base_total, one.candidate_total) for rate, one in zip(rates, tested, strict=True))
+    strata = [Stratum(rate=rate, base=base, candidate=now, times=times) for (rate, base, now), times in alike.items()]
+    if not is_visible(1.0, strata, alpha=alpha, power=power):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if is_visible(middle, strata, alpha=alpha, power=power) else (middle, high)
+    return high
+
+
+def trials_to_see(drop: float, rates: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """Trials of each scenario, in both runs, that show the drop; None when no number within reason does."""
+    alike = Counter(rates)
+
+    def enough(trials: int) -> bool:
+        strata = [Stratum(rate=rate, base=trials, candidate=trials, times=times) for rate, times in alike.items()]
+        return is_visible(drop, strata, alpha=alpha, power=power)
+
+    return _fewest(enough)
+
+
+def scenarios_to_see(
+    drop: float, rate: float, trials: int, *, alpha: float = ALPHA, power: float = POWER
+) -> int | None:
+    """Scenarios with that rate and so many trials in both runs that show the drop."""
+
+    def enough(count: int) -> bool:
+        stratum = Stratum(rate=rate, base=trials, candidate=trials, times=count)
+        return is_visible(drop, [stratum], alpha=alpha, power=power)
+
+    return _fewest(enough)
+
+
+def is_visible(drop: float, strata: Sequence[Stratum], *, alpha: float, power: float) -> bool:
+    """Whether the stratified test notices the drop with this power.
+
+    By the normal approximation with the correction for whole numbers, taken at the rates after the drop: at the rates
+    before it, a suite that always passed would have no noise and seem to show any drop.
+    """
+    chance = truth = step = seen = 0.0
+    for one in strata:
+        after = max(one.rate - drop, 0.0)
+        both = 1.0 / one.base + 1.0 / one.candidate
+        mixed = (one.base * one.rate + one.candidate * after) / (one.base + one.candidate)
+        chance += one.times * mixed * (1.0 - mixed) * both
+        truth += one.times * (one.rate * (1.0 - one.rate) / one.base + after * (1.0 - after) / one.candidate)
+        step += one.times * both / 2.0
+        seen += one.times * (one.rate - after)
+    count = sum(one.times for one in strata)
+    sure, likely = -normal_quantile(alpha), normal_quantile(power)
+    return seen >= sure * sqrt(chance) + likely * sqrt(truth) + step / count
+
+
+def estimate_rates(counts: Sequence[tuple[int, int]]) -> list[float]:
+    """Each scenario's rate from (passed, total), drawn a little towards that of the suite: few trials say little."""
+    passed, total = (sum(column) for column in zip(*counts, strict=True))
+    suite = (passed + 1) / (total + 2) if passed < total else 1.0
+    return [(ours + 2 * suite) / (of + 2) for ours, of in counts]
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    """The first number that is enough, when every larger one is as well."""
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > _MOST:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 """The chance of calling a suite worse that is as good as before."""
 Q: Final = 0.05
 """The share of scenarios called worse that are as good as before, on average."""

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .source_file import Where
-from .target_suite import Draft, DraftScenario
+from .conversion import Draft, DraftScenario, Where
 
 _JUDGED = ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity", "goal_completion")
 _FAILURES = ("agent_behavior_failure", "tool_call_behavior_failure")

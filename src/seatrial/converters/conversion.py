@@ -1,16 +1,292 @@
-"""Which tool a file comes from, and the native file that it becomes."""
+"""A file of another tool: its content, and the line of everything in it."""
 
-from collections.abc import Callable, Mapping
+import re
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
+from seatrial.scenarios import json_files, yaml_files
+from seatrial.scenarios.problems import UnreadableFile
+from seatrial.scenarios.suite_files import read_text
 
-from .source_file import Source
-from .target_suite import Draft, Note
-from .yaml_writer import write
+Where = tuple[str | int, ...]
+"""The path of a value in its file."""
+
+
+class Source:
+    """What a file holds. Raises UsageError where it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._text = read_text(path)
+            self.data = self._parse()
+        except UnreadableFile as error:
+            place = f":{error.place[0]}:{error.place[1]}" if error.place else ""
+            raise UsageError(f"{path}{place}: {error.message}") from None
+
+    def _parse(self) -> Any:
+        if self._is_json:
+            return json_files.parse(self._text)[0]
+        return _merged(yaml_files.parse(self._text).data)
+
+    @property
+    def _is_json(self) -> bool:
+        return self.path.suffix.lower() == ".json"
+
+    @cached_property
+    def _lines(self) -> Mapping[Where, int]:
+        find = json_files.find_positions if self._is_json else yaml_files.find_positions
+        return {where: place[0] for where, place in find(self._text).values.items()}
+
+    def line(self, where: Where) -> int | None:
+        """Where it was written; the nearest thing around it, if it has no line of its own."""
+        while where and where not in self._lines:
+            where = where[:-1]
+        return self._lines.get(where)
+
+
+def _merged(value: Any) -> Any:
+    """The value with `<<: *other` done: our own files do without it, others do not."""
+    if isinstance(value, list):
+        return [_merged(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    own = {key: _merged(item) for key, item in value.items() if key != "<<"}
+    others = value.get("<<")
+    for other in reversed(others if isinstance(others, list) else [others]):
+        if isinstance(other, dict):
+            own = {**_merged(other), **own}
+    return own
+
+
+NOT_IN_FRONT = r"\A(?![\s\S]*"
+
+
+def escape(text: str) -> str:
+    """As `re.escape`, but with spaces and dashes left alone, so that people can read it."""
+    return re.escape(text).replace(r"\ ", " ").replace(r"\-", "-")
+
+
+def any_of(texts: Iterable[str], *, ignore_case: bool = False) -> str:
+    """Found where at least one of the texts is."""
+    alternatives = "|".join(map(escape, texts))
+    return f"{'(?i)' if ignore_case else ''}(?:{alternatives})"
+
+
+def contains(text: str) -> str:
+    return escape(text)
+
+
+def none_of(texts: Iterable[str], *, ignore_case: bool = False) -> str:
+    """Found only where none of the texts is."""
+    return f"{'(?i)' if ignore_case else ''}{NOT_IN_FRONT}{any_of(texts)})"
+
+
+def starts_with(text: str) -> str:
+    return rf"\A{escape(text)}"
+
+
+def does_not_match(pattern: str) -> str:
+    return f"{NOT_IN_FRONT}(?:{pattern}))"
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something of the other tool's file that is not, or not quite, in ours."""
+
+    file: str
+    line: int | None
+    text: str
+    scenario: str | None = None
+    lost: bool = True
+    """Not carried over at all; else carried over with another meaning."""
+
+    @property
+    def place(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    def __str__(self) -> str:
+        about = f"{self.scenario}: " if self.scenario else ""
+        return f"{self.place}: {about}{self.text}"
+
+
+class Draft:
+    """A suite under construction."""
+
+    def __init__(self, source: Source, tool: str) -> None:
+        self.source = source
+        self.tool = tool
+        self.suite: dict[str, Any] = {}
+        self.config: dict[str, Any] = {}
+        self.scenarios: list[DraftScenario] = []
+        self.notes: list[Note] = []
+        """Of the file as a whole."""
+        self._names: set[str] = set()
+
+    def scenario(self, name: str, where: Where) -> "DraftScenario":
+        """A new one; a name that is taken gets a number."""
+        plain = " ".join(name.split()) or "unnamed"
+        unique, number = plain, 1
+        while unique in self._names:
+            number += 1
+            unique = f"{plain} ({number})"
+        self._names.add(unique)
+        made = DraftScenario(self, unique, where)
+        self.scenarios.append(made)
+        return made
+
+    def lose(self, where: Where, text: str) -> None:
+        """Note a setting of the file that has no place here."""
+        self.notes.append(self.note(where, text))
+
+    def change(self, where: Where, text: str) -> None:
+        """Note a setting that means something else here."""
+        self.notes.append(self.note(where, text, lost=False))
+
+    def note(self, where: Where, text: str, *, scenario: str | None = None, lost: bool = True) -> Note:
+        line = self.source.line(where)
+        return Note(file=str(self.source.path), line=line, text=text, scenario=scenario, lost=lost)
+
+    def all_notes(self) -> list[Note]:
+        return [*self.notes, *(note for scenario in self.scenarios for note in scenario.notes)]
+
+
+class DraftScenario:
+    """A scenario under construction. Every check it is given is counted, and every one that it could not be given."""
+
+    def __init__(self, draft: Draft, name: str, where: Where) -> None:
+        self.name = name
+        self.where = where
+        self.keys: dict[str, Any] = {"name": name}
+        self.notes: list[Note] = []
+        self.shared = False
+        """Whether what comes now is asserted of every scenario of the file; such checks do not speak for this one."""
+        self.own = _Count()
+        self.common = _Count()
+        self._draft = draft
+
+    def score(self, scorer: Any) -> None:
+        """A scorer of the whole trial, beside `passfail`: an empty reply must not pass what it does not contain."""
+        self.keys.setdefault("scorers", ["passfail"]).append(scorer)
+        self.count_check()
+
+    def expect(self, key: str, values: list[Any]) -> None:
+        found = self.keys.setdefault("expect", {}).setdefault(key, [])
+        found += [value for value in values if value not in found]
+        self.count_check()
+
+    def limit(self, key: str, value: float) -> None:
+        limits = self.keys.setdefault("limits", {})
+        limits[key] = min(value, limits.get(key, value))
+        self.count_check()
+
+    def outcome(self, statement: str) -> None:
+        self.keys.setdefault("expected_outcomes", []).append(statement)
+        self.count_check()
+
+    @property
+    def _counts(self) -> "_Count":
+        return self.common if self.shared else self.own
+
+    def count_check(self) -> None:
+        self._counts.carried += 1
+
+    def lose_check(self, where: Where, text: str) -> None:
+        """Note an assertion that has no place here."""
+        self.notes.append(self._draft.note(where, text, scenario=self.name))
+        self._counts.lost += 1
+
+    def lose(self, where: Where, text: str) -> None:
+        self.notes.append(self._draft.note(where, text, scenario=self.name))
+
+    def lose_rest(
+        self, given: Mapping[str, Any], known: Collection[str], where: Where, *, checks: bool = False
+    ) -> None:
+        """Note every key that is not known; `checks` where it asserts something, whatever its name is."""
+        for key, value in given.items():
+            if key not in known and value not in (None, [], {}, ""):
+                lose = self.lose_check if checks or key.startswith("expect") else self.lose
+                lose((*where, key), f"{key}: has no counterpart here")
+
+    def change(self, where: Where, text: str) -> None:
+        self.notes.append(self._draft.note(where, text, scenario=self.name, lost=False))
+
+    def finish(self) -> None:
+        """A scenario that lost all its checks must not pass for what it no longer asks."""
+        carried, lost = self.own.carried + self.common.carried, self.own.lost + self.common.lost
+        if (self.own.lost and not self.own.carried) or (lost and not carried):
+            self.keys["skip"] = f"nothing of what {self._draft.tool} asserts of it could be carried over"
+        elif not carried:
+            self.change(self.where, "asserts nothing; here the reply must at least not be empty")
+
+
+@dataclass(slots=True)
+class _Count:
+    carried: int = 0
+    lost: int = 0
+
+
+_WIDTH = 110
+
+
+def write(draft: Draft) -> str:
+    """The text of the file."""
+    lines = [f"# Converted from {draft.tool}: {draft.source.path.name}", *_comments(draft.notes)]
+    suite = {**draft.suite, **({"config": draft.config} if draft.config else {})}
+    text = "\n".join(lines) + "\n" + _dump({"suite": suite}) + "\nscenarios:\n"
+    blocks = ["".join([*_block(scenario.keys, scenario.notes)]) for scenario in draft.scenarios]
+    text += "\n".join(blocks)
+    data = {"suite": suite, "scenarios": [scenario.keys for scenario in draft.scenarios]}
+    if yaml_files.parse(text).data != data:
+        raise UsageError(f"{draft.source.path}: holds something that a scenario file cannot hold, such as .nan")
+    return text
+
+
+def _block(keys: dict[str, Any], notes: Sequence[Note]) -> Iterator[str]:
+    for comment in _comments(notes):
+        yield f"  {comment}\n"
+    first, *rest = _dump(keys).splitlines()
+    yield f"  - {first}\n"
+    for line in rest:
+        yield f"    {line}\n" if line else "\n"
+
+
+def _comments(notes: Sequence[Note]) -> Iterator[str]:
+    for note in notes:
+        what = "not carried over" if note.lost else "changed"
+        place = f" (line {note.line})" if note.line is not None else ""
+        text = "".join(char if char.isprintable() else " " for char in note.text)
+        yield from textwrap.wrap(
+            f"{what}{place}: {text}", _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False
+        )
+
+
+def _dump(data: Any) -> str:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes what our reader, which follows YAML 1.2, reads as it was."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+            super().increase_indent(flow, False)
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        is_plain = bool(value) and isinstance(yaml_files.read_scalar(value), str)
+        style = "|" if "\n" in value else None if is_plain else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+
 
 TOOLS = {
     "agentest": "Agentest",

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .source_file import Where
-from .target_suite import Draft, DraftScenario
+from .conversion import Draft, DraftScenario, Where
 
 _LISTS = ("goldens", "conversational_goldens", "conversationalGoldens")
 _RECORDED = ("actual_output", "tools_called", "token_cost", "input_token_count", "output_token_count")

@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import regexes
-from .source_file import Where
-from .target_suite import Draft, DraftScenario
+from . import conversion as regexes
+from .conversion import Draft, DraftScenario, Where
 
 _TEXT_KEYS = ("input", "question", "query", "prompt", "message", "text", "user_prompt", "content")
 _FIRST_ARGUMENT = {

@@ -1,5 +1,6 @@
-"""From a transcript to results: every evaluator is asked, and one that breaks is errored, not failed."""
+"""A played turn as chat messages, tool calls and their results included: what came before the turn that is judged."""
 
+import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -10,13 +11,69 @@ from msgspec.structs import replace
 
 from seatrial import foreign
 from seatrial.evaluators.redacted import secret_in_expectation
-from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, StopReason, Transcript
+from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
-from seatrial.model.results import Check, EvalResult, ModelUse, TrajectoryMatch
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import Check, EvalResult, ModelUse, TrajectoryMatch, TrialError
 
-from .as_messages import messages_of
+
+def messages_of(turn: PlayedTurn) -> list[Message]:
+    """The user's message, the calls with what they returned, and the reply; calls that nobody recorded are left out."""
+    messages: list[Message] = [{"role": "user", "content": turn.user}]
+    calls = turn.tool_calls or ()
+    if calls:
+        asked = [_asked(call, place) for place, call in enumerate(calls)]
+        messages.append({"role": "assistant", "content": None, "tool_calls": asked})
+        messages += [_answered(call, place) for place, call in enumerate(calls)]
+    return [*messages, {"role": "assistant", "content": turn.reply or ""}]
+
+
+def _asked(call: ToolCall, place: int) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": _as_text(call.arguments)}
+    return {"id": _id(call, place), "type": "function", "function": function}
+
+
+def _answered(call: ToolCall, place: int) -> Message:
+    said = call.result if call.error is None else {"error": call.error}
+    return {"role": "tool", "tool_call_id": _id(call, place), "name": call.name, "content": _as_text(said)}
+
+
+def _id(call: ToolCall, place: int) -> str:
+    return call.id or f"call-{place + 1}"
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # odd keys, a value that holds itself
+        return repr(value)
+
+
+def own_copy(ctx: Context) -> Context:
+    """The same context with whatever can be changed in it made anew; the very same where nothing can."""
+    if not isinstance(ctx, TrialContext):
+        if not ctx.tool_calls and not ctx.history:
+            return ctx
+        calls = None if ctx.tool_calls is None else tuple(map(_call, ctx.tool_calls))
+        return replace(ctx, tool_calls=calls, history=tuple(map(plain_value, ctx.history)))
+    transcript = ctx.transcript
+    if not transcript.history and transcript.state is None and not any(turn.tool_calls for turn in transcript.turns):
+        return ctx
+    turns = tuple(map(_turn, transcript.turns))
+    history = tuple(map(plain_value, transcript.history))
+    transcript = replace(transcript, turns=turns, history=history, state=plain_value(transcript.state))
+    return replace(ctx, transcript=transcript)
+
+
+def _turn(turn: PlayedTurn) -> PlayedTurn:
+    return replace(turn, tool_calls=tuple(map(_call, turn.tool_calls))) if turn.tool_calls else turn
+
+
+def _call(call: ToolCall) -> ToolCall:
+    return replace(call, arguments=plain_value(call.arguments), result=plain_value(call.result))
+
 
 Redact = Callable[[Transcript], Transcript]
 
@@ -117,7 +174,6 @@ def _answerable(result: EvalResult, evaluator: Evaluator, ctx: Context, redact: 
 
 async def _call_user_code(evaluator: Any, ctx: Any, seconds: float) -> Any:
     """What an evaluator of the user's says. It gets a copy, so that it cannot change what is stored."""
-    from .evidence_copies import own_copy
 
     ctx = own_copy(ctx)
     read_result = getattr(evaluator, "read_result", None)

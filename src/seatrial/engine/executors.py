@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol
 
+from seatrial.model.results import PlayAgain
 from seatrial.model.run import Trial
-from seatrial.model.trial_errors import PlayAgain
 
 from .schedule import Job, Schedule
 from .trial import TrialSettings, disturbed_trial, judge_recorded_trial, run_trial

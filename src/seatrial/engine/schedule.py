@@ -1,5 +1,6 @@
-"""Which job comes next: fixed numbers of trials in order, sequential tests as their results come in."""
+"""Limit agent calls per minute."""
 
+import asyncio
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,11 +10,33 @@ from seatrial.model.conversation import ErrorInfo
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
-from seatrial.verdicts.budget import Spending
 from seatrial.verdicts.rates import answer_of, can_still_pass, read_sequential_test
+from seatrial.verdicts.run import Spending
 
 if TYPE_CHECKING:
     from seatrial.statistics.sequential import SequentialTest
+
+
+class RateLimit:
+    """Spaces calls evenly; shared by all trials of a run."""
+
+    def __init__(self, per_minute: float) -> None:
+        self._gap = 60.0 / per_minute
+        self._next = 0.0
+
+    def reserve(self, now: float) -> float:
+        """Seconds until the next call may be made. The call counts as made."""
+        mine = max(now, self._next)
+        self._next = mine + self._gap
+        return mine - now
+
+    async def wait(self) -> float:
+        """Wait until the next call may be made; the seconds that took."""
+        seconds = self.reserve(asyncio.get_running_loop().time())
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+        return seconds
+
 
 Answers = Mapping[ScenarioKey, Mapping[int, bool | None]]
 """What earlier trials of a resumed run said, by scenario and index."""

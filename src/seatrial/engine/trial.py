@@ -14,16 +14,14 @@ from seatrial import foreign
 from seatrial.clock import milliseconds, now
 from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
-from seatrial.model.results import EvalResult, Judgement, ModelUse, sum_model_use
+from seatrial.model.results import EvalResult, Judgement, ModelUse, PlayAgain, sum_model_use
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
-from seatrial.model.trial_errors import PlayAgain
 from seatrial.verdicts.trial import decide_trial, find_error
 
 from .conversation import play
 from .evaluate import Redact, evaluate
-from .rate_limit import RateLimit
-from .schedule import Job
+from .schedule import Job, RateLimit
 
 
 class TrialSettings(Struct, frozen=True, kw_only=True):

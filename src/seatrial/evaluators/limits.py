@@ -10,7 +10,7 @@ from seatrial.model.protocols import RECORD_CALLS, Context, TrialContext
 from seatrial.model.results import Check, EvalResult
 
 from .matchers import shown
-from .missing_evidence import no_answer
+from .validation import no_answer
 
 _Taken = tuple[float, bool]
 """What is known to have been taken, and whether that is all of it."""

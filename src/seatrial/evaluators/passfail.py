@@ -11,10 +11,9 @@ from seatrial.model.results import Check, EvalResult
 from seatrial.model.struct import Written, set_field
 
 from .matchers import argument_differences, shown, subset
-from .missing_evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .redacted import includes_surely, secret_in_arguments
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
-from .validation import arguments, text, texts
+from .validation import arguments, arguments_not_recorded, calls_not_known, is_surely_absent, text, texts
 
 # Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
 _TOOLS_CALLED = Check(name="expected_tools", passed=True)

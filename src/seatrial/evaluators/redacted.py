@@ -13,7 +13,7 @@ from seatrial.model.results import EvalResult
 from seatrial.patterns import find_all, search
 
 from .matchers import Answer, answer, every, negated, operator_of, some
-from .missing_evidence import no_answer
+from .validation import no_answer
 
 _NAME = REDACTED.strip("[]")
 _NEGATIVE = ("(?!", "(?<!")

@@ -9,9 +9,8 @@ from seatrial.model.protocols import Context, TrialContext
 from seatrial.model.results import Check, EvalResult
 
 from .matchers import differences, shown
-from .missing_evidence import no_answer
 from .redacted import matches_surely, secret_in_state
-from .validation import check_expected
+from .validation import check_expected, no_answer
 
 
 @dataclass(frozen=True, slots=True)

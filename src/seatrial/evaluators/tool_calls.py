@@ -9,9 +9,8 @@ from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
 
 from .matchers import argument_differences, shown, subset
-from .missing_evidence import arguments_not_recorded, calls_not_known, is_surely_absent
 from .redacted import includes_surely, secret_in_arguments
-from .validation import arguments, choice, flag, text, texts
+from .validation import arguments, arguments_not_recorded, calls_not_known, choice, flag, is_surely_absent, text, texts
 
 
 @dataclass(frozen=True, slots=True)

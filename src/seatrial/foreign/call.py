@@ -14,8 +14,7 @@ from typing import Any
 from seatrial.errors import SeatrialError
 
 from .event_loop import AsyncCalls
-from .outcome import Outcome
-from .threads import DaemonThreads
+from .threads import DaemonThreads, Outcome
 
 _OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 

@@ -15,7 +15,7 @@ from contextvars import Context, ContextVar, copy_context
 from time import perf_counter
 from typing import Any
 
-from .outcome import Outcome, attempt, end_forked_child
+from .threads import Outcome, attempt, end_forked_child
 
 if sys.platform == "win32":
     from asyncio import ProactorEventLoop as _Base

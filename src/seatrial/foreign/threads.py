@@ -1,18 +1,49 @@
-"""Daemon threads for sync user code.
-
-`concurrent.futures` joins its threads when the interpreter ends, so one function that never returns would keep the
-process alive. A call here never waits for another: when all threads are busy, a new one is started.
-"""
+"""How a call of user code ended, whatever it did."""
 
 import asyncio
+import os
 import threading
+import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from itertools import count
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
-from .outcome import Outcome, attempt
+
+class Outcome(NamedTuple):
+    """A value, or what was raised."""
+
+    value: Any = None
+    raised: BaseException | None = None
+
+
+def attempt(function: Callable[[], Any]) -> Outcome:
+    """Call user code and keep everything it may raise, `sys.exit()` included."""
+    process = os.getpid()
+    try:
+        outcome = Outcome(function())
+    except BaseException as raised:
+        outcome = Outcome(None, raised)
+    end_forked_child(outcome, process)
+    return outcome
+
+
+def end_forked_child(outcome: Outcome, process: int) -> None:
+    """End this process if it is a child that user code forked from `process` and did not end.
+
+    The child would go on in our place: run the remaining trials once more, and then wait for ever.
+    """
+    if os.getpid() == process:
+        return
+    raised = outcome.raised
+    if isinstance(raised, SystemExit):
+        code = raised.code if isinstance(raised.code, int) else int(raised.code is not None)
+        os._exit(code & 0xFF)
+    if raised is not None:
+        traceback.print_exception(raised)
+    os._exit(0 if raised is None else 1)
+
 
 _Work = Callable[[], None]
 

@@ -1,12 +1,7 @@
-"""What people said of trials, read from CSV or JSON lines, for judges to be held against.
-
-A row has a `label`, and either the conversation itself (`input` and `output`, or `messages`), or the stored trial it is
-about (`scenario` and `trial`), or what a judge said of it (`judge`). A row without a label is judged all the same: it
-counts for the pass rate that is to be corrected.
-"""
+"""How far the judge can be trusted, from trials that a human labelled too."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
@@ -14,6 +9,40 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.statistics.agreement import (
+    ConfusionTable,
+    CorrectedRate,
+    JudgeAgreement,
+    confusion_table,
+    corrected_rate,
+    judge_agreement,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What human labels say of a judge."""
+
+    table: ConfusionTable
+    agreement: JudgeAgreement
+    corrected: CorrectedRate | None = None
+    """The pass rate behind the judge's own, for the trials that only the judge saw."""
+
+
+def calibrate(
+    labels: Iterable[tuple[bool, bool]], *, judged: tuple[int, int] | None = None, confidence: float = 0.95
+) -> Calibration:
+    """The numbers for (human, judge) labels of the same trials; `judged` is (passed, all) of those to correct for."""
+    pairs = list(labels)
+    if not pairs:
+        raise UsageError("calibrate: there is no labelled trial. Label some, passes and failures, and try again.")
+    table = confusion_table([human for human, _ in pairs], [judge for _, judge in pairs])
+    return Calibration(
+        table=table,
+        agreement=judge_agreement(table, confidence=confidence),
+        corrected=corrected_rate(*judged, calibration=table, confidence=confidence) if judged else None,
+    )
+
 
 _KNOWN = ("label", "judge", "input", "output", "messages", "scenario", "trial", "id", "note")
 _WORDS = {

@@ -1,4 +1,4 @@
-"""What the judge grades: the metrics of `metrics.toml`, those of the user's own, and the score they make together."""
+"""What an agent can do wrong, by category, and how bad each is."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -11,9 +11,58 @@ from msgspec import field
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.model.results import FULL_MARKS, MetricScore, weighted_score
+from seatrial.model.results import FULL_MARKS, MetricScore, Severity, weighted_score
 from seatrial.model.scenario import MetricChoice
 from seatrial.model.struct import Struct
+
+_CATEGORIES_FILE = Path(__file__).with_name("failures.toml")
+
+
+class Category(Struct, frozen=True, kw_only=True):
+    """A kind of behaviour failure. The judge names the category; how bad it is stands here."""
+
+    name: str
+    severity: Severity
+    means: str
+
+
+def load_categories(path: Path | None = None, *, severities: Mapping[str, str] | None = None) -> Mapping[str, Category]:
+    """The categories by name, from the file that comes with the package or one's own, with severities of one's own."""
+    categories = dict(_load_categories(path or _CATEGORIES_FILE))
+    for name, severity in (severities or {}).items():
+        if name not in categories:
+            close = get_close_matches(name, categories, n=1)
+            guess = f" Did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"severities: unknown category {name!r}.{guess} Known: {', '.join(categories)}.")
+        categories[name] = replace(categories[name], severity=_severity(f"severities: {name}", severity))
+    return categories
+
+
+def _severity(where: str, word: Any) -> Severity:
+    try:
+        return Severity(word)
+    except ValueError:
+        raise UsageError(f"{where}: unknown severity {word!r}. Known: {', '.join(Severity)}.") from None
+
+
+@lru_cache(maxsize=8)
+def _load_categories(path: Path) -> Mapping[str, Category]:
+    import tomllib
+
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: the categories cannot be read: {error}") from error
+    if not tables:
+        raise UsageError(f"{path}: no category is defined, so no failure could be found.")
+    return {name: _read(name, table, where=f"{path}: [{name}]") for name, table in tables.items()}
+
+
+def _read(name: str, table: Any, *, where: str) -> Category:
+    if not isinstance(table, dict) or set(table) != {"severity", "means"} or not isinstance(table["means"], str):
+        raise UsageError(f"{where}: expected exactly 'severity' and 'means', got {table!r}.")
+    return Category(name=name, severity=_severity(where, table["severity"]), means=table["means"])
+
 
 Scale: TypeAlias = Literal["0-5", "1-5", "binary"]
 Scope: TypeAlias = Literal["turn", "trial"]
@@ -33,7 +82,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """Names that stand for several metrics."""
 LABELS = ("critical_fail", "fail", "poor", "acceptable", "good", "excellent")
-_OWN_FILE = Path(__file__).with_name("metrics.toml")
+_METRICS_FILE = Path(__file__).with_name("metrics.toml")
 _KEYS = ("asks", "scope", "scale", "weight", "tier", "scores", "pass")
 
 
@@ -71,7 +120,7 @@ class Metric(Struct, frozen=True, kw_only=True):
 
 def load_metrics(path: Path | None = None) -> Mapping[str, Metric]:
     """The metrics by name, from the file that comes with the package or one of the user's own."""
-    return _load(path or _OWN_FILE)
+    return _load_metrics(path or _METRICS_FILE)
 
 
 def resolve_metrics(
@@ -178,7 +227,7 @@ def load_definitions(path: Path) -> Mapping[str, Mapping[str, Any]]:
 
 
 @lru_cache(maxsize=8)
-def _load(path: Path) -> Mapping[str, Metric]:
+def _load_metrics(path: Path) -> Mapping[str, Metric]:
     return {name: read_metric(name, table, where=f"{path}: [{name}]") for name, table in load_definitions(path).items()}
 
 

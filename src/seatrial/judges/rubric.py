@@ -10,9 +10,8 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall
 from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, Context, TrialContext
 from seatrial.model.results import EvalResult
 
-from .panel import Model, Panel
-from .prompt_transcript import record_of
-from .prompts import conversation_message, rubric_system
+from .prompts import conversation_message, record_of, rubric_system
+from .voting import Model, Panel
 
 _RECORD_ARGUMENTS = "Record them: give each ToolCall its arguments as a mapping, or call tools through ctx.call_tool."
 

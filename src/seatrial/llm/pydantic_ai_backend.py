@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 from seatrial.errors import UsageError
 from seatrial.model.results import ModelUse
 
-from .model import ModelSpec
-from .prices import cost_of, usage_of
-from .providers import key_of
+from .model import ModelSpec, Said
+from .providers import cost_of, key_of, usage_of
 from .structured import json_schema
-from .types import Said
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient

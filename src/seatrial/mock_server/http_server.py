@@ -24,8 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from seatrial.errors import UsageError
 
-from .desk import Desk, Desks
-from .protocol import make_server
+from .protocol import Desk, Desks, make_server
 
 HOST: Final = "127.0.0.1"
 _SESSION: Final = "mcp-session-id"

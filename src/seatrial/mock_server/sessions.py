@@ -11,7 +11,7 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer, ToolBox
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
 OpenTools = Callable[[str], ToolBox]
 """Session -> its tools, with counters and a state of their own."""

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from .conversation import ErrorKind, Message, ToolCall, Transcript, Usage
-from .results import EvalResult, Judgement, ModelUse
+from .results import EvalResult, Judgement, ModelUse, TrialError
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Scenario
 from .struct import Struct, set_field
-from .trial_errors import TrialError
 
 RECORD_CALLS = (
     "Record them: return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none; or "
@@ -346,3 +345,28 @@ class RunRecord(Protocol):
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
         """The trials of one scenario with their bodies, in index order, one at a time."""
         ...
+
+
+class RunStarted(Struct, frozen=True, kw_only=True):
+    run: Run
+    scenarios: int
+    trials: int
+
+
+class ScenarioPlanned(Struct, frozen=True, kw_only=True):
+    entry: ScenarioEntry
+    stored: int = 0
+    """How many of its trials are there already, in a run that goes on."""
+
+
+class TrialFinished(Struct, frozen=True, kw_only=True):
+    """Sent only after the trial's commit."""
+
+    trial: Trial
+
+
+class RunFinished(Struct, frozen=True, kw_only=True):
+    run: Run
+
+
+Event = RunStarted | ScenarioPlanned | TrialFinished | RunFinished

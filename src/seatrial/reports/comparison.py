@@ -15,8 +15,7 @@ from seatrial.model.comparison import (
 from seatrial.model.run import Run, ScenarioKey, Status
 from seatrial.verdicts.reasons import number
 
-from .escaping import cut, one_line
-from .terminal import Paper
+from .terminal import Paper, cut, one_line
 from .texts import counted, duration, money, percent
 
 SHOWN = 30

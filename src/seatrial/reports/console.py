@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, TextIO
 from seatrial.model.run import Run, RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
 from .conversation import converse, what_was_said
-from .escaping import cut, one_line
-from .pass_at_k import flaky_line, is_flaky
-from .reasons import explain, explain_error, measures_of, summarise
-from .terminal import Paper
+from .scenario_totals import flaky_line, is_flaky
+from .terminal import Paper, cut, one_line
 from .texts import (
     VERDICT_WORDS,
     aside,
     counts_of,
+    explain,
+    explain_error,
     failing,
     failing_in_order,
     gates_of,
     is_failing,
+    measures_of,
     run_facts,
     share,
+    summarise,
     tally_line,
     trials_of,
     verdict_line,

@@ -9,10 +9,9 @@ from seatrial.model.results import EvalResult, MetricScore
 from seatrial.model.run import Trial
 from seatrial.verdicts.reasons import number
 
-from .escaping import cut
-from .reasons import checked
-from .texts import duration
-from .to_json import plain
+from .json_report import plain
+from .terminal import cut
+from .texts import checked, duration
 
 Line = tuple[int, str]
 """Depth and text."""

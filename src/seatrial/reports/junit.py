@@ -10,9 +10,8 @@ from typing import TextIO
 from seatrial.model.protocols import RunRecord
 from seatrial.model.run import RunOutcome, ScenarioOutcome, Status
 
-from .escaping import cut, markup_text, one_line
-from .pass_at_k import is_flaky, repeats_of
-from .scenario_totals import Tally, tally
+from .scenario_totals import Tally, is_flaky, repeats_of, tally
+from .terminal import cut, markup_text, one_line
 from .texts import aside, interval, trials_of, verdict_line
 
 TEXT_LIMIT = 20_000

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import TextIO
 
 from seatrial.clock import milliseconds
-from seatrial.model.events import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
+from seatrial.model.protocols import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 
-from .escaping import cut, one_line
-from .terminal import Paper
+from .terminal import Paper, cut, one_line
 
 LIVE_EVERY_MS = 100.0
 PLAIN_EVERY_MS = 1_000.0

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, get_args
 
 from seatrial.errors import UsageError
-from seatrial.private_files import make_file, make_folder
-
-from .atomic_write import replacing
+from seatrial.files import make_file, make_folder, replacing
 
 if TYPE_CHECKING:
     from seatrial.model.protocols import RunRecord
@@ -22,12 +20,12 @@ KINDS: tuple[ReportKind, ...] = get_args(ReportKind)
 # By name, so that a run which writes no HTML does not pay for its template engine.
 _WRITERS: dict[ReportKind, tuple[str, str]] = {
     "console": ("console", "print_run"),
-    "json": ("results", "write_json"),
-    "jsonl": ("results", "write_jsonl"),
+    "json": ("json_report", "write_json"),
+    "jsonl": ("json_report", "write_jsonl"),
     "html": ("html", "write_html"),
     "junit": ("junit", "write_junit"),
     "markdown": ("markdown", "write_markdown"),
-    "github": ("github", "write_github"),
+    "github": ("markdown", "write_github"),
 }
 _DEFAULT_PATHS: dict[ReportKind, str] = {
     "json": "results.json",

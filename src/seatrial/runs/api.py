@@ -16,7 +16,7 @@ from seatrial.scenarios.load import each_source
 from seatrial.scenarios.load import load as load_suites
 from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.settings import models_from, not_redacted, read_settings
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 
 from .execute_run import execute, play
 from .report import Report

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seatrial.errors import UsageError
-from seatrial.judges.calibration import Calibration, calibrate
-from seatrial.judges.labels import LabelRow, read_label_rows
+from seatrial.judges.labels import Calibration, LabelRow, calibrate, read_label_rows
 from seatrial.model.protocols import TrialContext
 from seatrial.model.results import Judgement, ModelUse, sum_model_use
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.scenario import MetricChoice
-from seatrial.store.opening import open_store
-from seatrial.store.store import Store
+from seatrial.store.store import Store, open_store
 
 from .event_loop import run_to_the_end
 

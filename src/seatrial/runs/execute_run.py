@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 
 from seatrial.clock import now
 from seatrial.engine.executors import Executor
-from seatrial.engine.rate_limit import RateLimit
 from seatrial.engine.redact import Redaction
-from seatrial.engine.schedule import Budget, TrialSchedule
+from seatrial.engine.schedule import Budget, RateLimit, TrialSchedule
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import Run
 
 from .event_loop import cancel_on_sigterm, run_to_the_end
-from .git_info import Commit, find_commit, versions
-from .redacted_user import discreet
 from .report import Report, StoredRecord
 from .request import RunRequest
-from .run_config import snapshot
+from .run_config import Commit, find_commit, snapshot, versions
 from .run_plan import RunPlan
+from .secrets import discreet
 from .session import RunSession, Work
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ async def _play(plan: RunPlan) -> tuple[Report, bool]:
     """The report, and whether the run was cancelled."""
     request = plan.request
     if request.executor == "ray":
-        from .ray_executor.executor import require_cluster
+        from .ray_executor import require_cluster
 
         require_cluster(request)
     commit = find_commit(Path.cwd())
@@ -100,7 +98,7 @@ def _start(session: RunSession, plan: RunPlan, commit: Commit, resumed: "Resumed
 
 def _executor(session: RunSession, plan: RunPlan) -> Executor:
     if plan.request.executor == "ray":
-        from .ray_executor.executor import RayExecutor
+        from .ray_executor import RayExecutor
 
         return RayExecutor(plan.request, session.settings())
     return session.local_executor(rate_limit=RateLimit(plan.config.rpm) if plan.config.rpm else None)

@@ -19,16 +19,14 @@ from seatrial.model.run import Gates, Run, ScenarioEntry, ScenarioKey, Status, T
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
 from seatrial.scenarios.models import ModelCast
-from seatrial.traces.recording import Recording, TraceFile
-from seatrial.traces.script_match import first_difference, script_of, words_of
+from seatrial.traces.transcript_builder import Recording, TraceFile, first_difference, script_of, words_of
 
-from .agents import Agents, NoAgent
 from .event_loop import cancel_on_sigterm, run_to_the_end
 from .execute_run import new_run, open_session
-from .git_info import find_commit, versions
 from .report import Report
 from .request import RunRequest
-from .run_plan import RunPlan
+from .run_config import find_commit, versions
+from .run_plan import Agents, NoAgent, RunPlan
 from .secrets import find_secrets
 from .session import RunSession, Work
 

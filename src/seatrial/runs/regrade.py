@@ -13,21 +13,19 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorInfo, Transcript
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey
-from seatrial.store.opening import open_store
-from seatrial.store.shards import missing_shards
-from seatrial.store.store import Store
-from seatrial.traces.script_match import script_of
+from seatrial.store.runs import missing_shards
+from seatrial.store.store import Store, open_store
+from seatrial.traces.transcript_builder import script_of
 from seatrial.verdicts.scenario import decide_scenario
 
-from .agents import Agents, NoAgent
 from .event_loop import cancel_on_sigterm, run_to_the_end
 from .execute_run import new_run, open_session
-from .git_info import find_commit
 from .import_traces import other_words
 from .report import Report
 from .request import RunRequest
 from .resume import request_again
-from .run_plan import RunPlan
+from .run_config import find_commit
+from .run_plan import Agents, NoAgent, RunPlan
 from .session import RunSession, Work
 
 

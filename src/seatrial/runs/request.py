@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from seatrial.model.events import Event
+from seatrial.model.protocols import Event
 from seatrial.model.struct import Struct
 
 Listener = Callable[[Event], None]

@@ -11,7 +11,7 @@ from seatrial.engine.schedule import TrialSchedule
 from seatrial.errors import UsageError
 from seatrial.model.conversation import REDACTED, ErrorInfo
 from seatrial.model.run import Run, RunState, ScenarioKey, Status, TrialSummary
-from seatrial.store.shards import missing_shards
+from seatrial.store.runs import missing_shards
 from seatrial.store.store import Store
 from seatrial.verdicts.rates import answer_of
 

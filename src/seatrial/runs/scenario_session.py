@@ -1,51 +1,108 @@
-"""A run whose scenarios are played one at a time, when they are asked for, as pytest does.
-
-Several processes may play the same run, each for its own scenarios; one of them ends it with `end_run`.
-"""
+"""Models that are only remembered: answers come from the cache, and nothing is asked."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from seatrial.clock import now
 from seatrial.engine.evaluate import Redact, evaluate
 from seatrial.engine.executors import Finished, LocalExecutor
-from seatrial.engine.rate_limit import RateLimit
 from seatrial.engine.redact import Secret
-from seatrial.engine.schedule import Budget, Job, Schedule, TrialSchedule
+from seatrial.engine.schedule import Budget, Job, RateLimit, Schedule, TrialSchedule
 from seatrial.engine.trial import TrialSettings
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Agent, Evaluator, PreparedScenario
-from seatrial.model.run import MergedErrors, Run, RunGates, RunState, ScenarioEntry, ScenarioKey, ScenarioOutcome, Trial
-from seatrial.model.scenario import Scenario, SuiteConfig
+from seatrial.model.results import ModelUse
+from seatrial.model.run import (
+    MergedErrors,
+    Run,
+    RunGates,
+    RunState,
+    ScenarioEntry,
+    ScenarioKey,
+    ScenarioOutcome,
+    Trial,
+    summarise,
+)
+from seatrial.model.scenario import Scenario, SuiteConfig, User
 from seatrial.model.struct import Struct
-from seatrial.model.summary import summarise
 from seatrial.scenarios.build import Cast, make_entry, prepare, read_hooks
 from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.scenarios.merge import merge_config
 from seatrial.scenarios.models import ModelCast
 from seatrial.scenarios.tool_names import find_unknown_tools
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 from seatrial.verdicts.scenario import decide_scenario
 from seatrial.verdicts.trial import decide_trial, find_error
 
-from .agents import Agents, describe_agent
-from .cached_models import NotLive, OfflineModels, asks_models
-from .event_loop_thread import LoopThread
-from .git_info import find_commit, versions
-from .redacted_user import discreet
+from .event_loop import LoopThread
 from .report import Report, StoredRecord
 from .request import RunRequest
-from .run_config import plain, redact_spec
-from .run_plan import merge_run_configs
-from .secrets import find_secrets, model_settings
+from .run_config import find_commit, plain, redact_spec, versions
+from .run_plan import Agents, describe_agent, merge_run_configs
+from .secrets import discreet, find_secrets, model_settings
 from .session import Place, RunSession, Work
+
+if TYPE_CHECKING:
+    from seatrial.llm.client import LLM
+    from seatrial.llm.model import ModelSpec
+
+
+class NotLive(Exception):
+    """A scenario asks a model what the cache does not know, and asking is switched off."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OfflineModels(ModelCast):
+    """Makes users and judges that know what was answered before, and count what they would have had to ask."""
+
+    refused: int = 0
+
+    @property
+    def llm(self) -> "LLM":
+        if self._llm is None:
+            from seatrial.llm.client import LLM
+
+            self._llm = LLM(cache=self.cache, before_request=self._refuse)
+        return self._llm
+
+    def _check(self, given: Any) -> "ModelSpec":
+        """No key and no SDK is needed for an answer that is there already."""
+        from seatrial.llm.model import parse_model
+
+        return parse_model(given, environ=self.environ)
+
+    def _refuse(self, use: ModelUse) -> None:
+        from seatrial.llm.model import ModelFailure
+
+        self.refused += 1
+        raise ModelFailure("the answer is not in the cache, and asking models is switched off", attempts=0, use=use)
+
+    def knows_something(self) -> bool:
+        """Whether the cache holds any answer at all."""
+        return self.cache is not None and any(self.cache.glob("*/*.json"))
+
+
+def asks_models(scenario: Scenario) -> bool:
+    """Whether some model must speak for the scenario: a simulated user, a judge, an evaluator that asks one."""
+    if isinstance(scenario.user, User) or scenario.metrics or scenario.expected_outcomes or scenario.failures:
+        return True
+    asked = list(scenario.scorers or ())
+    for expect in (scenario.expect, *[turn.expect for turn in scenario.turns]):
+        if expect is not None:
+            if expect.judge or any(each.judge for each in expect.tool_calls_args):
+                return True
+            asked += expect.evaluators
+    for each in asked:
+        if each == "judge" or (isinstance(each, Mapping) and "judge" in each) or hasattr(each, "bound"):
+            return True
+    return False
 
 
 class Casting(Struct, frozen=True, kw_only=True):

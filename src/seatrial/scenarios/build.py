@@ -14,15 +14,14 @@ from seatrial.model.results import Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.model.scenario import Scenario, TrajectorySpec, User
 from seatrial.model.struct import Struct
-from seatrial.tools.no_mocks import NoMocks
+from seatrial.tools.tool_box import NoMocks
 from seatrial.users.scripted import ScriptedUser
 
-from .build_evaluators import build_expectations, build_scorer
+from .build_evaluators import build_expectations, build_scorer, scorer_names
 from .fingerprint import fingerprints
 from .loaded_suite import LoadedSuite
 from .merge import SEQUENTIAL, default_unmocked_tools
 from .models import ModelCast
-from .scorers import scorer_names
 from .tool_names import must_not_call, offered_tools
 
 _REPLY = ReplyProduced()
@@ -171,7 +170,7 @@ def make_user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
         return lambda index, seed: make(index)
     given = scenario.user
     function = import_attribute(given, what=f"{_place(scenario)}user") if isinstance(given, str) else given
-    from seatrial.users.function import FunctionUser
+    from seatrial.users.scripted import FunctionUser
 
     return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
 
@@ -183,7 +182,7 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
         return NoMocks
     from seatrial.evaluators.matchers import matches
     from seatrial.evaluators.validation import check_expected
-    from seatrial.tools.mock_set import MockSet
+    from seatrial.tools.tool_box import MockSet
 
     try:
         mocks = MockSet.parse(

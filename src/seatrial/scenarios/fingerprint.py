@@ -43,7 +43,7 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
         given_keys = scenario.metadata.keys() & _DECIDING_METADATA
         deciding |= {f"metadata.{key}": scenario.metadata[key] for key in given_keys}
     if evaluators and scenario.scorers:
-        from .scorers import scorer_names
+        from .build_evaluators import scorer_names
 
         names = scorer_names(scenario.scorers)
         deciding["custom"] = {name: evaluators[name] for name in names if name in evaluators}
@@ -81,7 +81,7 @@ def _mock_functions(mocks: Any) -> Iterator[str]:
 
 
 def _imported(target: str) -> Any:
-    from seatrial.tools.python_mocks import find_function
+    from seatrial.tools.mocks import find_function
 
     try:
         return find_function(target, where="mocks")

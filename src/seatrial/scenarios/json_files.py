@@ -7,8 +7,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.scanner import NUMBER_RE
 from typing import Any
 
-from .positions import Positions, UnreadableFile
-from .problems import Place, Where
+from .problems import Place, Positions, UnreadableFile, Where
 from .yaml_files import MAX_DEPTH
 
 _MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)

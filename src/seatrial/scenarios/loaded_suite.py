@@ -1,6 +1,6 @@
 """A suite as it was loaded: its settings, and its scenarios as often as somebody asks for them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import field
@@ -49,3 +49,21 @@ class LoadedSuite(Struct, frozen=True, kw_only=True):
     def resolved(self) -> Iterator[Scenario]:
         """The scenarios with everything that holds for them filled in."""
         return iter(self.kept)
+
+
+def select(
+    scenarios: Iterable[Scenario], *, scenario_text: Sequence[str] | str = (), tags: Sequence[str] | str = ()
+) -> Iterator[Scenario]:
+    """Those whose name contains one of the texts, whatever the case, and that carry one of the tags."""
+    texts = tuple(text.lower() for text in _several(scenario_text))
+    wanted = frozenset(_several(tags))
+    for scenario in scenarios:
+        if texts and not any(text in scenario.name.lower() for text in texts):
+            continue
+        if wanted and wanted.isdisjoint(scenario.tags):
+            continue
+        yield scenario
+
+
+def _several(given: Sequence[str] | str) -> Sequence[str]:
+    return (given,) if isinstance(given, str) else given

@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeVar
 from seatrial.errors import UsageError
 from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
-from .metrics import define, merge_metrics, select_metrics
+from .keys import define, merge_metrics, select_metrics
 from .problems import Complaints, Problem, path_text
 from .schema_types import given
-from .shape import CONFIG
+from .suite_keys import CONFIG
 
 DEFAULTS: Mapping[str, Any] = {
     "threshold": 1.0,

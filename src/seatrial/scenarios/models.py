@@ -12,7 +12,7 @@ from seatrial.model.results import BehaviourFailure
 from seatrial.model.scenario import Judge, Scenario, User
 
 if TYPE_CHECKING:
-    from seatrial.judges.dedup_failures import MergedFailures
+    from seatrial.judges.transcript_judge import MergedFailures
     from seatrial.llm.client import LLM
     from seatrial.llm.model import ModelSpec
 
@@ -61,8 +61,7 @@ class ModelCast:
         key = repr(given)
         if key not in self._checked:
             from seatrial.llm.model import parse_model
-            from seatrial.llm.prices import has_price
-            from seatrial.llm.providers import check_model
+            from seatrial.llm.providers import check_model, has_price
 
             spec = parse_model(given, environ=self.environ)
             check_model(spec, environ=self.environ)
@@ -104,8 +103,7 @@ class ModelCast:
 
     def trial_judge(self, scenario: Scenario) -> TrialJudge:
         """What judges a whole trial: metrics, outcomes and failures in one request."""
-        from seatrial.judges.failure_categories import load_categories
-        from seatrial.judges.metrics import resolve_metrics
+        from seatrial.judges.metrics import load_categories, resolve_metrics
         from seatrial.judges.transcript_judge import TranscriptJudge
 
         if scenario.failures:
@@ -124,6 +122,6 @@ class ModelCast:
         self, trials: Iterable[tuple[int, Sequence[BehaviourFailure]]], scenario: Scenario
     ) -> "MergedFailures":
         """The unique errors of a scenario, from (trial index, failures) pairs."""
-        from seatrial.judges.dedup_failures import merge_failures
+        from seatrial.judges.transcript_judge import merge_failures
 
         return await merge_failures(trials, llm=self.llm, model=self.model("dedup", scenario))

@@ -11,8 +11,7 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
 
-from .positions import Positions, UnreadableFile
-from .problems import Complaint, Place, Where
+from .problems import Complaint, Place, Positions, UnreadableFile, Where
 
 MAX_DEPTH = 100
 MAX_ALIASED = 1_000_000
@@ -82,7 +81,6 @@ def parse(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = f"not YAML: {error.problem or error.context}"
-        from .yaml_hints import hint_for
 
         raise UnreadableFile(message, _place(mark), hint_for(error, text)) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
@@ -259,3 +257,33 @@ def _note_key(where: Where, key: Any, positions: Positions) -> None:
     elif not isinstance(read_scalar(key.value), str):
         hint = f"Put it in quotes: {key.value!r}" if key.value else "Give it a name"
         positions.odd_keys.append(Complaint(where, f"the key {key.value!r} is not a text", hint, True))
+
+
+_INDENTED = "Indent it like the lines it belongs to"
+_COLON = 'A text that has ": " in it needs quotes around it; a line that is indented too far looks the same'
+_HINTS = (
+    ("mapping values are not allowed", _COLON),
+    ("cannot start any token", "A text that begins with @, % or a backtick needs quotes around it"),
+    ("expected key", _INDENTED),
+    ("'-' indicator", _INDENTED),
+    ("block end", _INDENTED),
+)
+
+
+def hint_for(error: Any, text: str) -> str | None:
+    """What would probably mend it, from a parser's error that has a place."""
+    mark = error.problem_mark or error.context_mark
+    problem = error.problem or error.context or ""
+    if mark is None:
+        return None
+    line = (text.split("\n")[mark.line : mark.line + 1] or [""])[0]
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "Indent with spaces, not tabs"
+    opened = error.context_mark
+    if opened is not None and "end of stream" in problem:
+        return f"The quote in line {opened.line + 1}, column {opened.column + 1} is not closed"
+    if opened is not None and "',' or" in problem:
+        return f"The bracket in line {opened.line + 1}, column {opened.column + 1} is not closed, or a comma is missing"
+    if line[: mark.column].rstrip().endswith(("'", '"')):
+        return "A text goes on after its closing quote: put quotes around all of it"
+    return next((hint for part, hint in _HINTS if part in problem), None)

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .distributions import two_sided_z
+from .distributions import ROUNDING, require_counts, require_open_rate, two_sided_z
 from .intervals import Interval, wilson_interval
-from .validation import ROUNDING, require_counts, require_open_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

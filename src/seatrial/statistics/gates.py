@@ -1,14 +1,24 @@
 """The gate on a pass rate: pass, fail, or inconclusive with the number of trials that would decide it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import comb
 from typing import Literal, TypeAlias
 
 from seatrial.model.struct import Struct
 
-from .distributions import binomial_at_least, binomial_at_most
-from .intervals import exact_lower_bound, exact_upper_bound
-from .validation import ROUNDING, reaches, require_counts, require_open_rate, require_rate
+from .distributions import (
+    ROUNDING,
+    binomial_at_least,
+    binomial_at_most,
+    log_beta,
+    reaches,
+    require_counts,
+    require_open_rate,
+    require_positive,
+    require_rate,
+)
+from .intervals import Interval, clopper_pearson_interval, exact_lower_bound, exact_upper_bound
 
 GateDecision: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -122,3 +132,85 @@ def _first(true_from_some_point: Callable[[int], bool], *, start: int) -> int | 
 def _require(threshold: float, confidence: float) -> None:
     require_rate("threshold", threshold)
     require_open_rate("confidence", confidence)
+
+
+def pass_at_k(passed: int, total: int, *, k: int) -> float | None:
+    """The chance that at least one of k trials passes (Chen et al. 2021); None when fewer than k ran."""
+    require_counts(passed, total)
+    require_positive("k", k)
+    if k > total:
+        return None
+    ways = comb(total, k)
+    return (ways - comb(total - passed, k)) / ways
+
+
+def pass_hat_k(passed: int, total: int, *, k: int) -> float | None:
+    """The chance that all of k trials pass, pass^k (Yao et al. 2024); None when fewer than k ran."""
+    require_counts(passed, total)
+    require_positive("k", k)
+    if k > total:
+        return None
+    return comb(passed, k) / comb(total, k)
+
+
+def pass_at_k_interval(passed: int, total: int, *, k: int, confidence: float = 0.95) -> Interval:
+    """Bounds of pass@k, by carrying over the exact bounds of the pass rate; (0, 1) when nothing ran."""
+    require_positive("k", k)
+    low, high = clopper_pearson_interval(passed, total, confidence=confidence)
+    return 1.0 - (1.0 - low) ** k, 1.0 - (1.0 - high) ** k
+
+
+def pass_hat_k_interval(passed: int, total: int, *, k: int, confidence: float = 0.95) -> Interval:
+    """Bounds of pass^k, by carrying over the exact bounds of the pass rate; (0, 1) when nothing ran."""
+    require_positive("k", k)
+    low, high = clopper_pearson_interval(passed, total, confidence=confidence)
+    return low**k, high**k
+
+
+def suite_pass_at_k(scenarios: Sequence[tuple[int, int]], *, k: int) -> float | None:
+    """The mean pass@k over scenarios given as (passed, total); None when one of them has fewer than k trials."""
+    return _mean_over(scenarios, lambda passed, total: pass_at_k(passed, total, k=k))
+
+
+def suite_pass_hat_k(scenarios: Sequence[tuple[int, int]], *, k: int) -> float | None:
+    """The mean pass^k over scenarios given as (passed, total); None when one of them has fewer than k trials."""
+    return _mean_over(scenarios, lambda passed, total: pass_hat_k(passed, total, k=k))
+
+
+def _mean_over(scenarios: Sequence[tuple[int, int]], measure: Callable[[int, int], float | None]) -> float | None:
+    values = [measure(passed, total) for passed, total in scenarios]
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return sum(known) / len(known)
+
+
+def majority_vote(votes: Sequence[bool | None]) -> bool | None:
+    """What more than half of all votes say; a tie, or too many votes without an answer (None), is None: no verdict."""
+    need = len(votes) // 2 + 1
+    for answer in (True, False):
+        if sum(vote is answer for vote in votes) >= need:
+            return answer
+    return None
+
+
+def majority_rate(rate: float, votes: int, *, correlation: float = 0.0) -> float:
+    """How often a majority is right when each vote is right with this rate.
+
+    Repeated calls of one model are correlated, so asking again helps less than it seems; `correlation` is the
+    intraclass one, 0 for independent votes.
+    """
+    require_rate("rate", rate)
+    require_rate("correlation", correlation)
+    require_positive("votes", votes)
+    need = votes // 2 + 1
+    if rate in (0.0, 1.0) or correlation == 1.0:
+        return rate
+    if correlation == 0.0:
+        return binomial_at_least(need, votes, rate)
+    weight = (1.0 - correlation) / correlation
+    a, b = rate * weight, (1.0 - rate) * weight
+    return math.fsum(
+        math.comb(votes, right) * math.exp(log_beta(right + a, votes - right + b) - log_beta(a, b))
+        for right in range(need, votes + 1)
+    )

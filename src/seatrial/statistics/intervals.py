@@ -6,8 +6,16 @@ Nothing ran means nothing is known: every interval of 0 trials is (0, 1).
 import math
 from typing import TypeAlias
 
-from .distributions import beta_quantile, binomial_at_least, find_root, log_beta, normal_quantile, two_sided_z
-from .validation import require_counts, require_open_rate
+from .distributions import (
+    beta_quantile,
+    binomial_at_least,
+    find_root,
+    log_beta,
+    normal_quantile,
+    require_counts,
+    require_open_rate,
+    two_sided_z,
+)
 
 Interval: TypeAlias = tuple[float, float]
 

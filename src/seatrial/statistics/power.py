@@ -6,10 +6,18 @@ from dataclasses import dataclass
 
 from seatrial.errors import UsageError
 
-from .discrete_distributions import binomial_law
-from .distributions import beta_quantile, binomial_at_most, normal_quantile
+from .distributions import (
+    ROUNDING,
+    beta_quantile,
+    binomial_at_most,
+    binomial_law,
+    normal_quantile,
+    reaches,
+    require_open_rate,
+    require_positive,
+    require_rate,
+)
 from .significance import ScenarioCounts, fisher_test
-from .validation import ROUNDING, reaches, require_open_rate, require_positive, require_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

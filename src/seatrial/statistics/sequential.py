@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from seatrial.errors import UsageError
 
+from .distributions import ROUNDING, require_open_rate, require_positive, require_rate
 from .intervals import wilson_interval
-from .validation import ROUNDING, require_open_rate, require_positive, require_rate
 
 SequentialVerdict: TypeAlias = Literal["pass", "fail", "inconclusive", "continue"]
 StoppingRule: TypeAlias = Callable[[int, int], SequentialVerdict]

@@ -23,14 +23,32 @@ from seatrial.verdicts.trial import decide_again
 
 from . import schema
 from .codec import encode, from_document, restore, write
-from .connection import Conflict, Connection, Connections
-from .labels import Label, put_label, read_labels
-from .merged import put_merged, read_merged
-from .runs import check_run, insert_run, list_runs, read_run, rewrite_run
-from .scenario_numbers import Numbers
+from .database import Conflict, Connection, Connections
+from .runs import (
+    Label,
+    check_run,
+    find_whole,
+    insert_run,
+    is_shard,
+    list_runs,
+    merge_shard,
+    put_label,
+    read_labels,
+    read_run,
+    rewrite_run,
+)
 from .scenarios import insert_scenarios, read_entries
-from .shards import find_whole, is_shard, merge_shard
-from .trials import fetch_through, insert_trials, make_rows, place_of, read_trials, unpack
+from .trials import (
+    Numbers,
+    fetch_through,
+    insert_trials,
+    make_rows,
+    place_of,
+    put_merged,
+    read_merged,
+    read_trials,
+    unpack,
+)
 
 FORMAT = "seatrial-runs"
 VERSION = 1

@@ -1,9 +1,116 @@
-"""Brings a store to the schema of this version, whoever comes first."""
+"""Bodies that an earlier version wrote with marks inside, rewritten as the codec writes them now.
 
-from seatrial.errors import UsageError
+Up to schema 3 a document with NaN, tuples, bytes or very deep values was `{"$marked": …, "parts": […]}`, where a
+mapping with one key that begins with `$` was a mark. This module reads that form, and nothing else may write it.
+"""
 
-from .connection import Connection, Database
+from binascii import a2b_base64
+from collections.abc import Callable
+from typing import Any, Final
+
+from seatrial.errors import StoreError, UsageError
+from seatrial.model.json_values import plain_value
+
+from . import schema
+from .codec import Fetch, read, write
+from .database import Connection, Database
 from .schema import CREATE_VERSION, MIGRATIONS, READ_VERSION, VERSION, WRITE_VERSION
+from .trials import fetch_through, pack_document
+
+_MARKED: Final = b'{"$marked"'
+_COLUMNS: Final = (
+    ("runs", ("id",), "body"),
+    ("runs", ("id",), "name"),
+    ("scenarios", ("run_id", "number"), "terms"),
+    ("scenarios", ("run_id", "number"), "source"),
+    ("trials", ("run_id", "number", "trial"), "details"),
+    ("merged_errors", ("run_id", "scenario"), "body"),
+    ("labels", ("run_id", "scenario", "trial", "metric", "who"), "body"),
+)
+"""Table, key and column of everything that may hold marks, apart from trials and keys of scenarios."""
+
+
+def rewrite_marked_bodies(connection: Connection) -> None:
+    """Rewrite all bodies with marks, inside the transaction under way."""
+    fetch = fetch_through(connection)
+    for run_id, number, trial, body in connection.rows("SELECT run_id, number, trial, body FROM bodies"):
+        if bytes(body).startswith(_MARKED):
+            packed, contents = pack_document(_read(bytes(body), fetch))
+            connection.execute(
+                "UPDATE bodies SET body = ? WHERE run_id = ? AND number = ? AND trial = ?",
+                (packed, run_id, number, trial),
+            )
+            for name, content in contents.items():
+                connection.insert(schema.ADD_CONTENT, [(name, content)])
+                connection.insert(schema.ADD_CONTENT_USE, [(run_id, name)])
+    for table, key, column in _COLUMNS:
+        _rewrite_column(connection, table, key, column)
+
+
+def _rewrite_column(connection: Connection, table: str, key: tuple[str, ...], column: str) -> None:
+    place = " AND ".join(f"{name} = ?" for name in key)
+    for *row, written in connection.rows(f"SELECT {', '.join(key)}, {column} FROM {table}"):
+        data = written.encode("ascii") if isinstance(written, str) else written and bytes(written)
+        if data and data.startswith(_MARKED):
+            text = write(_read(data, None))
+            new = text if isinstance(written, str) else text.encode("ascii")
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {place}", (new, *row))
+
+
+def _read(body: bytes, fetch: Fetch | None) -> Any:
+    """The document with marks, as plain values."""
+    return plain_value(_restore(read(body), fetch))
+
+
+def _restore(document: Any, fetch: Fetch | None) -> Any:
+    if not (isinstance(document, dict) and "$marked" in document and "parts" in document):
+        return document
+    marked = document["parts"]
+    parts: list[Any] = [None] * len(marked)
+    for place in reversed(range(len(marked))):  # a part refers only to later ones
+        parts[place] = _unmark(marked[place], parts, fetch)
+    return _unmark(document["$marked"], parts, fetch)
+
+
+def _unmark(value: Any, parts: list[Any], fetch: Fetch | None) -> Any:
+    if type(value) is list:
+        return [_unmark(item, parts, fetch) for item in value]
+    if type(value) is not dict:
+        return value
+    if len(value) == 1:
+        ((name, inner),) = value.items()
+        if name.startswith("$"):
+            return _unmark_one(name, inner, parts, fetch)
+    return {name: _unmark(item, parts, fetch) for name, item in value.items()}
+
+
+def _unmark_one(name: str, inner: Any, parts: list[Any], fetch: Fetch | None) -> Any:
+    if name in _SCALARS:
+        return _SCALARS[name](inner)
+    if name in ("$tuple", "$set", "$frozenset"):
+        return [_unmark(item, parts, fetch) for item in inner]
+    if name == "$dict":
+        return {_as_key(_unmark(key, parts, fetch)): _unmark(item, parts, fetch) for key, item in inner}
+    if name == "$part":
+        return parts[inner]
+    if name == "$content" and fetch is not None:
+        return _restore(read(fetch(inner)), fetch)
+    if name == "$repr":
+        return {name: inner}
+    raise StoreError(f"unknown mark {name!r}: the store is damaged")
+
+
+def _as_key(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "$str": "".join,
+    "$int": lambda digits: int(digits, 16),
+    "$float": float,
+    "$bytes": lambda text: a2b_base64(text).decode("utf-8", "backslashreplace"),
+}
+
 
 _WITHOUT_MARKS = 4
 """The migration from which on bodies have no marks."""
@@ -22,8 +129,6 @@ def migrate(database: Database, connection: Connection) -> None:
             for statement in MIGRATIONS[number - 1]:
                 connection.execute(statement)
             if number == _WITHOUT_MARKS and version > 0:
-                from .migrate_bodies import rewrite_marked_bodies
-
                 rewrite_marked_bodies(connection)
             connection.execute(WRITE_VERSION, (number,))
 

@@ -1,17 +1,82 @@
-"""The scenarios of a run as rows."""
+"""Scenario entries as columns: what is a scenario's own, and the terms that it mostly shares with others.
 
-from collections.abc import Iterable, Iterator, Sequence
+A run of ten thousand scenarios has ten thousand fingerprints and very few sets of gates, so each set is read once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
+from typing import Any
+
+from msgspec import UNSET, field
 
 from seatrial.errors import UsageError
-from seatrial.model.run import ScenarioEntry, ScenarioKey
+from seatrial.model.run import Figures, ScenarioEntry, ScenarioKey, TrialSummary
+from seatrial.model.struct import Struct
 
 from . import schema
-from .codec import read
-from .connection import Connection, Connections, Row
-from .entries import entry_columns, read_entry_rows
-from .scenario_numbers import Numbers
-from .trials import Keys, name_scenario
+from .codec import decode, encode, read, some_fields, write
+from .database import Connection, Connections, Row
+from .trials import Keys, Numbers, name_scenario, read_summary_rows, write_key
+
+_OWN = ("key", "position", "fingerprint", "trial_fingerprint", "source")
+
+
+def entry_columns(entry: ScenarioEntry) -> Row:
+    """The columns from scenario_key on."""
+    return (
+        write_key(entry.key),
+        entry.fingerprint,
+        entry.trial_fingerprint,
+        None if entry.source is None else write(entry.source),
+        _write_terms(entry),
+    )
+
+
+def read_entry_rows(rows: Sequence[Row]) -> Iterator[ScenarioEntry]:
+    """The entries of rows: position, and the columns from scenario_key on."""
+    for position, key, fingerprint, trial_fingerprint, source, terms in rows:
+        if fingerprint is None:  # written by an earlier version: everything is among the terms
+            yield decode(ScenarioEntry, bytes(terms))
+            continue
+        yield ScenarioEntry(
+            key=ScenarioKey(*read(key)),
+            position=position,
+            fingerprint=fingerprint,
+            trial_fingerprint=trial_fingerprint,
+            source=None if source is None else read(source),
+            **_read_terms(bytes(terms)),
+        )
+
+
+def _write_terms(entry: ScenarioEntry) -> bytes:
+    if entry.sequential is not None or entry.gates.metric_thresholds is not None:
+        return _encode_terms(entry)
+    terms = (entry.trials, entry.gates, entry.tags, entry.skip, entry.xfail, entry.mocks, entry.must_not_call)
+    written = _WRITTEN.get(terms)
+    if written is None:
+        if len(_WRITTEN) >= _KEPT:
+            _WRITTEN.clear()
+        written = _WRITTEN[terms] = _encode_terms(entry)
+    return written
+
+
+_Terms = some_fields("Terms", ScenarioEntry, [name for name in ScenarioEntry.__struct_fields__ if name not in _OWN])
+"""What a scenario mostly shares with others."""
+_KEPT = 1_000
+_WRITTEN: dict[Any, bytes] = {}
+
+
+def _encode_terms(entry: ScenarioEntry) -> bytes:
+    terms = _Terms(**{name: getattr(entry, name) for name in _Terms.__struct_fields__})
+    return encode(terms)
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_terms(terms: bytes) -> dict[str, Any]:
+    found = decode(_Terms, terms)
+    return {name: value for name in _Terms.__struct_fields__ if (value := getattr(found, name)) is not UNSET}
+
 
 _BATCH = 2_000
 
@@ -72,3 +137,173 @@ def read_finished(connections: Connections, run_id: str) -> set[tuple[ScenarioKe
         rows = connection.rows(schema.FINISHED, (run_id,))
     keys = {written: ScenarioKey(*read(written)) for written in {written for written, _ in rows}}
     return {(keys[written], index) for written, index in rows}
+
+
+Played = tuple[ScenarioEntry, list[TrialSummary]]
+
+_FIRST = 50
+_SCENARIOS = 2_000
+_TRIALS = 5_000
+_AT_ONCE = 500
+"""Scenarios that are asked for by their numbers in one question."""
+
+
+class Digest(Struct, frozen=True, kw_only=True):
+    """Some scenarios of a run: those that passed like others are only counted."""
+
+    passed: list[tuple[ScenarioEntry, int]] = field(default_factory=list)
+    """One scenario that stands for so many."""
+    trials: list[Figures] = field(default_factory=list)
+    """Of all of those."""
+    others: list[tuple[int, int]] = field(default_factory=list)
+    """Position and number of the rest."""
+
+
+def read_played(connections: Connections, run_id: str) -> Iterator[Played]:
+    """Every scenario with its trials, in the order of reports."""
+    position, number = -1, -1
+    for size in _sizes(_SCENARIOS):
+        with connections.one() as connection:
+            page = connection.rows(schema.SCENARIO_PAGE, (run_id, position, number, size))
+        yield from _with_trials(connections, run_id, page)
+        if len(page) < size:
+            return
+        number, position, *_ = page[-1]
+
+
+def read_some_played(connections: Connections, run_id: str, numbers: Sequence[int]) -> Iterator[Played]:
+    """The scenarios of those numbers with their trials, in the order of the numbers given."""
+    start = 0
+    for size in _sizes(_AT_ONCE):
+        some = numbers[start : start + size]
+        start += size
+        if not some:
+            return
+        with connections.one() as connection:
+            found = {row[0]: row for row in connection.rows(_asking(schema.SCENARIOS, some), (run_id, *some))}
+        yield from _with_trials(connections, run_id, [found[number] for number in some if number in found])
+
+
+def _sizes(most: int) -> Iterator[int]:
+    """How many to ask for, again and again: few at first, since many only want to see the first."""
+    size = min(_FIRST, most)
+    while True:
+        yield size
+        size = min(4 * size, most)
+
+
+def _with_trials(connections: Connections, run_id: str, rows: Sequence[Row]) -> Iterator[Played]:
+    waiting: dict[int, ScenarioEntry] = {}
+    room = _TRIALS
+    for row, entry in zip(rows, read_entry_rows([row[1:] for row in rows]), strict=True):
+        waiting[row[0]] = entry
+        room -= entry.trials
+        if room <= 0 or len(waiting) == _AT_ONCE:
+            yield from _read_trials(connections, run_id, waiting)
+            waiting, room = {}, _TRIALS
+    if waiting:
+        yield from _read_trials(connections, run_id, waiting)
+
+
+def _read_trials(connections: Connections, run_id: str, entries: dict[int, ScenarioEntry]) -> Iterator[Played]:
+    numbers = list(entries)
+    with connections.one() as connection:
+        rows = connection.rows(_asking(schema.SUMMARIES, numbers), (run_id, *numbers))
+    trials: dict[int, list[TrialSummary]] = {number: [] for number in numbers}
+    summaries = read_summary_rows(rows, {number: entry.key for number, entry in entries.items()})
+    for row, summary in zip(rows, summaries, strict=True):
+        trials[row[0]].append(summary)
+    for number, entry in entries.items():
+        yield entry, trials[number]
+
+
+def _asking(statement: str, numbers: Sequence[int]) -> str:
+    return statement.format(numbers=", ".join("?" * len(numbers)))
+
+
+def read_digests(
+    connections: Connections, run_id: str, together: Callable[[ScenarioEntry, int], bool]
+) -> Iterator[Digest]:
+    """The whole run, scenarios in the order in which they were added.
+
+    A scenario is only counted when all its trials passed and left nothing to tell but figures, and `together` says of
+    one like it, with as many trials, that it may be. No object is made for such a trial or scenario.
+    """
+    kinds = _Kinds(together)
+    digest = Digest()
+    trials = _figures(connections, run_id)
+    trial = next(trials, None)
+    for number, position, written, terms, is_old in _terms(connections, run_id):
+        plain = not is_old  # an earlier version kept a scenario's name among its terms
+        figures: list[Figures] = []
+        while trial is not None and trial[0] == number:
+            if not trial[2]:
+                plain = False
+            figures.append(tuple(trial[3:]))
+            trial = next(trials, None)
+        if plain and figures and kinds.count(position, written, terms, len(figures)):
+            digest.trials.extend(figures)
+        else:
+            digest.others.append((position, number))
+        if len(digest.trials) >= _TRIALS or len(digest.others) >= _AT_ONCE:
+            yield kinds.settle(digest)
+            digest = Digest()
+    yield kinds.settle(digest)
+
+
+class _Kinds:
+    """Scenarios that differ in nothing but their names, counted."""
+
+    def __init__(self, together: Callable[[ScenarioEntry, int], bool]) -> None:
+        self._together = together
+        self._suite = "\0"
+        """How the keys of the last suite begin, as they are written."""
+        self._counts: dict[tuple[str, bytes, int], int | None] = {}
+        """None: those are not counted."""
+        self._examples: dict[tuple[str, bytes, int], ScenarioEntry] = {}
+
+    def count(self, position: int, written: str, terms: bytes, trials: int) -> bool:
+        """Whether the scenario is counted; else nothing happened."""
+        if not written.startswith(self._suite):
+            self._suite = write([read(written)[0]])[:-1] + ","
+        kind = (self._suite, bytes(terms), trials)
+        count = self._counts.get(kind, 0)
+        if count is None:
+            return False
+        if count == 0:
+            [entry] = read_entry_rows([(position, written, "", "", None, terms)])
+            if not self._together(entry, trials):
+                self._counts[kind] = None
+                return False
+            self._examples[kind] = entry
+        self._counts[kind] = count + 1
+        return True
+
+    def settle(self, digest: Digest) -> Digest:
+        """The digest with what was counted since this was last asked."""
+        digest.passed.extend((entry, self._counts[kind] or 0) for kind, entry in self._examples.items())
+        self._counts.clear()
+        self._examples.clear()
+        return digest
+
+
+def _terms(connections: Connections, run_id: str) -> Iterator[Row]:
+    number = -1
+    while True:
+        with connections.one() as connection:
+            page = connection.rows(schema.TERMS_PAGE, (run_id, number, _SCENARIOS))
+        yield from page
+        if len(page) < _SCENARIOS:
+            return
+        number = page[-1][0]
+
+
+def _figures(connections: Connections, run_id: str) -> Iterator[Row]:
+    number, trial = -1, -1
+    while True:
+        with connections.one() as connection:
+            page = connection.rows(schema.FIGURES_PAGE, (run_id, number, number, trial, _TRIALS))
+        yield from page
+        if len(page) < _TRIALS:
+            return
+        number, trial, *_ = page[-1]

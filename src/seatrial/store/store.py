@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -12,19 +13,18 @@ from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, Scena
 
 from . import runs, schema
 from .codec import write
-from .connection import Connections, Database
-from .merged import put_merged, read_merged
+from .database import Connections, Database, SqliteDatabase
 from .migrate import migrate
 from .runs import RunRow
 from .scenarios import add_scenarios, read_entries, read_finished
-from .trials import Keys, read_summaries, read_trial, read_trials
+from .trials import Keys, put_merged, read_merged, read_summaries, read_trial, read_trials
 from .writer import TrialWriter
 
 if TYPE_CHECKING:
     from .export_import import Imported
-    from .labels import Label
-    from .searching import Said
-    from .verdict_rows import Digest, Played
+    from .runs import Label
+    from .scenarios import Digest, Played
+    from .trials import Said
 
 
 class Store:
@@ -165,7 +165,7 @@ class Store:
 
     def played(self, run_id: str, numbers: Sequence[int] | None = None) -> "Iterator[Played]":
         """The run's scenarios with their trials, in the order of its selection; or those of some numbers, in theirs."""
-        from .verdict_rows import read_played, read_some_played
+        from .scenarios import read_played, read_some_played
 
         if numbers is None:
             return read_played(self._connections, run_id)
@@ -173,7 +173,7 @@ class Store:
 
     def digests(self, run_id: str, together: "Callable[[ScenarioEntry, int], bool]") -> "Iterator[Digest]":
         """What a verdict takes: scenarios of which `together` says so are counted, the rest is named."""
-        from .verdict_rows import read_digests
+        from .scenarios import read_digests
 
         return read_digests(self._connections, run_id, together)
 
@@ -197,7 +197,7 @@ class Store:
 
     def find_said(self, run_id: str, text: str, *, key: ScenarioKey | None = None) -> "Said":
         """The trials whose user, replies or calls have the text, as far as a search looks."""
-        from .searching import find_said
+        from .trials import find_said
 
         return find_said(self._connections, run_id, text, key=key)
 
@@ -234,13 +234,13 @@ class Store:
 
     def label(self, label: "Label") -> None:
         """Store a person's opinion of a trial; it takes the place of their earlier one of the same metric."""
-        from .labels import put_label
+        from .runs import put_label
 
         with self._connections.transaction() as connection:
             put_label(connection, label)
 
     def labels(self, run_id: str, *, key: ScenarioKey | None = None, metric: str | None = None) -> "list[Label]":
-        from .labels import read_labels
+        from .runs import read_labels
 
         with self._connections.one() as connection:
             return read_labels(connection, run_id, key=key, metric=metric)
@@ -271,3 +271,27 @@ class Store:
 
         with self._connections.transaction() as connection:
             return import_lines(connection, lines)
+
+
+def open_store(url: str | Path) -> Store:
+    """The store at a path, `sqlite:///path` or `postgresql://…`; made when it is not there yet.
+
+    Raises UsageError when the place cannot be used, MissingExtra without the driver for PostgreSQL.
+    """
+    text = str(url)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Store(_file(text, text))
+    if scheme in ("postgresql", "postgres"):
+        from .database import PostgresDatabase  # its driver is an extra
+
+        return Store(PostgresDatabase(text))
+    if scheme == "sqlite" and rest.startswith("/"):
+        return Store(_file(rest[1:], text))
+    raise UsageError(f"store {text!r}: unknown kind. Use a path, sqlite:///path or postgresql://user@host/database.")
+
+
+def _file(path: str, given: str) -> SqliteDatabase:
+    if path in ("", ":memory:"):
+        raise UsageError(f"store {given!r}: must name a file, since several connections share it.")
+    return SqliteDatabase(Path(path).expanduser())

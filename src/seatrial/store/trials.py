@@ -1,12 +1,15 @@
-"""Trials as rows: their columns, their bodies, and what is large apart from them."""
+"""Which number a scenario has in the rows of a run."""
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import count
 from math import hypot
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -14,14 +17,52 @@ from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.run import ScenarioKey, Status, Trial, TrialSummary
+from seatrial.model.run import MergedErrors, ScenarioKey, Status, Trial, TrialSummary, summarise
 from seatrial.model.struct import Struct
-from seatrial.model.summary import summarise
 
 from . import schema
-from .codec import Fetch, decode, encode, read, some_fields, to_document, write
-from .connection import Conflict, Connection, Connections, Row
-from .scenario_numbers import Numbers
+from .codec import ENVELOPE, Fetch, decode, encode, read, some_fields, to_document, write
+from .database import Conflict, Connection, Connections, Row
+
+_MOST_NUMBERS = 20_000
+
+
+class Numbers:
+    """The numbers of one run's scenarios: whoever added them knows them, the rest is looked up.
+
+    To look them up where the rows are written would take a third of the time that the rows take.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._known: dict[str, int] = {}
+
+    def add(self, names: Iterable[str], first: int) -> None:
+        """These are in the run's rows now, numbered from `first`."""
+        if len(self._known) >= _MOST_NUMBERS:
+            self._known.clear()
+        self._known.update(zip(names, count(first), strict=False))
+
+    def of(self, connection: Connection, name: str) -> int | None:
+        """None when the run has no such scenario."""
+        if name not in self._known:
+            row = connection.row(schema.NUMBER, (self.run_id, name))
+            if row is None:
+                return None
+            self.add((name,), row[0])
+        return self._known[name]
+
+
+def put_merged(connection: Connection, run_id: str, merges: Iterable[MergedErrors]) -> None:
+    """Store them inside the transaction under way; each takes the place of the scenario's earlier one."""
+    rows = [(run_id, name_scenario(merged.key), encode(merged)) for merged in merges]
+    for row in sorted(rows):  # in one order, so that processes never wait for each other in a circle
+        connection.execute(schema.PUT_MERGED, row)
+
+
+def read_merged(connection: Connection, run_id: str) -> list[MergedErrors]:
+    return [decode(MergedErrors, body) for (body,) in connection.rows(schema.MERGED, (run_id,))]
+
 
 _LARGE = 16_384
 """Bodies above this size, in bytes, are stored by their hash."""
@@ -322,3 +363,88 @@ _NONE: dict[str, Any] = {}
 
 
 _STATUS = {status.value: status for status in Status}
+
+
+MOST_BYTES: Final = 32 * 1024 * 1024
+_SEARCH_PAGE = 1_000
+_WORD = re.compile("[a-z0-9_.@/+#-]+")
+"""What stands in a body as it was said, however the JSON around it is written."""
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """Where something was said."""
+
+    trials: frozenset[tuple[ScenarioKey, int]]
+    looked_at: int
+    """How many trials were looked through, from the first."""
+    is_whole: bool
+    """Whether those were all there are."""
+
+
+def find_said(
+    connections: Connections, run_id: str, text: str, *, key: ScenarioKey | None = None, most_bytes: int = MOST_BYTES
+) -> Said:
+    """The trials whose user, replies, or calls have the text, whatever its case; of one scenario or of all.
+
+    Looks no further than `most_bytes` of bodies, so that it comes to an end soon.
+    """
+    wanted = text.lower()
+    word = max(_WORD.findall(wanted), key=len, default="").encode("ascii")
+    found: list[tuple[int, int]] = []
+    looked_at, left = 0, most_bytes
+    for number, index, body in _bodies(connections, run_id, key):
+        if left <= 0:
+            return Said(trials=_named(connections, run_id, found, key), looked_at=looked_at, is_whole=False)
+        left -= len(body)
+        looked_at += 1
+        # Parsing takes ten times as long as looking for a word in the bytes.
+        if (word in body.lower() or body.startswith(ENVELOPE)) and _says(connections, body, wanted):
+            found.append((number, index))
+    return Said(trials=_named(connections, run_id, found, key), looked_at=looked_at, is_whole=True)
+
+
+def _bodies(connections: Connections, run_id: str, key: ScenarioKey | None) -> Iterator[tuple[int, int, bytes]]:
+    """(number of the scenario, index, body), page by page."""
+    number, trial = -1, -1
+    while True:
+        with connections.one() as connection:
+            page = (
+                connection.rows(schema.BODIES_PAGE, (run_id, number, number, trial, _SEARCH_PAGE))
+                if key is None
+                else [
+                    (0, *row)
+                    for row in connection.rows(schema.BODY_PAGE, (*place_of(run_id, key, trial), _SEARCH_PAGE))
+                ]
+            )
+        for number, trial, body in page:
+            yield number, trial, bytes(body)
+        if len(page) < _SEARCH_PAGE:
+            return
+
+
+def _says(connections: Connections, body: bytes, wanted: str) -> bool:
+    def fetch(hashed: str) -> bytes:
+        with connections.one() as connection:
+            return fetch_through(connection)(hashed)
+
+    transcript = read(body, fetch=fetch)["transcript"]
+    return any(wanted in text.lower() for turn in transcript.get("turns", ()) for text in _texts(turn))
+
+
+def _texts(turn: dict[str, Any]) -> Iterator[str]:
+    yield turn.get("user") or ""
+    yield turn.get("reply") or ""
+    for call in turn.get("tool_calls") or ():
+        # As pages write it, so that what is seen can be looked for.
+        yield f"{call['name']}({json.dumps(call.get('arguments'), ensure_ascii=False, default=str)})"
+
+
+def _named(
+    connections: Connections, run_id: str, found: list[tuple[int, int]], key: ScenarioKey | None
+) -> frozenset[tuple[ScenarioKey, int]]:
+    if key is not None or not found:
+        return frozenset((key, index) for _, index in found if key is not None)
+    with connections.one() as connection:
+        rows = connection.rows(schema.NUMBERS, (run_id, found[0][0], found[-1][0]))
+    keys = {number: ScenarioKey(*read(written)) for number, written in rows}
+    return frozenset((keys[number], index) for number, index in found)

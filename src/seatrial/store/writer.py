@@ -10,10 +10,9 @@ from seatrial.clock import milliseconds
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.run import ScenarioEntry, Trial
 
-from .connection import Conflict, Connection, Database, Row
-from .scenario_numbers import Numbers
+from .database import Conflict, Connection, Database, Row
 from .scenarios import insert_scenarios, make_entry_rows
-from .trials import TrialRows, explain_conflict, insert_trials, make_rows
+from .trials import Numbers, TrialRows, explain_conflict, insert_trials, make_rows
 
 _GROUP = 100
 _WAIT_MS = 50.0

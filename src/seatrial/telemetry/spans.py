@@ -1,26 +1,86 @@
-"""One trial as a trace: the trial, an `invoke_agent` span per turn, an `execute_tool` span per call.
-
-Names and attributes are those of OpenTelemetry's conventions for generative AI and for tests; what they do not name
-stands under `seatrial.`. Times are those of the transcript, since a trial is written when it is over.
-"""
+"""What evaluators and judges said, as `gen_ai.evaluation.result` events."""
 
 import json
+import queue
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
+from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
+from seatrial.model.results import EvalResult, Judgement, MetricScore, OutcomeResult
 from seatrial.model.run import Run, Trial
 from seatrial.model.run import Status as Verdict
 
-from .results import evaluation_events
-
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer
 
+
 Attributes = dict[str, str | bool | int | float]
+
+
+def evaluation_events(trial: Trial) -> Iterator[tuple[int | None, Attributes]]:
+    """(turn that it speaks about or None for the trial, attributes of the event), one for each result."""
+    for result in trial.results:
+        yield result.turn, _of_result(result)
+    if trial.judgement is not None:
+        yield from _of_judgement(trial.judgement)
+
+
+def _of_result(result: EvalResult) -> Attributes:
+    if result.error is not None:
+        # An instrument that could not answer has no score: a zero would count against the agent.
+        return {
+            "gen_ai.evaluation.name": result.evaluator,
+            "gen_ai.evaluation.score.label": "error",
+            "gen_ai.evaluation.explanation": result.error.message,
+            "error.type": result.error.kind.value,
+        }
+    return _event(result.evaluator, result.score, "pass" if result.passed else "fail", result.reasoning)
+
+
+def _of_judgement(judgement: Judgement) -> Iterator[tuple[int | None, Attributes]]:
+    for score in judgement.scores:
+        yield score.turn, _of_score(score)
+    for outcome in judgement.outcomes:
+        yield None, _of_outcome(outcome)
+    if judgement.overall_score is not None:
+        yield None, _event("overall_score", judgement.overall_score, None, judgement.summary)
+    if judgement.error is not None:
+        yield (
+            None,
+            {
+                **_event("judge", None, "error", judgement.error.message),
+                "error.type": judgement.error.kind.value,
+            },
+        )
+
+
+def _of_score(score: MetricScore) -> Attributes:
+    return _event(score.metric, score.value, score.label, score.reason)
+
+
+def _of_outcome(outcome: OutcomeResult) -> Attributes:
+    label = "pass" if outcome.passed else "fail"
+    return _event(f"outcome: {outcome.statement}", float(outcome.passed), label, outcome.justification)
+
+
+def _event(name: str, value: float | None, label: str | None, explanation: str) -> Attributes:
+    attributes: Attributes = {"gen_ai.evaluation.name": name}
+    if value is not None:
+        attributes["gen_ai.evaluation.score.value"] = float(value)
+    if label is not None:
+        attributes["gen_ai.evaluation.score.label"] = label
+    if explanation:
+        attributes["gen_ai.evaluation.explanation"] = explanation
+    return attributes
+
 
 _TEST_RESULTS = {Verdict.PASSED: "pass", Verdict.FAILED: "fail"}
 EVENT = "gen_ai.evaluation.result"
@@ -186,3 +246,107 @@ def _nanoseconds(trial: Trial) -> int:
 
 def _ms(milliseconds: float) -> int:
     return int(milliseconds * 1_000_000)
+
+
+BATCH: Final = 512
+WAITING: Final = 4096
+"""Spans held in memory; beyond, whoever ends a span waits, and memory stays flat."""
+CLOSE_SECONDS: Final = 15.0
+
+
+class Sender(SpanProcessor):
+    """Exports in a thread of its own. After the first failure nothing more is tried, only counted."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self._waiting: queue.Queue[ReadableSpan | None] = queue.Queue(WAITING)
+        self._broken = False
+        self.lost = 0
+        """Spans that did not get through."""
+        self._thread = threading.Thread(target=self._work, name="seatrial-spans", daemon=True)
+        self._thread.start()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.context is not None and span.context.trace_flags.sampled:
+            self._waiting.put(span)
+
+    def shutdown(self) -> None:
+        """Send what waits; a collector that hangs is not waited for for ever."""
+        self._waiting.put(None)
+        self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            self.lost += self._waiting.qsize()
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return True
+
+    def _work(self) -> None:
+        while (span := self._waiting.get()) is not None:
+            batch = [span]
+            ended = False
+            while len(batch) < BATCH and not ended:
+                try:
+                    following = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    ended = True
+                else:
+                    batch.append(following)
+            self._export(batch)
+            if ended:
+                return
+
+    def _export(self, batch: list[ReadableSpan]) -> None:
+        if not self._broken:
+            try:
+                self._broken = self._exporter.export(batch) is not SpanExportResult.SUCCESS
+            except Exception:
+                # Exporters are foreign code, and this thread is the border to them.
+                self._broken = True
+        if self._broken:
+            self.lost += len(batch)
+
+
+class OwnProvider:
+    """Lives as long as the run."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+
+        self._sender = Sender(_exporter(environ))
+        # Resource.create lets OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before ours.
+        named = {} if environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "seatrial"}
+        self.provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+        self.provider.add_span_processor(self._sender)
+
+    def close(self) -> int:
+        """Send what is left; how many spans did not get through."""
+        self.provider.shutdown()
+        return self._sender.lost
+
+
+def _exporter(environ: Mapping[str, str]) -> "SpanExporter":
+    kind = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() or "otlp"
+    if kind == "console":
+        import sys
+
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)  # stdout is for the report
+    if kind == "otlp":
+        return _otlp(environ)
+    raise UsageError(f"OTEL_TRACES_EXPORTER={kind!r}: expected otlp, console or none")
+
+
+def _otlp(environ: Mapping[str, str]) -> "SpanExporter":
+    protocol = environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+    if protocol not in (None, "", "http/protobuf"):
+        raise UsageError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}: only http/protobuf is spoken here")
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        raise MissingExtra("otel", needed_for="exporting spans over OTLP") from None
+    return OTLPSpanExporter()

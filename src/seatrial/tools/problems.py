@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from .faults import FAULTS, can_be_truncated
+from .mocks import FAULTS, can_be_truncated
 
 SOURCES = ("returns", "sequence", "raises", "python", "fault")
 """Where an answer comes from; a mock has one of them, except that `truncated` has `returns` to cut."""

@@ -3,19 +3,33 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import count
 from typing import Any, Literal
 
+from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
-from .faults import answer_with_fault
-from .mock_spec import Answer, Calls, Faulty, Mock, Raises, Returns
-from .python_mocks import MockContext, answer_by_function
-from .tool_schemas import ToolSchema, violation_finder
+from .mocks import (
+    MISSING,
+    Answer,
+    Branch,
+    Calls,
+    Faulty,
+    Mock,
+    MockContext,
+    Raises,
+    Returns,
+    answer_by_function,
+    answer_with_fault,
+    find_function,
+)
+from .problems import CheckArgs, check_mocks
+from .tool_schemas import ToolSchema, read_tools, violation_finder
 
 Matches = Callable[[Any, Any], bool]
 """(expected, actual) -> whether they match, by the rules of the expectations."""
@@ -59,7 +73,7 @@ class MockedTools:
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
         """The definitions of all tools, those of `tools:` first."""
-        from .offers import offer
+        from .tool_schemas import offer
 
         return tuple(offer(self._mocks, self._schemas))
 
@@ -166,3 +180,108 @@ def _no_answer(name: str, arguments: Any) -> TrialError:
 def _show(arguments: Any) -> str:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=repr, ensure_ascii=False)
     return text if len(text) <= 300 else f"{text[:297]}..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockSet:
+    """What every trial of a scenario answers tool calls from. Nothing in it changes while trials run."""
+
+    mocks: Mapping[str, Mock]
+    schemas: Mapping[str, ToolSchema]
+    matches: Matches
+    unmocked_tools: UnmockedTools = "error"
+
+    @classmethod
+    def parse(
+        cls,
+        specs: Mapping[str, Any] | None,
+        *,
+        matches: Matches,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        unmocked_tools: UnmockedTools = "error",
+        check_args: CheckArgs | None = None,
+    ) -> "MockSet":
+        """Read `mocks:` and `tools:`, and find the Python functions. All mistakes at once, as a UsageError."""
+        problems = [f"mocks.{text}" for text in check_mocks(specs, check_args=check_args)]
+        if problems:
+            raise UsageError("\n".join(problems))
+        return cls(
+            mocks={name: _read_mock(spec, name) for name, spec in (specs or {}).items()},
+            schemas={tool.name: tool for tool in read_tools(tools)},
+            matches=matches,
+            unmocked_tools=unmocked_tools,
+        )
+
+    def open(self, trial_id: str, seed: int) -> MockedTools:
+        """The tools of one trial, with counters and a state of its own."""
+        return MockedTools(
+            self.mocks,
+            schemas=self.schemas,
+            matches=self.matches,
+            unmocked_tools=self.unmocked_tools,
+            trial_id=trial_id,
+            seed=seed,
+        )
+
+
+def _read_mock(spec: Any, path: str) -> Mock:
+    if callable(spec):
+        return Mock(path=path, answer=_read_function(spec, path))
+    if not isinstance(spec, Mapping):
+        return Mock(path=path, answer=Returns(value=spec))
+    return Mock(
+        path=path,
+        delay_ms=spec.get("delay_ms"),
+        when=tuple(
+            Branch(args=entry["args"], mock=_read_mock(entry, f"{path}.when[{index}]"))
+            for index, entry in enumerate(spec.get("when", ()))
+        ),
+        sequence=tuple(
+            _read_mock(entry, f"{path}.sequence[{index}]") for index, entry in enumerate(spec.get("sequence", ()))
+        ),
+        answer=_read_answer(spec, path),
+    )
+
+
+def _read_answer(spec: Mapping[str, Any], path: str) -> Answer | None:
+    value = spec.get("returns", MISSING)
+    if "fault" in spec:
+        return Faulty(fault=spec["fault"], value=None if value is MISSING else value)
+    if "raises" in spec:
+        return Raises(text=spec["raises"])
+    if "python" in spec:
+        return _read_function(spec["python"], path)
+    return None if value is MISSING else Returns(value=value)
+
+
+def _read_function(target: Any, path: str) -> Calls:
+    return Calls(function=find_function(target, where=f"mocks.{path}"))
+
+
+class NoMocks:
+    """A ToolBox without mocks. The first call loads the real one, which says what is missing."""
+
+    __slots__ = ("_seed", "_trial_id", "state")
+
+    def __init__(self, trial_id: str, seed: int) -> None:
+        self._trial_id = trial_id
+        self._seed = seed
+        self.state: dict[str, Any] = {}
+
+    def knows(self, name: str) -> bool:
+        return False
+
+    def lets_run(self, name: str) -> bool:
+        return True
+
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        return ()
+
+    async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
+
+        tools = MockSet.parse(None, matches=_never).open(self._trial_id, self._seed)
+        return await tools.call(name, arguments, turn=turn)
+
+
+def _never(expected: Any, actual: Any) -> bool:
+    return False

@@ -1,15 +1,18 @@
 """What tools take and give, as JSON Schema: the `tools:` of a scenario, and the checks that follow from it."""
 
+import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 from seatrial.patterns import limited_schema
+
+from .mocks import Calls, Mock
 
 _KEYS = ("name", "description", "parameters", "output_schema", "strict")
 
@@ -129,3 +132,38 @@ def _violation_finder(text: str) -> FindViolation:
         return None if error is None else f"{error.json_path.removeprefix('$.')}: {error.message}"
 
     return find_violation
+
+
+def offer(mocks: Mapping[str, Mock], schemas: Mapping[str, ToolSchema]) -> Iterator[dict[str, Any]]:
+    """A definition for each tool: as `tools:` has it, else derived from its mock."""
+    for schema in schemas.values():
+        yield _definition(schema.name, schema.description, schema.parameters, schema.output_schema)
+    for name, mock in mocks.items():
+        if name not in schemas:
+            yield _definition(name, _description(mock), _parameters(mock), None)
+
+
+def _definition(name: str, description: str | None, parameters: Any, output_schema: Any) -> dict[str, Any]:
+    given = {"description": description, "parameters": parameters, "output_schema": output_schema}
+    return {"name": name, **{key: value for key, value in given.items() if value is not None}}
+
+
+def _description(mock: Mock) -> str | None:
+    """The first line of a Python mock's docstring."""
+    if not isinstance(mock.answer, Calls):
+        return None
+    return next(iter((inspect.getdoc(mock.answer.function) or "").splitlines()), None) or None
+
+
+def _parameters(mock: Mock) -> dict[str, Any]:
+    """An object that may hold anything, with the names that the mock looks at, so that a model can guess them."""
+    names = dict.fromkeys(_names(mock))
+    return {"type": "object", "properties": {name: {} for name in names}} if names else {"type": "object"}
+
+
+def _names(mock: Mock) -> Iterator[str]:
+    for branch in mock.when:
+        yield from branch.args
+        yield from _names(branch.mock)
+    for entry in mock.sequence:
+        yield from _names(entry)

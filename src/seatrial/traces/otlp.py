@@ -1,16 +1,309 @@
-"""Conversations out of spans: what models were told and said, which tools ran, in the order of time."""
+"""What the messages on spans say: OTel GenAI in its current and its retired forms, and OpenInference."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from seatrial.model.struct import Struct
 
-from .otlp_messages import Piece, all_said, given_to, said_by
 from .otlp_spans import Span, attribute, read_spans
-from .otlp_tools import ToolRun, find_tool_runs
-from .parsing import read_usage
-from .recording import Recording
-from .transcript_builder import Notes, Scribe
+from .parsing import (
+    SILENT,
+    as_text,
+    kind_of,
+    listed,
+    mapping,
+    parts_of,
+    read_arguments,
+    read_json,
+    read_result,
+    read_usage,
+    text,
+)
+from .parsing import words_in as _words_in
+from .transcript_builder import Notes, Recording, Scribe
+
+_CALLS = ("tool_call", "server_tool_call")
+_ANSWERS = ("tool_call_response", "server_tool_call_response")
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """One thing that was said or done, and what it is about."""
+
+    kind: Literal["system", "user", "say", "call", "answer"]
+    text: str = ""
+    call_id: str | None = None
+    name: str | None = None
+    value: Any = None
+    """The arguments of a call, or the result of an answer."""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Equal for the same thing on another span: models are given the whole conversation each time."""
+        told = self.text or json.dumps(self.value, sort_keys=True, default=str)
+        return self.kind, self.call_id or "", told
+
+
+def given_to(span: Span, notes: Notes) -> list[Piece]:
+    """What a model or an agent was given: instructions, the conversation so far, tool results."""
+    pieces = _instructions(span)
+    pieces += _from_messages(attribute(span, "gen_ai.input.messages"), notes)
+    pieces += _from_events(span, notes, choices=False)
+    pieces += _from_messages(_unflatten(span.attributes, "llm.input_messages."), notes)
+    return pieces
+
+
+def said_by(span: Span, notes: Notes) -> list[Piece]:
+    """What it answered: words and tool calls."""
+    pieces = _from_messages(attribute(span, "gen_ai.output.messages"), notes, role="assistant")
+    pieces += _from_events(span, notes, choices=True)
+    pieces += _from_messages(_unflatten(span.attributes, "llm.output_messages."), notes, role="assistant")
+    return pieces
+
+
+def all_said(span: Span, notes: Notes) -> list[Piece]:
+    """A whole conversation on one span of an agent; only for spans on which no model was asked."""
+    whole = attribute(span, "pydantic_ai.all_messages", "all_messages_events")
+    if isinstance(whole, list):
+        return _instructions(span) + _from_messages(whole, notes)
+    pieces = given_to(span, notes) + said_by(span, notes)
+    if pieces:
+        return pieces
+    asked, answered = attribute(span, "input.value"), attribute(span, "output.value", "final_result")
+    return _from_value(asked, "user", notes) + _from_value(answered, "assistant", notes)
+
+
+def _instructions(span: Span) -> list[Piece]:
+    words = [_words_in(part) for part in parts_of(attribute(span, "gen_ai.system_instructions"))]
+    told = "\n".join(word for word in words if word)
+    return [Piece(kind="system", text=told)] if told else []
+
+
+def _from_value(value: Any, role: str, notes: Notes) -> list[Piece]:
+    """The `input.value` or `output.value` of OpenInference, which may be anything."""
+    held = mapping(value)
+    messages = held.get("messages") if "messages" in held else value
+    if isinstance(messages, list) and any("role" in mapping(message) for message in messages):
+        return _from_messages(messages if role == "user" else messages[-1:], notes)
+    for key in ("input", "output", "content", "text", "question", "answer", "query"):
+        if text(held.get(key)):
+            return list(_read_message({"role": role, "content": held[key]}, notes))
+    return list(_read_message({"role": role, "content": as_text(value)}, notes)) if value else []
+
+
+def _from_messages(messages: Any, notes: Notes, *, role: str | None = None) -> list[Piece]:
+    found: list[Piece] = []
+    for message in listed(messages):
+        held = mapping(message)
+        held = mapping(held.get("message")) or held
+        found += _read_message({"role": role, **held} if role else held, notes)
+    return found
+
+
+def _from_events(span: Span, notes: Notes, *, choices: bool) -> list[Piece]:
+    """The retired events `gen_ai.user.message`, `gen_ai.choice` and the like: on the span, or in an attribute."""
+    events = [{**event.attributes, "event.name": event.name} for event in span.events]
+    events += [dict(mapping(event)) for event in listed(attribute(span, "events"))]
+    found: list[Piece] = []
+    for event in events:
+        name = str(event.get("event.name"))
+        if name == "gen_ai.choice" and choices:
+            message = mapping(read_json(event.get("message"))) or event
+            found += _read_message({**message, "role": "assistant"}, notes)
+        elif name.startswith("gen_ai.") and name.endswith(".message") and not choices:
+            role = name.removeprefix("gen_ai.").removesuffix(".message")
+            found += _read_message({"role": role, **event}, notes)
+    return found
+
+
+def _read_message(message: Mapping[str, Any], notes: Notes) -> Iterator[Piece]:
+    role = message.get("role")
+    words: list[str] = []
+    content = message.get("parts", message.get("content", message.get("contents")))
+    pieces: list[Piece] = []
+    for part in parts_of(read_json(content) if isinstance(content, str) and content[:2] == "[{" else content):
+        inner = mapping(part.get("message_content")) or part
+        kind = inner.get("type")
+        if kind in _CALLS:
+            pieces.append(_call(inner))
+        elif kind in _ANSWERS:
+            pieces.append(_answer(inner))
+        elif (said := _words_in(inner)) is not None:
+            words.append(said)
+        elif kind not in SILENT:
+            notes.leave_out("part", f"of unknown type {kind_of(inner)!r}")
+    for call in listed(read_json(message.get("tool_calls"))):
+        pieces.append(_call(mapping(mapping(call).get("tool_call")) or mapping(call)))
+    if role == "tool" and not pieces:
+        yield _answer({"id": message.get("tool_call_id", message.get("id")), "response": "".join(words), **message})
+        return
+    told = "".join(words)
+    if told:
+        yield _spoken(role, told)
+    yield from pieces
+
+
+def _spoken(role: Any, told: str) -> Piece:
+    if role in ("system", "developer"):
+        return Piece(kind="system", text=told)
+    return Piece(kind="user" if role == "user" else "say", text=told)
+
+
+def _call(part: Mapping[str, Any]) -> Piece:
+    inner = mapping(part.get("function")) or mapping(part.get("server_tool_call"))
+    given = inner.get("arguments", part.get("arguments"))
+    call_id = part.get("id")
+    return Piece(
+        kind="call",
+        call_id=None if call_id is None else str(call_id),
+        name=text(inner.get("name")) or text(part.get("name")) or "unknown",
+        value=read_arguments(given),
+    )
+
+
+def _answer(part: Mapping[str, Any]) -> Piece:
+    keys = ("response", "result", "server_tool_call_response", "content")
+    call_id = part.get("id")
+    return Piece(
+        kind="answer",
+        call_id=None if call_id is None else str(call_id),
+        name=text(part.get("name")),
+        value=read_result(next((part[key] for key in keys if part.get(key) is not None), None)),
+    )
+
+
+def _unflatten(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
+    """`prefix.0.message.role` and so on as a list of mappings, in the order of the numbers."""
+    tree: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if not name.startswith(prefix):
+            continue
+        *path, last = name.removeprefix(prefix).split(".")
+        place = tree
+        for step in path:
+            below = place.get(step)
+            if not isinstance(below, dict):
+                below = place[step] = {}
+            place = below
+        place[last] = value
+    found = _lists_in(tree)
+    return found if isinstance(found, list) else []
+
+
+def _lists_in(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    if tree and all(key.isascii() and key.isdigit() for key in tree):
+        return [_lists_in(tree[key]) for key in sorted(tree, key=lambda key: (len(key), key))]
+    return {key: _lists_in(value) for key, value in tree.items()}
+
+
+class Ancestry(Protocol):
+    def ancestors(self, span: Span) -> Iterator[Span]: ...
+
+
+class ToolRun(Struct, frozen=True, kw_only=True):
+    """A tool at work, as its span tells it."""
+
+    name: str
+    arguments: Any
+    """None where the span does not say."""
+    result: Any
+    error: str | None
+    call_id: str | None
+    start: float
+    end: float
+
+
+def find_tool_runs(
+    spans: Sequence[Span], family: Ancestry, calls: Sequence[Piece]
+) -> tuple[dict[int, ToolRun], list[ToolRun]]:
+    """The runs of calls that a model asked for, by the identity of the piece; and those that no message tells of."""
+    taken: dict[int, ToolRun] = {}
+    beside: list[ToolRun] = []
+    for run in _without_echoes([span for span in spans if span.is_tool], family):
+        free = [piece for piece in calls if id(piece) not in taken]
+        asked = _find_call(run, free)
+        if asked is None:
+            beside.append(run)
+        else:
+            taken[id(asked)] = run
+    return taken, beside
+
+
+def _find_call(run: ToolRun, calls: Sequence[Piece]) -> Piece | None:
+    if run.call_id is not None:
+        return next((piece for piece in calls if piece.call_id == run.call_id), None)
+    named = [piece for piece in calls if piece.name == run.name]
+    if run.arguments is None:
+        return next(iter(named), None)
+    return next((piece for piece in named if _same(piece.value, run.arguments)), None)
+
+
+def _without_echoes(spans: Sequence[Span], family: Ancestry) -> list[ToolRun]:
+    kept: list[tuple[Span, ToolRun]] = []
+    for span in sorted(spans, key=lambda span: (span.is_mcp, span.start)):
+        run = _read_run(span)
+        place = next((i for i, (other, own) in enumerate(kept) if _is_echo(span, run, other, own, family)), None)
+        if place is None:
+            kept.append((span, run))
+        else:
+            kept[place] = (kept[place][0], _filled(kept[place][1], run))
+    return sorted((run for _, run in kept), key=lambda run: run.start)
+
+
+def _is_echo(span: Span, run: ToolRun, other: Span, own: ToolRun, family: Ancestry) -> bool:
+    """Whether an MCP span tells of a call that another span told of: same id, above it, or same parent and call."""
+    if not span.is_mcp or run.name != own.name:
+        return False
+    if run.call_id is not None and own.call_id is not None:
+        return run.call_id == own.call_id
+    if any(above.id == other.id for above in family.ancestors(span)):
+        return True
+    request = span.attributes.get("jsonrpc.request.id")
+    if other.is_mcp and request is not None and span.attributes.get("mcp.session.id") is not None:
+        theirs = (other.attributes.get("jsonrpc.request.id"), other.attributes.get("mcp.session.id"))
+        return theirs == (request, span.attributes["mcp.session.id"])
+    return span.trace == other.trace and span.parent == other.parent and _same(run.arguments, own.arguments)
+
+
+def _filled(run: ToolRun, echo: ToolRun) -> ToolRun:
+    """The run, with what only its echo says."""
+    return ToolRun(
+        name=run.name,
+        arguments=echo.arguments if run.arguments is None else run.arguments,
+        result=echo.result if run.result is None and run.error is None else run.result,
+        error=run.error if run.error is not None or run.result is not None else echo.error,
+        call_id=run.call_id or echo.call_id,
+        start=run.start,
+        end=run.end,
+    )
+
+
+def _read_run(span: Span) -> ToolRun:
+    given = attribute(span, "gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool_arguments")
+    if given is None and not span.is_mcp:
+        value = attribute(span, "input.value")
+        given = value if isinstance(value, dict) else attribute(span, "tool.parameters") or value
+    result = attribute(span, "gen_ai.tool.call.result", "tool_response", "output.value")
+    call_id = attribute(span, "gen_ai.tool.call.id", "tool_call.id", "tool.id")
+    name = text(attribute(span, "gen_ai.tool.name", "tool.name", "tool_call.function.name"))
+    error = span.failure
+    if error is None and mapping(result).get("isError") is True:
+        error = as_text(mapping(result).get("content") or result)
+    return ToolRun(
+        name=name or "unknown",
+        arguments=None if given is None else read_arguments(given),
+        result=None if error is not None else read_result(result),
+        error=error,
+        call_id=None if call_id is None else str(call_id),
+        start=span.start,
+        end=span.end,
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
 
 
 def read(documents: list[Any], notes: Notes) -> Iterator[Recording]:

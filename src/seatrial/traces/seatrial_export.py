@@ -7,8 +7,7 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopRe
 from seatrial.model.json_values import plain_arguments, plain_value
 
 from .parsing import listed, mapping, moment_of, name_in, read_count, read_time
-from .recording import Recording
-from .transcript_builder import Notes
+from .transcript_builder import Notes, Recording
 
 
 def is_export(documents: list[Any]) -> bool:

@@ -1,8 +1,14 @@
-"""The scribe: readers of every format dictate a conversation, and it becomes a transcript."""
+"""What a trace file holds once it is read, and the one error of this room."""
 
 from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
+from msgspec.structs import replace
+
+from seatrial.errors import UsageError
 from seatrial.model.conversation import (
     ErrorInfo,
     ErrorKind,
@@ -15,9 +21,46 @@ from seatrial.model.conversation import (
     total_usage,
 )
 from seatrial.model.json_values import plain_value
+from seatrial.model.scenario import Scenario
+from seatrial.model.struct import Struct
 
 from .parsing import as_text, moment_of
-from .recording import Recording
+
+
+class TraceError(UsageError):
+    """A file of recordings that cannot be read: where, what, and what now."""
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """One conversation as somebody recorded it."""
+
+    name: str
+    """The conversation's id or name; made up from its place in the file where it has none."""
+    transcript: Transcript
+    started_at: datetime | None = None
+    timed: bool = False
+    """Whether every turn says how long it took. Where it is not known, a latency of 0 means nothing."""
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """What the user said, turn by turn."""
+        return tuple(turn.user for turn in self.transcript.turns)
+
+
+def without_calls(recording: Recording) -> Recording:
+    """The same, where nobody can say which tools were called."""
+    turns = tuple(replace(turn, tool_calls=None) for turn in recording.transcript.turns)
+    return replace(recording, transcript=replace(recording.transcript, turns=turns))
+
+
+class TraceFile(Struct, frozen=True, kw_only=True):
+    """The conversations of one file."""
+
+    path: str
+    format: str
+    recordings: tuple[Recording, ...]
+    notes: tuple[str, ...] = ()
+    """What was in the file and has no place in a transcript."""
 
 
 class Notes:
@@ -249,3 +292,23 @@ class Scribe:
             self._history = [message for message in self._history if message not in said]
             turn = self._turn(None)
             turn.said = [message["content"] for message in said]
+
+
+def script_of(scenario: Scenario) -> tuple[str, ...] | None:
+    """What the user will say, turn by turn; None where that is not written down beforehand."""
+    if scenario.user is not None:
+        return None
+    return tuple(turn.user for turn in scenario.turns) or (scenario.input or "",)
+
+
+def words_of(said: Sequence[str]) -> tuple[str, ...]:
+    """The words of each turn, equal for all who say the same, spaces and line ends apart."""
+    return tuple(" ".join(text.split()) for text in said)
+
+
+def first_difference(said: Sequence[str], recorded: Sequence[str]) -> tuple[int, str | None, str | None] | None:
+    """The first turn in which they differ, with the words of both; None for one that has come to its end."""
+    for turn, (one, other) in enumerate(zip_longest(said, recorded)):
+        if one is None or other is None or words_of([one]) != words_of([other]):
+            return turn, one, other
+    return None

@@ -1,8 +1,17 @@
 """A user who says what was written down, line by line."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from msgspec.structs import replace
+
+from seatrial import foreign
+from seatrial.errors import UsageError
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import UserMove
+from seatrial.model.results import TrialError
 
 _STOP = UserMove(stop=True)
 
@@ -23,3 +32,80 @@ class ScriptedUser:
         message = self._messages[self._said]
         self._said += 1
         return UserMove(message=message)
+
+
+_KEYS = ("message", "goal_met", "stop")
+_RETURNS = "a text, None (stop), a UserMove, or a mapping with message, goal_met, stop"
+
+
+class FunctionUser:
+    """Asks a function for each move. One per trial.
+
+    The function gets the conversation so far, a list of (user, reply) pairs, and, when it has parameters of these
+    names, `trial` (the index, from 0) and `seed`. It may be async.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, trial: int = 0, seed: int = 0) -> None:
+        self._function = function
+        self._name = getattr(function, "__qualname__", type(function).__qualname__)
+        self._given = _wanted(function, {"trial": trial, "seed": seed}, name=self._name)
+
+    async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
+        """What the function returned, as a move. Raises TrialError(simulator) for whatever it raised."""
+        pairs = list(conversation)
+        try:
+            returned = await foreign.call(self._function, pairs, **self._given)
+        except foreign.ForeignError as error:
+            raise TrialError(
+                ErrorKind.SIMULATOR,
+                f"the user function {self._name} raised {error}",
+                hint="a user function's own bug says nothing about the agent; fix it and run again",
+                traceback=error.traceback,
+            ) from error.raised
+        return _move(returned, name=self._name)
+
+
+def _wanted(function: Callable[..., Any], offered: Mapping[str, int], *, name: str) -> dict[str, int]:
+    """What the function takes of what is offered; refuses one that cannot be called with the conversation."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # builtins and C callables do not say; give them the conversation alone
+        return {}
+    given = {key: value for key, value in offered.items() if key in signature.parameters}
+    try:
+        signature.bind([], **given)
+    except TypeError as error:
+        raise UsageError(
+            f"user function {name}{signature}: cannot be called with the conversation ({error}). "
+            "Write it as: def user(conversation), with trial and seed as further parameters if you like."
+        ) from error
+    return given
+
+
+def _move(returned: Any, *, name: str) -> UserMove:
+    if returned is None:
+        return UserMove(stop=True)
+    if isinstance(returned, str):
+        returned = UserMove(message=returned)
+    if isinstance(returned, Mapping):
+        returned = _move_from(returned, name=name)
+    if not isinstance(returned, UserMove):
+        raise _refused(name, f"returned {returned!r:.200}")
+    if not (returned.goal_met or returned.stop) and not (returned.message or "").strip():
+        raise _refused(name, "said nothing and did not stop")
+    return replace(returned, message=plain_value(returned.message))
+
+
+def _move_from(fields: Mapping[str, Any], *, name: str) -> UserMove:
+    unknown = [key for key in fields if key not in _KEYS]
+    if unknown:
+        raise _refused(name, f"returned a mapping with the unknown key {unknown[0]!r}")
+    message = fields.get("message")
+    goal_met, stop = fields.get("goal_met", False), fields.get("stop", False)
+    if not isinstance(message, str | None) or not isinstance(goal_met, bool) or not isinstance(stop, bool):
+        raise _refused(name, f"returned {dict(fields)!r:.200}")
+    return UserMove(message=message, goal_met=goal_met, stop=stop)
+
+
+def _refused(name: str, problem: str) -> TrialError:
+    return TrialError(ErrorKind.SIMULATOR, f"the user function {name} {problem}", hint=f"return {_RETURNS}")

@@ -1,21 +1,466 @@
-"""From scenarios to the verdict of a run."""
+"""What trials cost, as a budget counts it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from seatrial.model.results import ModelUse, sum_model_use
 from seatrial.model.run import (
+    Figures,
     MergedErrors,
     RunGates,
     RunOutcome,
+    ScenarioCounts,
     ScenarioEntry,
     ScenarioKey,
     ScenarioOutcome,
+    Status,
+    Totals,
     TrialSummary,
     Verdict,
 )
 
-from .run_decision import GroupDecision, RunDecision
-from .scenario import decide_scenario
+from . import reasons
+from .rates import decide_share
+from .reasons import mean, meets, quantile
+from .scenario import count_decided_by_score, decide_scenario, passes_plainly
+
+
+class Spending:
+    """Costs added up trial by trial. An unknown cost is not free: it counts as much as the dearest known one."""
+
+    def __init__(self) -> None:
+        self._known = 0.0
+        self._dearest: float | None = None
+        self._unknown = 0
+        self.agent_is_silent = False
+        """Some trial does not say what the agent itself cost; that cannot be counted."""
+
+    def add(self, agent_usd: float | None, use: ModelUse | None) -> None:
+        """Count a trial: what the agent says it cost, and what our own model calls took."""
+        self._known += agent_usd or 0.0
+        self.agent_is_silent = self.agent_is_silent or agent_usd is None
+        if use is None or not use.calls:
+            return
+        if use.cost_usd is None:
+            self._unknown += 1
+            return
+        self._known += use.cost_usd
+        self._dearest = max(use.cost_usd, self._dearest or 0.0)
+
+    @property
+    def total_usd(self) -> float | None:
+        """None when models were asked and the cost of no trial is known."""
+        if self._unknown and self._dearest is None:
+            return None
+        return self._known + self._unknown * (self._dearest or 0.0)
+
+    def reaches(self, budget_usd: float) -> bool:
+        """Whether no more may be spent; what cannot be counted cannot be kept within a budget."""
+        total = self.total_usd
+        return total is None or total >= budget_usd
+
+
+_FOLDED = 1_000
+
+
+class TrialSums:
+    """The aggregates of a run in the making."""
+
+    def __init__(self) -> None:
+        self.spending = Spending()
+        self._counts = dict.fromkeys(Status, 0)
+        self._scores = array("d")
+        self._middles = array("d")
+        self._slowest: float | None = None
+        self._tokens: int | None = None
+        self._cost: float | None = None
+        self._uses: list[ModelUse] = []
+
+    @property
+    def count(self) -> int:
+        """How many trials were taken in."""
+        return sum(self._counts.values())
+
+    def add(self, trial: TrialSummary) -> None:
+        self._counts[trial.status] += 1
+        if trial.overall_score is not None:
+            self._scores.append(trial.overall_score)
+        self._add_figures(
+            [] if trial.median_latency_ms is None else [trial.median_latency_ms],
+            [] if trial.latency_ms is None else [trial.latency_ms],
+            [] if trial.tokens is None else [trial.tokens],
+            [] if trial.cost_usd is None else [trial.cost_usd],
+        )
+        self.spending.add(trial.cost_usd, trial.instruments)
+        if trial.instruments is not None:
+            self.add_use(trial.instruments)
+
+    def add_passed(self, trials: Sequence[Figures]) -> None:
+        """Trials that passed and of which nothing else is to be told, column by column: they may be very many."""
+        if not trials:
+            return
+        self._counts[Status.PASSED] += len(trials)
+        columns = ([value for value in column if value is not None] for column in zip(*trials, strict=True))
+        middles, slowest, tokens, costs = columns
+        self._add_figures(middles, slowest, tokens, costs)
+        self.spending.add(sum(costs), None)
+        if len(costs) < len(trials):
+            self.spending.add(None, None)
+
+    def add_use(self, use: ModelUse) -> None:
+        """What instruments took."""
+        self._uses.append(use)
+        if len(self._uses) >= _FOLDED:
+            self._uses = [sum_model_use(self._uses)]
+
+    def _add_figures(self, middles: list[float], slowest: list[float], tokens: list[int], costs: list[float]) -> None:
+        """What is known of some trials."""
+        self._middles.extend(middles)
+        if slowest:
+            self._slowest = max(slowest) if self._slowest is None else max(self._slowest, *slowest)
+        if tokens:
+            self._tokens = sum(tokens, self._tokens or 0)
+        if costs:
+            self._cost = sum(costs, self._cost or 0)
+
+    def totals(self, gates: RunGates, *, planned: int) -> Totals:
+        """Percentages and gates are None where there is nothing to take them from."""
+        use = sum_model_use(self._uses)
+        passed = self._counts[Status.PASSED]
+        metrics_pct = mean(self._scores)
+        errored, not_run = self._counts[Status.ERRORED], planned - self.count
+        cases_threshold = 100.0 if gates.cases_pass_threshold is None else gates.cases_pass_threshold
+        share = decide_share(
+            passed=passed, errored=errored, missing=not_run, total=planned, threshold=cases_threshold / 100
+        )
+        return Totals(
+            total_executions=planned,
+            passed_count=passed,
+            failed_count=self._counts[Status.FAILED],
+            error_count=errored,
+            not_run_count=not_run,
+            cases_pass_rate_pct=100.0 * passed / planned if planned else None,
+            cases_pass_threshold=cases_threshold,
+            cases_passed=share is Status.PASSED if planned else None,
+            weighted_metrics_score_pct=metrics_pct,
+            metrics_pass_threshold=gates.metrics_pass_threshold,
+            metrics_passed=None if metrics_pct is None else meets(metrics_pct, gates.metrics_pass_threshold),
+            latency_avg_ms=mean(self._middles),
+            latency_p50_ms=quantile(self._middles, 0.5),
+            latency_p95_ms=quantile(self._middles, 0.95) if len(self._middles) >= 20 else None,
+            latency_max_ms=self._slowest,
+            tokens=self._tokens,
+            cost_usd=self._cost,
+            model_calls=use.calls,
+            cache_hits=use.cached,
+            model_tokens=use.usage.total_tokens if use.usage else None,
+            model_cost_usd=use.cost_usd,
+        )
+
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[^\W_]+")
+_COMPARABLE = 4
+"""Shorter words differ by one letter and mean something else: get and set."""
+
+
+class ToolNotes:
+    """The tools that the scenarios of a run name, and those that its trials called. They may come in any order."""
+
+    def __init__(self) -> None:
+        self._mocks: set[str] = set()
+        self._must_not: set[str] = set()
+        self._called: Counter[str] = Counter()
+        self._real: Counter[str] = Counter()
+
+    def add_scenario(self, entry: ScenarioEntry) -> None:
+        self._mocks.update(entry.mocks)
+        self._must_not.update(entry.must_not_call)
+
+    def add_trial(self, trial: TrialSummary) -> None:
+        for name, called, real in trial.tools:
+            self._called[name] += called
+            if real:
+                self._real[name] += real
+
+    def notes(self, *, trials: int) -> Iterator[str]:
+        """A sentence for the real tools that ran, and one for each name that is like one that was called."""
+        if self._real:
+            yield reasons.real_tools_ran(self._real.most_common())
+        for name in sorted((self._mocks | self._must_not) - self._called.keys()):
+            meant = self._meant(name)
+            if meant is not None:
+                yield reasons.never_called(name, trials=trials, meant=meant, called=self._called[meant])
+
+    def _meant(self, name: str) -> str | None:
+        """The tool that was called most often among those with a similar name. Two tools that are both mocked are two
+        tools."""
+        for called, _ in self._called.most_common():
+            both_mocked = name in self._mocks and called in self._mocks
+            if not both_mocked and is_misspelling(name, called):
+                return called
+        return None
+
+
+def is_misspelling(one: str, other: str) -> bool:
+    """Whether one name may be the other with a typing error: a letter of a word, case, or what joins the words."""
+    mine, theirs = _words(one), _words(other)
+    if not mine or not theirs:
+        return False
+    if "".join(mine) == "".join(theirs):
+        return True
+    return len(mine) == len(theirs) and all(map(_is_typo, mine, theirs))
+
+
+def _words(name: str) -> list[str]:
+    return _WORD.findall(_CAMEL.sub("_", name).lower())
+
+
+def _is_typo(one: str, other: str) -> bool:
+    """Whether two words are the same but for a letter that is missing, added or another, or two that are swapped."""
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    if len(short) < _COMPARABLE or len(long) - len(short) > 1:
+        return False
+    start = next((place for place, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
+    rest, longer = short[start:], long[start:]
+    if len(short) < len(long):
+        return rest == longer[1:]
+    return rest[1:] == longer[1:] or (rest[1::-1] == longer[:2] and rest[2:] == longer[2:])
+
+
+_WORST_FIRST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN)
+_Problem = tuple[Status, str]
+_Missed = tuple[int, Status, str]
+"""The position of a scenario that must pass and did not, its status, and what is said of it."""
+
+
+class RunDecision:
+    """Everything that a run's verdict needs to know of its scenarios and trials. They may come in any order."""
+
+    def __init__(self, gates: RunGates) -> None:
+        self._gates = gates
+        self._sums = TrialSums()
+        self._tools = ToolNotes()
+        self._groups = [GroupDecision(group) for group in gates.groups]
+        self._names_matter = any(group.must for group in self._groups)
+        self._suites: set[str] = set()
+        self._skipped = self._xfailed = self._not_run = self._untouched = 0
+        self._any_played = False
+        self._by_score = 0
+        self._by_status = dict.fromkeys(Status, 0)
+        """Of the scenarios that count."""
+        self._missed: list[_Missed] = []
+
+    def counts_together(self, entry: ScenarioEntry, trials: int) -> bool:
+        """Whether scenarios like this one may come as `add_passed`, if so many trials passed and there is no more."""
+        return not self._names_matter and passes_plainly(entry, trials)
+
+    @property
+    def scenarios(self) -> int:
+        """How many were added."""
+        return sum(self._by_status.values()) + self._skipped + self._xfailed
+
+    def add_passed(self, entry: ScenarioEntry, *, scenarios: int) -> None:
+        """So many scenarios that count together; `entry` is any of them. Their trials come apart."""
+        assert not self._names_matter
+        self._suites.add(entry.key.suite)
+        self._tools.add_scenario(entry)
+        self._any_played = True
+        self._by_status[Status.PASSED] += scenarios
+        for group in self._groups:
+            group.add_passed(entry, scenarios)
+
+    def add_passed_trials(self, trials: Sequence[Figures]) -> None:
+        """All trials of such scenarios."""
+        self._sums.add_passed(trials)
+
+    def add(self, outcome: ScenarioOutcome, trials: Iterable[TrialSummary]) -> None:
+        """A scenario with its trials."""
+        self._suites.add(outcome.entry.key.suite)
+        self._tools.add_scenario(outcome.entry)
+        self._skipped += outcome.skipped
+        self._xfailed += outcome.xfailed
+        self._not_run += outcome.not_run
+        self._any_played = self._any_played or outcome.played > 0
+        counts = not outcome.skipped and not outcome.xfailed
+        if counts:
+            self._by_status[outcome.verdict.status] += 1
+            self._untouched += outcome.is_untouched
+        # Where every scenario must pass, those that count are told of with all others.
+        said = counts and self._gates.cases_pass_threshold is None
+        if outcome.entry.gates.must_pass and not outcome.verdict.passed and not said:
+            self._missed.append(_missed(outcome))
+        for group in self._groups:
+            group.add(outcome)
+        self.add_trials(trials)
+
+    def add_trials(self, trials: Iterable[TrialSummary]) -> None:
+        for trial in trials:
+            self._sums.add(trial)
+            self._by_score += count_decided_by_score((trial,))
+            self._tools.add_trial(trial)
+
+    def add_use(self, use: ModelUse | None) -> None:
+        """What instruments took apart from the trials."""
+        if use is not None:
+            self._sums.add_use(use)
+
+    def outcome(
+        self,
+        scenarios: Sequence[ScenarioOutcome],
+        *,
+        others: Iterable[ScenarioOutcome] | None = None,
+        budget_usd: float | None = None,
+    ) -> RunOutcome:
+        """What follows from all that was added. `scenarios` are the outcomes, as whoever added them can supply them."""
+        totals = self._sums.totals(self._gates, planned=self._not_run + self._sums.count)
+        groups = tuple((group.name, group.verdict()) for group in self._groups)
+        verdict = self._with_budget(self._decide(totals, groups), totals, budget_usd)
+        return RunOutcome(
+            verdict=verdict,
+            scenarios=scenarios,
+            others=others,
+            counts=ScenarioCounts(
+                passed=self._by_status[Status.PASSED],
+                failing=sum(self._by_status.values()) - self._by_status[Status.PASSED],
+                untouched=self._untouched,
+                skipped=self._skipped,
+                xfailed=self._xfailed,
+                suites=len(self._suites),
+            ),
+            totals=totals,
+            groups=groups,
+            notes=tuple(self._notes(verdict, totals, budget_usd)),
+        )
+
+    def _with_budget(self, verdict: Verdict, totals: Totals, budget: float | None) -> Verdict:
+        """The verdict, with the budget among its reasons where it kept trials from being run."""
+        why = self._budget_spent(totals, budget)
+        if verdict.passed or why is None:
+            return verdict
+        return Verdict(status=verdict.status, failure_reasons=(*verdict.failure_reasons, why))
+
+    def _notes(self, verdict: Verdict, totals: Totals, budget: float | None) -> Iterator[str]:
+        if budget and self._sums.spending.agent_is_silent:
+            yield reasons.agent_cost_unknown(budget)
+        if self._by_score:
+            yield reasons.decided_by_score(self._by_score)
+        why = self._budget_spent(totals, budget)
+        if verdict.passed and why is not None:
+            yield why
+        yield from self._tools.notes(trials=self._sums.count)
+
+    def _budget_spent(self, totals: Totals, budget: float | None) -> str | None:
+        """What is said of a budget that kept trials from being run."""
+        spending = self._sums.spending
+        if budget is None or not totals.not_run_count or not spending.reaches(budget):
+            return None
+        return reasons.budget_spent(budget, spending.total_usd, totals.not_run_count)
+
+    def _decide(self, totals: Totals, groups: Sequence[tuple[str, Verdict]]) -> Verdict:
+        if totals.total_executions == 0 or not self._any_played:
+            return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),))
+        problems: list[_Problem] = []
+        if self._gates.cases_pass_threshold is None:
+            counts = [(status, self._by_status[status]) for status in _WORST_FIRST]
+            problems += [(status, reasons.scenarios_with(count, status)) for status, count in counts if count]
+        else:
+            problems += _problem_cases(totals, self._gates.cases_pass_threshold)
+        problems += [(status, why) for _, status, why in sorted(self._missed)]
+        if totals.metrics_passed is False:
+            assert totals.weighted_metrics_score_pct is not None
+            why = reasons.metrics_below(totals.weighted_metrics_score_pct, self._gates.metrics_pass_threshold)
+            problems.append((Status.FAILED, why))
+        for name, verdict in groups:
+            problems += [(verdict.status, reasons.in_group(name, why)) for why in verdict.failure_reasons]
+        return _verdict(problems)
+
+
+class GroupDecision:
+    """A group's verdict in the making: the share of its scenarios that passed, and those that must."""
+
+    def __init__(self, group: Mapping[str, Any]) -> None:
+        self.name = str(group["name"])
+        self._suite: str | None = group.get("suite")
+        """Whose scenarios it is about; None of all, as runs of earlier versions say it."""
+        self.must = frozenset(group.get("must_pass") or ())
+        self._tags = set(group.get("tags") or ())
+        self._threshold = float(group.get("threshold", 1.0))
+        self._tagged = self._named = 0
+        self._members = dict.fromkeys(Status, 0)
+        """Those with a tag, by status, apart from the ones that do not count."""
+        self._missed: list[_Missed] = []
+
+    def add_passed(self, entry: ScenarioEntry, scenarios: int) -> None:
+        if self._is_of_suite(entry) and not self._tags.isdisjoint(entry.tags):
+            self._tagged += scenarios
+            self._members[Status.PASSED] += scenarios
+
+    def add(self, outcome: ScenarioOutcome) -> None:
+        if not self._is_of_suite(outcome.entry):
+            return
+        if not self._tags.isdisjoint(outcome.entry.tags):
+            self._tagged += 1
+            if not outcome.skipped and not outcome.xfailed:
+                self._members[outcome.verdict.status] += 1
+        if outcome.entry.key.name in self.must:
+            self._named += 1
+            if not outcome.verdict.passed:
+                self._missed.append(_missed(outcome))
+
+    def _is_of_suite(self, entry: ScenarioEntry) -> bool:
+        """Else the scenarios of another suite with the same tags would make up for failures of its own."""
+        return self._suite is None or entry.key.suite == self._suite
+
+    def verdict(self) -> Verdict:
+        """Not run, without a reason against the run, where none of its scenarios was selected."""
+        if not self._tagged and not self._named:
+            return Verdict(status=Status.NOT_RUN)
+        problems = self._problem_members() if self._tagged else []
+        return _verdict([*problems, *((status, why) for _, status, why in sorted(self._missed))])
+
+    def _problem_members(self) -> list[_Problem]:
+        members, total = self._members, sum(self._members.values())
+        if not total:
+            return [(Status.NOT_RUN, reasons.group_empty())]
+        passed = members[Status.PASSED]
+        status = decide_share(
+            passed=passed,
+            errored=members[Status.ERRORED] + members[Status.INCONCLUSIVE],
+            missing=members[Status.NOT_RUN],
+            total=total,
+            threshold=self._threshold,
+        )
+        return [] if status is Status.PASSED else [(status, reasons.group_below(passed, total, self._threshold))]
+
+
+def _missed(outcome: ScenarioOutcome) -> _Missed:
+    return outcome.entry.position, outcome.verdict.status, reasons.must_pass_missed(outcome.entry.key.label)
+
+
+def _verdict(problems: Sequence[_Problem]) -> Verdict:
+    if not problems:
+        return Verdict(status=Status.PASSED)
+    worst = min((status for status, _ in problems), key=_WORST_FIRST.index)
+    return Verdict(status=worst, failure_reasons=tuple(why for _, why in problems))
+
+
+def _problem_cases(totals: Totals, threshold: float) -> list[_Problem]:
+    status = decide_share(
+        passed=totals.passed_count,
+        errored=totals.error_count,
+        missing=totals.not_run_count,
+        total=totals.total_executions,
+        threshold=threshold / 100,
+    )
+    if status is Status.PASSED:
+        return []
+    return [(status, reasons.cases_below(totals, threshold))]
 
 
 def decide_run(

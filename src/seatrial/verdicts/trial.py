@@ -9,8 +9,8 @@ from seatrial.model.results import EvalResult, Judgement
 from seatrial.model.run import Status, Trial, Verdict
 
 from . import reasons
-from .averages import meets
 from .rates import is_agents_error
+from .reasons import meets
 
 
 def find_error(transcript: Transcript, results: Sequence[EvalResult], judgement: Judgement | None) -> ErrorInfo | None:

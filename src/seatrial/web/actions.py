@@ -1,12 +1,24 @@
 """What may be changed from here, for the API and for forms alike."""
 
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from starlette.responses import RedirectResponse, Response
+
 from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
-from seatrial.store.labels import Label
+from seatrial.store.runs import Label
 
-from .app_state import Desk, NotFound
-from .run_processes import NotNow
+from .access import try_again
+from .app_state import AtDesk, Desk, NotFound
+from .middleware import no_cookie, session_cookie
+from .rendering import render
+from .run_processes import NotNow, Start, find_suite
+from .urls import run_url
 
 
 def cancel_run(desk: Desk, run_id: str) -> None:
@@ -45,3 +57,184 @@ def forget_baseline(desk: Desk, suite: str | None) -> None:
     """Raises NotFound where none is set."""
     if not desk.store.clear_baseline(suite):
         raise NotFound("no such baseline is set")
+
+
+SILENT_SECONDS = 60.0
+"""A run that another process plays is taken for left only after so long without a new trial."""
+_HARMLESS = {
+    "trials",
+    "concurrency",
+    "seed",
+    "fail_fast",
+    "budget",
+    "pass_threshold",
+    "metrics_pass_threshold",
+    "cases_pass_threshold",
+}
+"""Settings of a stored run that may hold again. Others name models and agents, and a stored run may be anybody's."""
+
+
+def silent_since(desk: Desk, run: Run) -> datetime | None:
+    """When the last trial of a run under way was written, if that is long ago and nobody here plays it."""
+    if run.state is not RunState.RUNNING or desk.launcher.is_running(run.id):
+        return None
+    written = desk.store.last_written(run.id) or run.started_at
+    is_left = desk.launcher.knows(run.id) or (now() - written).total_seconds() > SILENT_SECONDS
+    return written if is_left else None
+
+
+def resume_run(desk: Desk, run_id: str) -> None:
+    """Go on with the run in a process of its own. Raises NotFound, or NotNow where that cannot be done."""
+    row = desk.store.run_row(run_id)
+    if row is None:
+        raise NotFound(f"no run has the id {run_id!r}")
+    refused = why_not_resumed(desk, row.run)
+    if refused is not None:
+        raise NotNow(f"run {run_id}: {refused}")
+    desk.launcher.resume(row.run, _files(desk, row.run))
+
+
+def why_not_resumed(desk: Desk, run: Run) -> str | None:
+    """Why the run cannot go on from here; None where it can."""
+    config = run.config or {}
+    if run.state is RunState.FINISHED:
+        return "has come to its end"
+    # One that was interrupted may still be ending; it is waited for.
+    if desk.launcher.is_waking(run) or (run.state is RunState.RUNNING and desk.launcher.is_running(run.id)):
+        return "is under way"
+    if run.state is RunState.RUNNING and silent_since(desk, run) is None:
+        return "was written to a moment ago, so another process may be playing it"
+    by_hand = f"Where it was started, this may: seatrial run --resume {run.id}"
+    if run.parent is not None or "run" not in config:
+        return "was not played by `seatrial run`, so it cannot be resumed"
+    if config.get("agent") is not None or not set(config.get("overrides") or ()) <= _HARMLESS:
+        return f"was started with an agent or settings that are not in its files. {by_hand}"
+    try:
+        return None if _files(desk, run) else f"has no files. {by_hand}"
+    except UsageError as problem:
+        return f"{problem} {by_hand}"
+
+
+def _files(desk: Desk, run: Run) -> list[Path]:
+    return [find_suite(desk.options.root, str(source)) for source in (run.config or {}).get("sources") or ()]
+
+
+router = APIRouter(include_in_schema=False)
+
+
+async def read_fields(request: Request) -> dict[str, str]:
+    """The form's fields; of several with one name, the last."""
+    text = (await request.body()).decode("utf-8", "replace")
+    return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form that came from one of our pages."""
+    fields = await read_fields(request)
+    session = getattr(request.state, "session", None)
+    if not request.app.state.access.is_csrf_token(session, fields.pop("csrf", "")):
+        raise HTTPException(403, "this form has expired. Load the page again, and send it once more.")
+    return fields
+
+
+Fields = Annotated[dict[str, str], Depends(read_fields)]
+Form = Annotated[dict[str, str], Depends(read_form)]
+
+
+@router.get("/login")
+def show_login(request: Request, next: str = "/") -> Response:
+    return _login_page(request, next)
+
+
+@router.post("/login")
+def log_in(request: Request, fields: Fields) -> Response:
+    """A cookie for those who know the token."""
+    access = request.app.state.access
+    wanted = fields.get("next", "/")
+    address = request.client.host if request.client else ""
+    wait = access.seconds_to_wait(address)
+    if wait:
+        answer = _login_page(request, wanted, f"Many wrong tokens came from here. {try_again(wait)}", status=429)
+        answer.headers["retry-after"] = str(wait)
+        return answer
+    if access.needs_token and not access.check_token(fields.get("token", ""), address):
+        return _login_page(request, wanted, "That is not the token.", status=403)
+    answer = _go(wanted if _is_our_page(wanted) else "/")
+    answer.headers.append("set-cookie", session_cookie(access.new_session(), secure=_is_secure(request)))
+    return answer
+
+
+@router.post("/logout")
+def log_out(request: Request, form: Form) -> Response:
+    """End the session, here and in the browser."""
+    request.app.state.access.end_session(request.state.session)
+    answer = _go("/login" if request.app.state.access.needs_token else "/")
+    answer.headers.append("set-cookie", no_cookie(secure=_is_secure(request)))
+    return answer
+
+
+def _login_page(request: Request, wanted: str, problem: str = "", *, status: int = 200) -> Response:
+    values = {"title": "Log in", "next": wanted, "problem": problem}
+    return render(request, "login.html.jinja", values, status=status)
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+@router.post("/runs")
+def start_run(desk: AtDesk, form: Form) -> Response:
+    texts = {name: form.get(name, "").strip() for name in ("path", "name", "scenario", "tag", "trials")}
+    if texts["trials"] and texts["trials"] != "auto" and not texts["trials"].isdecimal():
+        raise UsageError(f"trials {texts['trials']!r}: expected a number or auto")
+    start = Start(
+        paths=(texts["path"],) if texts["path"] else (),
+        name=texts["name"] or None,
+        scenario_text=(texts["scenario"],) if texts["scenario"] else (),
+        tags=(texts["tag"],) if texts["tag"] else (),
+        trials=texts["trials"] or None,
+    )
+    return _go(run_url(desk.launcher.start(start)))
+
+
+@router.post("/runs/{run_id}/cancel")
+def cancel(desk: AtDesk, run_id: str, form: Form) -> Response:
+    cancel_run(desk, run_id)
+    return _go(run_url(run_id))
+
+
+@router.post("/runs/{run_id}/resume")
+def resume(desk: AtDesk, run_id: str, form: Form) -> Response:
+    resume_run(desk, run_id)
+    return _go(run_url(run_id))
+
+
+@router.post("/runs/{run_id}/baseline")
+def set_baseline(desk: AtDesk, run_id: str, form: Form) -> Response:
+    choose_baseline(desk, run_id, suite=None)
+    return _go(run_url(run_id))
+
+
+@router.post("/runs/{run_id}/scenarios/{scenario}/trials/{number}/labels")
+def label(desk: AtDesk, run_id: str, scenario: str, number: int, form: Form) -> Response:
+    who = form.get("who", "").strip()
+    if not who:
+        raise UsageError("who: say whose opinion it is")
+    try:
+        value = float(form.get("value", ""))
+    except ValueError:
+        raise UsageError(f"value {form.get('value', '')!r}: expected a number") from None
+    if not -1e9 <= value <= 1e9:
+        raise UsageError(f"value {value!r}: expected a score")
+    metric = form.get("metric", "").strip() or "passed"
+    put_label(desk, run_id, scenario, number - 1, metric=metric[:500], value=value, who=who[:500])
+    return _go(f"{run_url(run_id)}/scenarios/{quote(scenario)}/trials/{number}#labels")
+
+
+def _go(address: str) -> Response:
+    return RedirectResponse(address, status_code=303)
+
+
+def _is_our_page(address: str) -> bool:
+    """A path of this server: neither another site nor something that a browser would read as one."""
+    return address.startswith("/") and not address.startswith("//") and "\\" not in address and address.isprintable()

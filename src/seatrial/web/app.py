@@ -2,44 +2,45 @@
 
 import asyncio
 import gc
+import logging
 import os
-from collections.abc import AsyncIterator
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from threading import Thread
 from typing import Any
 
+import h11
+import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from seatrial.errors import SeatrialError
+from seatrial.errors import SeatrialError, UsageError
 from seatrial.reports.pages.environment import style_sheet
-from seatrial.store.opening import open_store
+from seatrial.store.store import open_store
 from seatrial.version import __version__
 
-from . import api_changing, api_reading, page_actions, page_compare, page_run, page_runs, page_scenario, page_trial
-from .access import Access
+from . import actions, api, page_compare, page_runs, page_scenario
+from .access import Access, ServeOptions
+from .api_models import shared_schemas
 from .app_state import Desk
 from .middleware import Guard
-from .options import ServeOptions
-from .rendering import STATIC, environment
-from .responses import explain_problems
+from .rendering import STATIC, environment, explain_problems
 from .run_processes import Launcher
-from .schemas import shared_schemas
 
 _WARM_SECONDS = 3.0
 """So long the server may take to get ready; what is not decided by then is decided while it answers."""
 ROUTERS = (
-    api_reading.router,
-    api_changing.router,
+    api.router,
     page_runs.router,
-    page_run.router,
     page_scenario.router,
-    page_trial.router,
     page_compare.router,
-    page_actions.router,
+    actions.router,
 )
 
 
@@ -108,3 +109,125 @@ def _describe(app: FastAPI) -> dict[str, Any]:
             document["security"] = [{"token": []}]
         app.openapi_schema = document
     return app.openapi_schema
+
+
+_MOST = 1_000
+
+
+def most_connections() -> int:
+    """How many the server takes at once: half of the descriptors that the process may have."""
+    if sys.platform == "win32":
+        return _MOST
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST if soft == resource.RLIM_INFINITY else max(16, min(_MOST, soft // 2))
+
+
+def limit_requests(seconds: float) -> type[asyncio.Protocol]:
+    """The protocol of a server that closes a connection when a request is not whole after so many seconds."""
+
+    class Limited(_LimitedRequests):
+        request_seconds = seconds
+
+    return Limited
+
+
+class _LimitedRequests(H11Protocol):
+    """uvicorn's own protocol with a time limit for each request."""
+
+    request_seconds: float
+    _overdue: asyncio.TimerHandle | None = None
+    idle_since = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being answered."""
+        return self._overdue is not None or self.timeout_keep_alive_task is not None
+
+    def connection_made(self, transport: Any) -> None:
+        self._make_room()
+        super().connection_made(transport)
+        self._expect_request()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._expect_request()
+        else:
+            self._expect_nothing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.idle_since = self.loop.time()
+
+    def _expect_request(self) -> None:
+        """From the first byte on, so that a client that sends one now and then gains no time."""
+        if self._overdue is None and not self.transport.is_closing():
+            self.idle_since = self.loop.time()
+            self._overdue = self.loop.call_later(self.request_seconds, self.transport.abort)
+
+    def _expect_nothing(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
+    def _make_room(self) -> None:
+        """Close the connection that is idle for longest where the server has all that it takes."""
+        limit = self.limit_concurrency
+        idle = [one for one in self.connections if isinstance(one, _LimitedRequests) and one.is_idle]
+        if limit is not None and len(self.connections) + 1 >= limit and idle:
+            longest = min(idle, key=lambda one: one.idle_since)
+            self.connections.discard(longest)
+            longest.transport.abort()
+
+
+_GRACE_SECONDS = 3
+
+
+def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C or SIGTERM. `announce` is told the address once connections are taken."""
+    app = make_app(options)
+    open_store(options.store).close()  # a mistake in its place would end in uvicorn's traceback, after the address
+    listening = _listen(options)
+    host, port = listening.getsockname()[:2]
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    try:
+        uvicorn.Server(make_config(app)).run(sockets=[listening])
+    except KeyboardInterrupt:
+        return  # uvicorn has ended in order, and passes on what ended it
+
+
+def make_config(app: FastAPI, *, request_seconds: float = 10.0, connections: int | None = None) -> uvicorn.Config:
+    """How uvicorn serves the application. `request_seconds` is what a client has to send a whole request."""
+    return uvicorn.Config(
+        app,
+        http=limit_requests(request_seconds),
+        limit_concurrency=most_connections() if connections is None else connections,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
+def _listen(options: ServeOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((options.host, options.port))
+        listening.listen(128)
+    except OSError as refused:
+        listening.close()
+        raise UsageError(
+            f"{options.host}:{options.port}: cannot listen there: {refused.strerror or refused}. Try --port 0."
+        ) from refused
+    return listening

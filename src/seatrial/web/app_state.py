@@ -7,16 +7,14 @@ from fastapi import Depends, Request
 
 from seatrial.errors import UsageError
 from seatrial.model.run import ScenarioOutcome, TrialSummary
-from seatrial.store.searching import Said
 from seatrial.store.store import Store
+from seatrial.store.trials import Said
 
+from .access import ServeOptions
 from .background import Worker
-from .comparing import Comparisons
-from .options import ServeOptions
 from .run_processes import Launcher
-from .searching import Searches
-from .selection import Wanted, find_trials
-from .verdict_cache import DecidedRun, DecidedRuns
+from .selection import Searches, Wanted, find_trials
+from .verdict_cache import Comparisons, DecidedRun, DecidedRuns
 
 
 class NotFound(UsageError):

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from seatrial.comparison.aggregates import find_gap
 from seatrial.comparison.gate import decide_gate
-from seatrial.comparison.match import find_gap
 from seatrial.model.comparison import Alignment, Change, RegressionLimits, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey, Trial
 from seatrial.model.struct import Struct
@@ -15,10 +15,10 @@ from seatrial.runs.compare_runs import StoredRuns
 
 from .app_state import AtDesk, Desk, NotFound
 from .background import patience_of
-from .comparing import Compared
 from .rendering import render
 from .selection import take_page
 from .urls import scenario_id
+from .verdict_cache import Compared
 
 PAGE = 100
 CHOICE = 200

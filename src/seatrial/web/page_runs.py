@@ -1,25 +1,31 @@
 """The first page: runs, newest first, how they went over time, and what can be started."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from seatrial.model.run import RunState, Verdict
+from seatrial.clock import now
+from seatrial.model.run import RunState, Status, Verdict
 from seatrial.model.struct import Struct
-from seatrial.reports.pages.charts import UNKNOWN, Dot, trend
+from seatrial.reports.pages.environment import UNKNOWN, Dot, trend
 from seatrial.reports.texts import percent
 from seatrial.store.runs import RunRow
+from seatrial.store.trials import Said
 
-from .app_state import AtDesk, Desk
+from .actions import silent_since, why_not_resumed
+from .app_state import AtDesk, Desk, NotFound
+from .background import patience_of
+from .events import Watch
 from .rendering import render
-from .resuming import silent_since
-from .selection import take_page
-from .suites import list_suites
+from .run_processes import list_suites
+from .selection import ORDERS, Order, Page, Wanted, find_scenarios, tags_of, take_page
 from .urls import run_url
+from .verdict_cache import DecidedRun
 
-PAGE = 50
+RUNS_PER_PAGE = 50
 router = APIRouter(include_in_schema=False)
 
 
@@ -49,7 +55,7 @@ def show_runs(
 ) -> Response:
     """Runs, newest first."""
     found = [run for run in desk.store.runs() if not q or q.lower() in f"{run.name}\n{run.id}".lower()]
-    page = take_page(found, offset=offset, limit=PAGE)
+    page = take_page(found, offset=offset, limit=RUNS_PER_PAGE)
     baselines = {run.id for _, run in desk.store.baselines()}
     rows = desk.store.rows_of(page.items)
     shown = [
@@ -92,4 +98,92 @@ def _dot(one: ShownRun) -> Dot:
 
 def newest_rows(desk: Desk) -> list[RunRow]:
     """Of the first page."""
-    return desk.store.run_rows(PAGE)
+    return desk.store.run_rows(RUNS_PER_PAGE)
+
+
+SCENARIOS_PER_PAGE = 100
+
+
+class Asked(BaseModel):
+    """What the page is asked to show; the empty text stands for anything."""
+
+    view: Literal["scenarios", "trials"] = "scenarios"
+    status: Literal["", "passed", "failed", "errored", "inconclusive", "not_run"] = ""
+    tag: str = Field(default="", max_length=200)
+    q: str = Field(default="", max_length=200)
+    order: Order = "worst"
+    offset: int = Field(default=0, ge=0, le=10**9)
+
+    def address(self, **other: object) -> dict[str, object]:
+        """The query of the same page with something else."""
+        return {**self.model_dump(exclude={"offset"}, exclude_defaults=True), **other}
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(status=Status(self.status) if self.status else None, tag=self.tag, text=self.q)
+
+
+@router.get("/runs/{run_id}")
+def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked, Query()]) -> Response:
+    """One run."""
+    decided = desk.runs.get(run_id, patience=patience_of(request))
+    if decided is None:
+        return _show_start(request, desk, run_id)
+    run = decided.run
+    is_live = run.state is RunState.RUNNING or desk.launcher.is_waking(run)
+    silent = silent_since(desk, run)
+    page, said = _page(desk, decided, asked, patience=patience_of(request))
+    values: dict[str, Any] = {
+        "title": run.name,
+        "decided": decided,
+        "run": run,
+        "outcome": decided.outcome,
+        "asked": asked,
+        "page": page,
+        "said": said,
+        "tags": tags_of(decided),
+        "orders": ORDERS,
+        "progress": Watch(desk, run_id).look() if is_live else None,
+        "can_cancel": is_live and desk.launcher.is_running(run_id),
+        "silent_since": silent,
+        "silent_ms": None if silent is None else (now() - silent).total_seconds() * 1000,
+        "can_resume": why_not_resumed(desk, run) is None,
+        "complaint": desk.launcher.complaint(run_id) if run.state is not RunState.FINISHED else None,
+        "baselines": [suite for suite, one in desk.store.baselines() if one.id == run.id],
+        "baseline": _baseline(desk, decided),
+        "config": run.config or {},
+    }
+    return render(request, "run.html.jinja", values)
+
+
+def _page(desk: Desk, decided: DecidedRun, asked: Asked, *, patience: float | None) -> tuple[Page, Said | None]:
+    """What is listed, and how far what was said was searched."""
+    if asked.view == "trials":
+        found, said = desk.trials(decided, asked.wanted, patience=patience)
+        return take_page(found, offset=asked.offset, limit=SCENARIOS_PER_PAGE), said
+    return take_page(
+        find_scenarios(decided, asked.wanted, asked.order), offset=asked.offset, limit=SCENARIOS_PER_PAGE
+    ), None
+
+
+def _baseline(desk: Desk, decided: DecidedRun) -> str | None:
+    """The run that this one would be compared with; None where there is none, or it is this one."""
+    suites = dict.fromkeys(one.entry.key.suite for one in decided.outcome.scenarios[:SCENARIOS_PER_PAGE])
+    for suite in suites:
+        found = desk.store.baseline(suite)
+        if found is not None:
+            return None if found.id == decided.run.id else found.id
+    return None
+
+
+def _show_start(request: Request, desk: Desk, run_id: str) -> Response:
+    """A run that was started here and is not in the store: still reading its files, or refused."""
+    if not desk.launcher.knows(run_id):
+        raise NotFound(f"no run has the id {run_id!r}")
+    values = {
+        "title": "Starting",
+        "run_id": run_id,
+        "is_running": desk.launcher.is_running(run_id),
+        "complaint": desk.launcher.complaint(run_id),
+    }
+    return render(request, "starting.html.jinja", values)

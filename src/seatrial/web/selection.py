@@ -1,5 +1,6 @@
 """Which scenarios and trials of a run are asked for: filter, search, order, page."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
@@ -7,7 +8,10 @@ from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
 from seatrial.model.struct import Struct
 from seatrial.reports.texts import aside, failing, trials_of
+from seatrial.store.store import Store
+from seatrial.store.trials import Said
 
+from .background import Worker
 from .verdict_cache import DecidedRun
 
 T = TypeVar("T")
@@ -142,3 +146,31 @@ _ORDERS: dict[Order, Callable[[DecidedRun, list[ScenarioOutcome]], list[Scenario
     "slowest": _slowest,
     "costliest": _costliest,
 }
+
+
+MOST_SEARCHES = 32
+
+
+class Searches:
+    """Looks through conversations for a text, when it is first asked for."""
+
+    def __init__(self, store: Store, worker: Worker) -> None:
+        self._store = store
+        self._worker = worker
+        self._kept: OrderedDict[str, Said] = OrderedDict()
+
+    def find(
+        self, decided: DecidedRun, text: str, *, key: ScenarioKey | None = None, patience: float | None = None
+    ) -> Said:
+        """Where the text was said in the run, or in one of its scenarios. Raises StillWorking."""
+        asked = repr((decided.row, text, key))
+        known = self._kept.get(asked)
+        if known is None:
+            known = self._worker.do(asked, lambda: self._find(asked, decided, text, key), patience)
+        return known
+
+    def _find(self, asked: str, decided: DecidedRun, text: str, key: ScenarioKey | None) -> Said:
+        found = self._kept[asked] = self._store.find_said(decided.run.id, text, key=key)
+        while len(self._kept) > MOST_SEARCHES:
+            self._kept.popitem(last=False)
+        return found

@@ -27,7 +27,7 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
 from .tool_recorder import answers, watch_blocking
 

@@ -29,7 +29,7 @@ from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import AgentFailure, TrialError
+from seatrial.model.results import AgentFailure, TrialError
 
 from .tool_recorder import answers
 

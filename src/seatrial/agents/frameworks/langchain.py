@@ -11,10 +11,10 @@ from seatrial.agents.context import AgentContext
 from seatrial.agents.frameworks import langgraph
 from seatrial.errors import UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
-from .as_text import as_text
-from .langchain_turn import LangChainTurn
+from .langgraph import LangChainTurn
+from .tool_recorder import as_text
 
 TEXTS = ("input", "question", "query", "text")
 CONVERSATIONS = ("messages", "chat_history", "history")

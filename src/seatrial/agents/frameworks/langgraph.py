@@ -1,20 +1,267 @@
-"""Graphs of LangGraph, and agents of LangChain, which are such graphs."""
+"""What happens in one turn of an agent made with LangChain or LangGraph.
 
+All tools of LangChain are run by `BaseTool.run` or `arun`, whoever calls them: a tool node, a nested agent, a function
+of the user's. There we stand. What models asked for and took, their callbacks tell.
+"""
+
+import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.errors import GraphBubbleUp
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from seatrial.agents.context import AgentContext
+from seatrial.agents.context import AgentContext, on_trial
 from seatrial.agents.replies import parse_json
-from seatrial.errors import UsageError
-from seatrial.model.conversation import AgentResult, Message
+from seatrial.errors import ToolError, UsageError
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.results import TrialError
+from seatrial.model.struct import Struct
 
-from .as_text import as_text
-from .langchain_turn import Identity, LangChainTurn, identity_of
+from .tool_recorder import as_text, stand_before, watch, watch_blocking
+
+_turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
+
+
+Identity = tuple[str, str, str]
+"""A call's id, name and arguments: some models give the same id to several calls."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A tool call that a model asked for."""
+
+    call_id: str
+    name: str
+    arguments: Any
+    at: float
+    problem: str | None = None
+    """Why it is no call that could be made."""
+
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.call_id, self.name, self.arguments)
+
+
+def identity_of(call_id: Any, name: Any, arguments: Any) -> Identity:
+    return str(call_id), str(name), json.dumps(arguments, sort_keys=True, default=repr)
+
+
+class LangChainTurn(BaseCallbackHandler):
+    """Collects what models asked for and took in one turn, and which of the calls were made."""
+
+    run_inline = True
+    raise_error = True
+
+    def __init__(self, ctx: AgentContext, *, told: set[Identity]) -> None:
+        """`told` are calls that earlier turns have told of."""
+        self.ctx = ctx
+        self._told = told
+        self._requests: list[Request] = []
+        self._made: list[Request] = []
+        self._made_by_hand: list[tuple[str, Any]] = []
+        self._spent: list[Usage | None] = []
+        stand_before(BaseTool, "run", _blocking)
+        stand_before(BaseTool, "arun", _awaited)
+        _turn.set(self)
+
+    @property
+    def usage(self) -> Usage | None:
+        return total_usage(self._spent)
+
+    def on_llm_end(self, response: Any, **_: Any) -> None:
+        for generation in (each for batch in response.generations for each in batch):
+            message = getattr(generation, "message", None)
+            if isinstance(message, AIMessage):
+                self._requests += self._asked_in(message)
+                self._spent.append(_read_usage(message))
+
+    def _asked_in(self, message: AIMessage) -> Iterator[Request]:
+        now = self.ctx.elapsed_ms()
+        for call in message.tool_calls:
+            yield Request(call_id=str(call["id"]), name=call["name"], arguments=call["args"], at=now)
+        for broken in message.invalid_tool_calls:
+            problem = broken.get("error") or "its arguments are not a JSON object"
+            call_id, name = str(broken.get("id")), str(broken.get("name"))
+            yield Request(call_id=call_id, name=name, arguments=broken.get("args"), at=now, problem=problem)
+
+    def make(self, tool: BaseTool, tool_input: Any, call_id: str | None) -> Any:
+        """A tool is about to run, or to be answered from a mock: the arguments, as the model gave them."""
+        request = self._find(tool.name, tool_input, call_id)
+        arguments = _own_arguments(tool, tool_input) if request is None else request.arguments
+        if request is None:
+            self._made_by_hand.append((tool.name, arguments))
+        else:
+            self._made.append(request)
+        return arguments
+
+    def _find(self, name: str, tool_input: Any, call_id: str | None) -> Request | None:
+        """What the model asked for that a tool is run for now; of several with one id, the one with its arguments."""
+        named = [each for each in self._requests if (each.call_id, each.name) == (call_id, name)]
+        left = [each for each in named if each not in self._made]
+        fitting = [each for each in left if _is_given(each.arguments, tool_input)]
+        return next(iter(fitting or left), None)
+
+    async def end(
+        self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False
+    ) -> None:
+        """Tell of the calls that no tool of LangChain's was run for: unknown tools, or functions called by hand.
+
+        `is_form` knows tools that are only the form of an answer. Raises TrialError where one should have been mocked.
+        """
+        known = {*self._told, *(each.identity for each in self._requests)}
+        for message in messages:
+            if isinstance(message, AIMessage):
+                self._requests += [each for each in self._asked_in(message) if each.identity not in known]
+        answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+        for request in self._requests:
+            if not self._was_made(request) and not is_form(request.name):
+                answer = answers.get(request.call_id)
+                by_hand = answer is not None and answer.status != "error"
+                if by_hand and self._mind_mocks(request.name):
+                    await self.ctx.ask(request.name, request.arguments)
+                told = _read_answer(request, answer)
+                self.ctx.record(request.name, request.arguments, told, request.at, real=by_hand)
+        self._told.update(each.identity for each in self._requests)
+
+    def _was_made(self, request: Request) -> bool:
+        if request in self._made:
+            return True
+        by_hand = (request.name, request.arguments)
+        if by_hand in self._made_by_hand:
+            self._made_by_hand.remove(by_hand)
+            return True
+        return False
+
+    def _mind_mocks(self, name: str) -> bool:
+        """Whether a call that the agent answered by itself had no right to be. Raises TrialError for a mocked tool."""
+        if self.ctx.knows_tool(name):
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the tool {name!r} is mocked, but the agent answered its call without running a LangChain tool",
+                hint="let the agent run it as a tool (a ToolNode, or tool.invoke), or take the mock out",
+            )
+        return not self.ctx.lets_tool_run(name) and not name.startswith(_HANDOFFS)
+
+
+def _read_usage(message: AIMessage) -> Usage | None:
+    taken = message.usage_metadata
+    return taken and Usage(input_tokens=taken["input_tokens"], output_tokens=taken["output_tokens"])
+
+
+def _is_given(arguments: Any, tool_input: Any) -> bool:
+    """Whether a tool is given these arguments, whatever the framework puts in beside them."""
+    if not isinstance(arguments, dict) or not isinstance(tool_input, dict):
+        return bool(arguments == tool_input)
+    return all(name in tool_input and tool_input[name] == value for name, value in arguments.items())
+
+
+def _own_arguments(tool: BaseTool, tool_input: Any) -> Any:
+    """Without what the framework puts in, such as the state of the graph."""
+    if isinstance(tool_input, dict):
+        return {name: value for name, value in tool_input.items() if name in tool.args}
+    return {next(iter(tool.args)): tool_input} if tool.args else tool_input
+
+
+def _read_answer(request: Request, answer: ToolMessage | None) -> ToolAnswer:
+    if request.problem is not None:
+        return ToolAnswer(error=request.problem)
+    return ToolAnswer(error="not answered") if answer is None else read_output(answer)
+
+
+def read_output(output: Any) -> ToolAnswer:
+    """What a tool gave back, as a result or as the error that the model is told."""
+    if isinstance(output, ToolMessage):
+        text = str(output.text)
+        return ToolAnswer(error=text) if output.status == "error" else ToolAnswer(result=text)
+    if type(output).__name__ == "Command":  # it changes the graph's state, and may hand over to another agent
+        return ToolAnswer(result=_read_command(output))
+    return ToolAnswer(result=plain_value(output))
+
+
+def _read_command(command: Any) -> str:
+    update = command.update if isinstance(command.update, dict) else {}
+    said = [str(message.text) for message in update.get("messages", ()) if isinstance(message, ToolMessage)]
+    return "; ".join(said) or f"goes to {command.goto!r}"
+
+
+_HANDOFFS = ("transfer_to_", "transfer_back_to_", "handoff_to_")
+
+
+def _is_handoff(tool: BaseTool) -> bool:
+    """Whether the tool only hands over to another agent. Those of LangGraph's own packages are marked; one of the
+    user's is named like them, takes nothing from the model, and says that it returns a Command."""
+    if "__handoff_destination" in (tool.metadata or {}):
+        return True
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    returned = getattr(function, "__annotations__", {}).get("return")
+    returns_command = "Command" in (returned if isinstance(returned, str) else getattr(returned, "__name__", ""))
+    return tool.name.startswith(_HANDOFFS) and returns_command and not tool.args
+
+
+class _Call:
+    """A call of a tool in a trial, before it is made."""
+
+    def __init__(self, tool: BaseTool, tool_input: Any, call_id: str | None, turn: "LangChainTurn") -> None:
+        self._call_id = call_id
+        self._name = tool.name
+        self.arguments = turn.make(tool, tool_input, call_id)
+        self.how = {**_HOW, "control": _is_handoff(tool)}
+        self._is_mocked = turn.ctx.knows_tool(tool.name)
+
+    def formed(self, answer: Any) -> Any:
+        """The answer as LangChain would have it: a message, where a model asked."""
+        if not self._is_mocked or self._call_id is None:
+            return answer
+        text = as_text(answer) or ""
+        return ToolMessage(text, tool_call_id=self._call_id, name=self._name)
+
+    def failed(self, error: ToolError) -> Any:
+        if self._call_id is None:
+            raise ToolException(str(error)) from None
+        return ToolMessage(str(error), tool_call_id=self._call_id, name=self._name, status="error")
+
+
+def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def arun(self: BaseTool, tool_input: Any, *args: Any, **options: Any) -> Any:
+        turn = _turn.get()
+        if turn is None or on_trial.get() is None:
+            return await original(self, tool_input, *args, **options)
+        call = _Call(self, tool_input, options.get("tool_call_id"), turn)
+        real = partial(original, self, tool_input, *args, **options)
+        try:
+            return call.formed(await watch(turn.ctx, self.name, call.arguments, real, **call.how))
+        except ToolError as error:
+            return call.failed(error)
+
+    return arun
+
+
+def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(self: BaseTool, tool_input: Any, *args: Any, **options: Any) -> Any:
+        turn = _turn.get()
+        if turn is None or on_trial.get() is None:
+            return original(self, tool_input, *args, **options)
+        call = _Call(self, tool_input, options.get("tool_call_id"), turn)
+        real = partial(original, self, tool_input, *args, **options)
+        try:
+            return call.formed(watch_blocking(turn.ctx, self.name, call.arguments, real, **call.how))
+        except ToolError as error:
+            return call.failed(error)
+
+    return run
+
+
+_HOW: dict[str, Any] = {"read": read_output, "unless": GraphBubbleUp}
+"""A tool that interrupts the graph to ask a person will be run again, and is told of then."""
 
 
 class Adapter:

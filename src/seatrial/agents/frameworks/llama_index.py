@@ -21,8 +21,7 @@ from seatrial.model.conversation import AgentResult, Message, Usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 
-from .as_text import as_text
-from .tool_recorder import stand_before, watch
+from .tool_recorder import as_text, stand_before, watch
 
 
 class Adapter:

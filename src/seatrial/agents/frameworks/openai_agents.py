@@ -22,10 +22,9 @@ from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
-from .as_text import as_text
-from .tool_recorder import answers, stand_before, watch
+from .tool_recorder import answers, as_text, stand_before, watch
 
 _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", default=None)
 """What the tool under way raised: the SDK makes a text of it, which does not say so."""

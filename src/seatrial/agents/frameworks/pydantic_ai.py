@@ -33,10 +33,9 @@ from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
-from .as_text import as_text
-from .tool_recorder import answers, stand_before, watch
+from .tool_recorder import answers, as_text, stand_before, watch
 
 _spent: ContextVar[list[Usage | None] | None] = ContextVar("spent", default=None)
 """What the models of this turn took, those of nested agents included."""

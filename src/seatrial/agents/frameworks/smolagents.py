@@ -19,10 +19,9 @@ from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
 from seatrial.model.protocols import ToolAnswer
-from seatrial.model.trial_errors import TrialError
+from seatrial.model.results import TrialError
 
-from .as_text import as_text
-from .tool_recorder import watch_blocking
+from .tool_recorder import as_text, watch_blocking
 
 _ANSWER = "final_answer"
 """The tool that every agent of smolagents replies with: it is the reply, and no call."""

@@ -1,11 +1,7 @@
-"""Every tool call of a framework's agent: kept as it happens, and answered from the mocks where the real tool may not
-run.
-
-A framework has one place that all its tool calls come through, those of nested agents included. We stand there, once
-for the process, and step aside whenever the code does not run in a trial: `on_trial` tells, in every task and thread.
-"""
+"""What a framework's agent returns, as text."""
 
 import functools
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from threading import Lock
@@ -18,6 +14,13 @@ from seatrial.model.protocols import ToolAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def as_text(value: Any) -> str | None:
+    """An agent's output as the user would read it: text as it is, anything else as JSON."""
+    plain = plain_value(value)
+    return plain if plain is None or isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
 
 Reads = Callable[[Any], ToolAnswer]
 """What a framework's tool returned, as a result or as an error that the model is told."""

@@ -1,35 +1,195 @@
-"""The template engine as both doors use it: everything escaped, nothing undefined, text made visible and cut."""
+"""Charts as numbers that a template writes into inline SVG: no script draws, nothing is loaded."""
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seatrial.model.conversation import PlayedTurn
+from seatrial.model.results import TrajectoryMatch
+from seatrial.model.run import Status, Trial
 from seatrial.reports.conversation import compact
-from seatrial.reports.escaping import cut, visible
-from seatrial.reports.reasons import explain, explain_error, measures_of, summarise
+from seatrial.reports.json_report import plain
+from seatrial.reports.terminal import cut, visible
 from seatrial.reports.texts import (
     VERDICT_WORDS,
     aside,
     counted,
     duration,
+    explain,
+    explain_error,
     gates_of,
     interval,
+    measures_of,
     money,
     percent,
     run_facts,
+    summarise,
     tally_line,
     trials_of,
     verdict_line,
 )
-from seatrial.reports.to_json import plain
 from seatrial.verdicts.reasons import number
-
-from .charts import waterfall
-from .first_failure import find_focus
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+TREND_WIDTH, TREND_HEIGHT = 1_100, 120
+_MARGIN = 8
+_LABELS = 44
+"""Room on the left for the words of the scale."""
+_THINNEST = 0.4
+"""Per cent of the width: what was too quick to see is still there."""
+
+
+UNKNOWN = "unknown"
+"""The kind of a dot whose verdict nobody has asked for yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One line of a waterfall or a histogram, in per cent of its width."""
+
+    label: str
+    kind: str
+    left: float
+    width: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dot:
+    """One run in a trend: its rate, and where there is one the interval around it."""
+
+    rate: float
+    title: str
+    href: str
+    kind: str
+    """The status that gives it its colour, or UNKNOWN."""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedDot:
+    dot: Dot
+    x: float
+    y: float
+    y_low: float | None
+    y_high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """Dots from left to right, and the line through them."""
+
+    width: int
+    height: int
+    dots: tuple[PlacedDot, ...]
+    path: str
+
+
+def waterfall(trial: Trial) -> list[Bar]:
+    """When each turn and each timed tool call began and how long it took, on the time of the whole trial."""
+    spans = [span for turn in trial.transcript.turns for span in _spans(turn)]
+    whole = max((start + length for _, _, start, length in spans), default=0.0)
+    if whole <= 0:
+        return []
+    return [
+        Bar(
+            label=label,
+            kind=kind,
+            left=round(min(100 * start / whole, 100 - _THINNEST), 2),
+            width=round(max(100 * length / whole, _THINNEST), 2),
+            text=duration(length) or "",
+        )
+        for kind, label, start, length in spans
+    ]
+
+
+def _spans(turn: PlayedTurn) -> Iterator[tuple[str, str, float, float]]:
+    yield "turn", f"turn {turn.index + 1}", max(turn.started_ms, 0.0), max(turn.latency_ms, 0.0)
+    for call in turn.tool_calls or ():
+        if call.started_ms is not None:
+            yield "call", call.name, max(call.started_ms, 0.0), max(call.duration_ms or 0.0, 0.0)
+
+
+def trend(dots: Sequence[Dot]) -> Trend:
+    """The dots in their order, oldest first, spread over the width."""
+    step = (TREND_WIDTH - _LABELS - 2 * _MARGIN) / max(len(dots) - 1, 1)
+    begin = _LABELS + _MARGIN if len(dots) > 1 else TREND_WIDTH / 2
+    placed = tuple(
+        PlacedDot(
+            dot=dot,
+            x=round(begin + place * step, 1),
+            y=_height(dot.rate),
+            y_low=None if dot.low is None else _height(dot.low),
+            y_high=None if dot.high is None else _height(dot.high),
+        )
+        for place, dot in enumerate(dots)
+    )
+    path = " ".join(f"{'L' if place else 'M'}{one.x} {one.y}" for place, one in enumerate(placed))
+    return Trend(width=TREND_WIDTH, height=TREND_HEIGHT, dots=placed, path=path)
+
+
+def _height(rate: float) -> float:
+    return round(_MARGIN + (1 - rate) * (TREND_HEIGHT - 2 * _MARGIN), 1)
+
+
+def bins(values: Iterable[float]) -> list[Bar]:
+    """How often each value was given, rounded to halves, largest value first."""
+    counts = Counter(round(2 * value) / 2 for value in values)
+    most = max(counts.values(), default=1)
+    return [
+        Bar(label=number(value), kind="score", left=0, width=round(100 * count / most, 2), text=f"{count:,}")
+        for value, count in sorted(counts.items(), reverse=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Focus:
+    """The step to have in view."""
+
+    turn: int | None
+    """None: it concerns the trial as a whole."""
+
+
+def find_focus(trial: Trial) -> Focus | None:
+    """The first turn that something was wrong in; None where nothing was."""
+    if trial.status is Status.PASSED:
+        return None
+    turns = sorted(turn for turn in _wrong_turns(trial) if turn is not None)
+    known = {turn.index for turn in trial.transcript.turns}
+    return Focus(turn=next((turn for turn in turns if turn in known), None))
+
+
+def _wrong_turns(trial: Trial) -> Iterator[int | None]:
+    if trial.error is not None:
+        yield trial.error.turn
+    for turn in trial.transcript.turns:
+        if turn.error is not None:
+            yield turn.index
+    for result in trial.results:
+        if result.passed:
+            continue
+        yield result.turn
+        if result.turn is None and result.trajectory is not None:
+            yield from _turns_of_calls(trial, result.trajectory)
+    for failure in trial.judgement.failures if trial.judgement else ():
+        yield failure.turn
+
+
+def _turns_of_calls(trial: Trial, match: TrajectoryMatch) -> Iterator[int]:
+    """The turns in which calls were made that should not have been."""
+    unwanted = {text.partition("(")[0] for text in (*match.forbidden_calls, *match.extra_calls)}
+    for turn in trial.transcript.turns:
+        if any(call.name in unwanted for call in turn.tool_calls or ()):
+            yield turn.index
+
 
 TEXT_LIMIT = 20_000
 _ON_ONE_LINE = 100

@@ -1,0 +1,110 @@
+"""`seatrial import-trace`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from seatrial.errors import UsageError
+from seatrial.traces.formats import FORMATS, read_trace
+from seatrial.traces.scenario_file import notes_on, write_scenarios, write_yaml
+from seatrial.traces.transcript_builder import Recording, TraceFile
+
+from .output import lay_out
+from .regrade import judge_recorded, judging_options
+
+
+@click.command("import-trace")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Of the files; found out without it.")
+@click.option("--suite", "suites", multiple=True, metavar="PATH", help="Scenarios to judge the recordings by.")
+@click.option("--name", help="A name for the run; without it, that of the files or of the suite.")
+@judging_options
+def import_trace_command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> int:
+    """Store the recorded conversations of FILES as a run, to be shown, compared and judged like any other.
+
+    With `--suite`, each conversation is judged by the scenario of its name, or by the one whose user says the same.
+    Without it nothing is asserted of them, and that is no pass. Exit codes as in `seatrial run`.
+    """
+    from seatrial.runs.import_traces import import_traces
+
+    traces = [read_trace(file, format=options["format_"]) for file in dict.fromkeys(files)]
+    _tell_notes(traces)
+    done = judge_recorded(lambda request: import_traces(traces, request), suites, options)
+    if not suites:
+        click.echo("nothing was asserted, so this is no pass; to judge the conversations, give --suite PATH", err=True)
+    _tell_rest("recorded, but no scenario asks for it:", ("conversation",), [(name,) for name in done.unmatched])
+    missing = [(key.suite, key.label) for key in done.without_recording]
+    _tell_rest("nothing is recorded for:", ("suite", "scenario"), missing)
+    return done.report.exit_code
+
+
+def _tell_notes(traces: list[TraceFile]) -> None:
+    from seatrial.reports.terminal import defused, visible
+
+    for trace in traces:
+        for note in trace.notes:
+            click.echo(defused(visible(f"{trace.path}: {note}")), err=True)
+
+
+def _tell_rest(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from seatrial.reports.terminal import defused, visible
+
+    if rows:
+        click.echo(head, err=True)
+        for line in lay_out(columns, rows):
+            click.echo(defused(visible(f"  {line}")), err=True)
+
+
+@click.group("scenario")
+def scenario_command() -> None:
+    """Make scenarios from what there is already."""
+
+
+@scenario_command.command("from-trace")
+@click.argument("file")
+@click.option("--conversation", "chosen", multiple=True, metavar="ID", help="Only this conversation. Repeatable.")
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Of the file; found out without it.")
+@click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
+def from_trace(file: str, chosen: tuple[str, ...], format_: str | None, output: str | None) -> int:
+    """Write recorded conversations as scenarios: the user's turns, mocks of what the tools gave, first expectations.
+
+    The suite that is written replays the recording, and passes. To test your agent by it, put it under `suite.agent`,
+    or give it with `seatrial run --agent`.
+    """
+    trace = read_trace(file, format=format_)
+    recordings = _choose(trace, chosen)
+    agent = {"type": "replay", "path": file, **({"format": format_} if format_ else {})}
+    document = write_scenarios(recordings, suite=Path(file).stem, agent=agent)
+    notes = [*trace.notes, *notes_on(recordings)]
+    comments = [f"# {line}" for note in notes for line in note.splitlines()]
+    text = "\n".join([*comments, write_yaml(document)])
+    if output in (None, "-"):
+        click.echo(text, nl=False)
+        return 0
+    _write(Path(str(output)), text)
+    count = len(recordings)
+    click.echo(f"wrote {count} scenario{'' if count == 1 else 's'} to {output}; try: seatrial run {output}", err=True)
+    return 0
+
+
+def _choose(trace: TraceFile, chosen: tuple[str, ...]) -> list[Recording]:
+    unknown = [name for name in chosen if all(each.name != name for each in trace.recordings)]
+    if unknown:
+        known = [each.name for each in trace.recordings]
+        more = f" and {len(known) - 10} more" if len(known) > 10 else ""
+        raise UsageError(
+            f"{trace.path}: no conversation is called {unknown[0]!r}. There are: {', '.join(known[:10])}{more}"
+        )
+    return [each for each in trace.recordings if not chosen or each.name in chosen]
+
+
+def _write(file: Path, text: str) -> None:
+    if file.exists():
+        raise UsageError(f"{file}: exists already, and may have been edited. Choose another file: -o FILE")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,455 @@
+"""The form of the judge's answer about a trial: made for what is asked, so that nothing can be left out or invented.
+
+Every metric, turn and outcome is a key of its own. An object cannot hold a key twice, a missing or unknown key does not
+fit, a score off the scale does not fit either; so whatever fits answers each question exactly once.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Self, TypeAlias
+
+from seatrial.errors import UsageError
+from seatrial.llm.client import LLM
+from seatrial.llm.model import ModelFailure, ModelSpec, Question, parse_model
+from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.results import BehaviourFailure, Check, EvalResult, ModelUse, Severity, TrialError, sum_model_use
+from seatrial.model.struct import Struct
+
+from .metrics import Category, Metric, Scale, Scope
+
+Answer: TypeAlias = dict[str, Any]
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What the answer must hold."""
+
+    metrics: tuple[tuple[str, Scope, Scale], ...] = ()
+    turns: int
+    outcomes: int = 0
+    outcomes_optional: bool = False
+    """An answer without any outcome fits too, because a score can decide instead."""
+    categories: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def opinion_type() -> type[Answer]:
+    """Yes or no about one question. The reasons come first, so that the verdict follows from them."""
+    kind: type[Answer] = _form("Opinion", {"reasoning": str, "passed": _strict_bool()})
+    return kind
+
+
+def turn_key(index: int) -> str:
+    return f"turn_{index + 1}"
+
+
+def outcome_ids(statements: tuple[str, ...]) -> dict[str, str]:
+    """The statements by id."""
+    return {f"o{number}": statement for number, statement in enumerate(statements, 1)}
+
+
+def scale_of(metric: Metric) -> tuple[str, Scope, Scale]:
+    return metric.name, metric.scope, metric.scale
+
+
+@lru_cache(maxsize=64)
+def answer_type(asked: Asked) -> type[Answer]:
+    """A typed dictionary that only a complete answer fits."""
+    from pydantic import BeforeValidator
+
+    fields: dict[str, Any] = {}
+    if asked.metrics:
+        metrics = {name: _scores(scope, scale, asked.turns) for name, scope, scale in asked.metrics}
+        fields["metrics"] = _form("Metrics", metrics, closed=True)
+    if asked.outcomes:
+        one = _form("Outcome", {"justification": str, "passed": _strict_bool()})
+        outcomes = _form("Outcomes", dict.fromkeys(outcome_ids(("",) * asked.outcomes), one), closed=True)
+        none_for_empty = BeforeValidator(lambda given: None if given == {} else given)
+        fields["outcomes"] = (
+            NotRequired[Annotated[outcomes | None, none_for_empty]] if asked.outcomes_optional else outcomes
+        )
+    if asked.categories:
+        fields["failures"] = list[_failure_model(asked)]  # type: ignore[misc]
+    fields["summary"] = str
+    kind: type[Answer] = _form("Judgement", fields)
+    if asked.outcomes and not asked.outcomes_optional:
+        named = BeforeValidator(_require_outcomes(tuple(outcome_ids(("",) * asked.outcomes))))
+        kind = Annotated[kind, named]  # type: ignore[assignment]
+    return kind
+
+
+def _require_outcomes(ids: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Names every outcome that is not answered: pydantic says of an object that is not there only that it is not."""
+
+    def check(given: Any) -> Any:
+        outcomes = (given.get("outcomes") or {}) if isinstance(given, dict) else None
+        missing = [id for id in ids if id not in outcomes] if isinstance(outcomes, dict) else []
+        if missing:
+            raise ValueError(f"outcomes that are not answered: {', '.join(missing)}")
+        return given
+
+    return check
+
+
+@lru_cache(maxsize=64)
+def _scores(scope: Scope, scale: Scale, turns: int) -> Any:
+    score = _score(scale)
+    if scope == "trial":
+        return score
+    return _form(f"{score.__name__}PerTurn", {turn_key(index): score for index in range(turns)}, closed=True)
+
+
+@lru_cache(maxsize=8)
+def _score(scale: Scale) -> Any:
+    from pydantic import Field
+
+    if scale == "binary":
+        return _form("Decision", {"reason": str, "passed": _strict_bool()})
+    number = Annotated[int, Field(strict=True, ge=1 if scale == "1-5" else 0, le=5)]
+    return _form(f"Score{scale.replace('-', 'to')}", {"reason": str, "score": number})
+
+
+def _failure_model(asked: Asked) -> Any:
+    from pydantic import Field
+
+    words = Annotated[str, Field(min_length=1)]
+    return _form(
+        "Failure",
+        {
+            "turn": Annotated[int, Field(strict=True, ge=1, le=asked.turns)],
+            "category": Literal[asked.categories],
+            "label": words,
+            "explanation": words,
+        },
+    )
+
+
+def _strict_bool() -> Any:
+    """True or false of JSON: else pydantic would take "no" or 1 for one of them."""
+    from pydantic import StrictBool
+
+    return StrictBool
+
+
+def _form(name: str, fields: Mapping[str, Any], *, closed: bool = False) -> Any:
+    """Keys that must be there; in a closed form no others may be."""
+    # The one of typing_extensions: pydantic refuses that of the standard library before Python 3.12.
+    from typing_extensions import TypedDict
+
+    make: Any = TypedDict
+    form = make(name, dict(fields))
+    # Said in both cases: without, a form takes over what holds for the form it stands in.
+    form.__pydantic_config__ = {"extra": "forbid" if closed else "ignore"}
+    return form
+
+
+NO_MODEL = "no judge model is set"
+SET_MODEL = (
+    "Set one: --judge-model openai:gpt-5-mini, or models: {judge: …} in the suite, or judge_model in [tool.seatrial], "
+    "or model= where the judge is made."
+)
+Model: TypeAlias = str | Mapping[str, Any] | ModelSpec | None
+NOT_THE_AGENT = "The agent is not to blame; check the judge model, or choose another with --judge-model."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """One answer, or why there is none."""
+
+    passed: bool | None
+    text: str
+    use: ModelUse | None = None
+
+
+class Panel:
+    """Who is asked, how often, and how long one waits. A judge is a dataclass that adds these fields to its own."""
+
+    __slots__ = ()
+
+    model: Model
+    """None: the judge model of the run, or of the settings where there is no run."""
+    retries: int
+    timeout: float
+    """Seconds for one request."""
+    votes: int
+    """Odd. The majority decides; asking stops as soon as it is certain."""
+    llm: LLM | None
+    """None: there is no run, so one is opened for the question."""
+
+    def check(self) -> None:
+        """Raises UsageError where the numbers make no sense."""
+        check_panel("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
+
+    def bound(self, llm: LLM, default_model: Model = None) -> Self:
+        """The same judge, asking through the run's LLM, and its model where it names none itself."""
+        judge: Any = self
+        bound: Self = replace(judge, llm=llm, model=self.model if self.model is not None else default_model)
+        return bound
+
+    async def ask(self, *, system: str, message: str) -> EvalResult:
+        """What the majority says; an error of class judge where there is none."""
+        try:
+            given = self.model if self.model is not None or self.llm is not None else _model_of_settings()
+            if given is None:
+                error = ErrorInfo(kind=ErrorKind.CONFIG, message=NO_MODEL, hint=SET_MODEL)
+                return EvalResult(passed=False, reasoning=f"{NO_MODEL}. {SET_MODEL}", error=error)
+            model = parse_model(given)
+            if self.llm is not None:
+                votes = await self._collect(self.llm, model, system, message)
+            else:
+                async with LLM() as llm:
+                    votes = await self._collect(llm, model, system, message)
+        except UsageError as mistake:
+            error = ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake))
+            return EvalResult(passed=False, reasoning=str(mistake), error=error)
+        except TrialError as stop:
+            return EvalResult(passed=False, reasoning=stop.info.message, error=stop.info)
+        return _count(votes, self.votes)
+
+    async def _collect(self, llm: LLM, model: ModelSpec, system: str, message: str) -> list[Vote]:
+        votes: list[Vote] = []
+        for index in range(self.votes):
+            question: Question[Answer] = Question(
+                role="judge",
+                model=model,
+                system=system,
+                messages=(("user", message),),
+                schema=opinion_type(),
+                salt=f"vote {index}",
+                timeout=self.timeout,
+                attempts=self.retries + 1,
+            )
+            votes.append(await _vote(llm, question))
+            if _is_certain(votes, self.votes):
+                break
+        return votes
+
+
+def _model_of_settings() -> Model:
+    """For a judge that is used by itself: there is no run that could tell it its model."""
+    from os import environ
+    from pathlib import Path
+
+    from seatrial.settings import read_settings
+
+    model: Model = read_settings(Path.cwd(), environ)["judge_model"]
+    return model
+
+
+def check_panel(where: str, *, votes: int, retries: int, timeout: float) -> None:
+    """Nothing when the numbers make sense, else a UsageError."""
+    if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1 or votes % 2 == 0:
+        raise UsageError(f"{where}: votes must be odd (1, 3, 5, …), so that there is a majority; got {votes!r}.")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise UsageError(f"{where}: retries must be a whole number from 0, got {retries!r}.")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise UsageError(f"{where}: timeout must be a number of seconds above 0, got {timeout!r}.")
+
+
+def attempts_in_words(attempts: int) -> str:
+    return f"{attempts} attempt" if attempts == 1 else f"{attempts} attempts"
+
+
+async def _vote(llm: LLM, question: Question[Answer]) -> Vote:
+    try:
+        answer = await llm.ask(question)
+    except ModelFailure as failure:
+        return Vote(passed=None, text=str(failure), use=failure.use)
+    return Vote(passed=answer.value["passed"], text=answer.value["reasoning"].strip(), use=answer.use)
+
+
+def _is_certain(votes: Sequence[Vote], total: int) -> bool:
+    """Whether no further vote could change anything: a majority is there, or can no longer come about."""
+    need = total // 2 + 1
+    most = max(sum(vote.passed is answer for vote in votes) for answer in (True, False))
+    return most >= need or most + total - len(votes) < need
+
+
+def _count(votes: Sequence[Vote], total: int) -> EvalResult:
+    use = sum_model_use(vote.use for vote in votes)
+    checks = tuple(
+        Check(
+            name=f"vote {number}" if total > 1 else "judge",
+            passed=vote.passed is True,
+            detail=vote.text if vote.passed is not None else f"no answer: {vote.text}",
+        )
+        for number, vote in enumerate(votes, 1)
+    )
+    for answer in (True, False):
+        same = [vote for vote in votes if vote.passed is answer]
+        if len(same) >= total // 2 + 1:
+            against = [vote.text for vote in votes if vote.passed is (not answer)]
+            reasoning = same[0].text if total == 1 else _with_votes(same[0].text, len(same), len(votes), against)
+            return EvalResult(passed=answer, reasoning=reasoning, checks=checks, use=use)
+    missing = [vote for vote in votes if vote.passed is None]
+    message = f"Judge failed after {attempts_in_words(use.calls)}: {missing[-1].text}"
+    if total > 1:
+        message += f" ({len(missing)} of {len(votes)} votes have no answer, and the others make no majority of {total})"
+    error = ErrorInfo(kind=ErrorKind.JUDGE, message=message, hint=NOT_THE_AGENT)
+    return EvalResult(passed=False, reasoning=message, checks=checks, error=error, use=use)
+
+
+def _with_votes(text: str, same: int, asked: int, against: Sequence[str]) -> str:
+    said = f"{text} ({same} of {asked} votes"
+    return f"{said}; disagreeing: {' / '.join(against)})" if against else f"{said})"
+
+
+Value: TypeAlias = int | bool | None
+
+
+class Item(NamedTuple):
+    """One thing that is voted on."""
+
+    kind: str
+    """score, outcome or failure."""
+    name: str
+    turn: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} in turn {self.turn + 1}" if self.turn is not None else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballot:
+    """One answer, item by item: the value and the reason given for it."""
+
+    items: Mapping[Item, tuple[int | bool, str]]
+    failures: tuple[BehaviourFailure, ...] = ()
+    summary: str = ""
+    outcomes_given: bool = True
+
+    def value(self, item: Item) -> Value:
+        # A failure that is not named was not seen; an outcome that is not there was not answered.
+        return self.items[item][0] if item in self.items else (False if item.kind == "failure" else None)
+
+
+class Undecided(Exception):
+    """The votes that came in do not settle these."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        super().__init__(", ".join(map(str, items)))
+
+
+def read_ballot(answer: Answer, *, metrics: Sequence[Metric], turns: int, categories: Mapping[str, Category]) -> Ballot:
+    """The answer, which fits its form, item by item."""
+    items: dict[Item, tuple[int | bool, str]] = {}
+    for metric in metrics:
+        given = answer["metrics"][metric.name]
+        if metric.scope == "trial":
+            items[Item("score", metric.name)] = _graded(given)
+        else:
+            for turn in range(turns):
+                items[Item("score", metric.name, turn)] = _graded(given[turn_key(turn)])
+    outcomes = answer.get("outcomes")
+    for id, said in (outcomes or {}).items():
+        items[Item("outcome", id)] = (said["passed"], said["justification"])
+    failures = tuple(_failure(given, categories) for given in answer.get("failures", ()))
+    for failure in failures:
+        items[_item(failure)] = (True, failure.explanation)
+    return Ballot(items=items, failures=failures, summary=answer["summary"], outcomes_given=bool(outcomes))
+
+
+def is_settled(ballots: Sequence[Ballot], total: int) -> bool:
+    """Whether every item has a majority of all votes already."""
+    # Counted first: ballots that name no failure hold no item, yet the next one may name some.
+    return len(ballots) > total // 2 and all(
+        _majority(values, total) is not None for _, values in (*_votes(ballots), *_severities(ballots))
+    )
+
+
+def combine(ballots: Sequence[Ballot], total: int) -> Ballot:
+    """What the ballots say together. Raises Undecided."""
+    if total == 1 and len(ballots) == 1:
+        return ballots[0]
+    decided: dict[Item, tuple[int | bool, str]] = {}
+    open_items: list[Item] = []
+    for item, values in _votes(ballots):
+        winner = _majority(values, total)
+        if winner is None and item.kind == "score" and len(ballots) == total:
+            winner = (sorted(values)[total // 2],)
+        if winner is None:
+            open_items.append(item)
+        elif winner[0] is not None:
+            decided[item] = (winner[0], _reason(ballots, item, winner[0]))
+    open_items += [item for item, values in _severities(ballots) if _majority(values, total) is None]
+    if open_items or len(ballots) <= total // 2:
+        raise Undecided(open_items)
+    seen = {item for item, (value, _) in decided.items() if item.kind == "failure" and value}
+    return Ballot(
+        items=decided,
+        failures=_failures_seen(ballots, seen, total),
+        summary=ballots[0].summary,
+        outcomes_given=any(item.kind == "outcome" for item in decided),
+    )
+
+
+def _failures_seen(ballots: Sequence[Ballot], seen: set[Item], total: int) -> tuple[BehaviourFailure, ...]:
+    """The failures that were voted for. Where most votes see some failure as severe as this, though each another, the
+    one that most of them name stands for all: that something went wrong is decided."""
+    named = {_item(failure): failure for ballot in reversed(ballots) for failure in reversed(ballot.failures)}
+    kept = {item: failure for item, failure in named.items() if item in seen}
+    for severity in reversed(Severity):
+        seeing = [_as_severe(ballot, severity) for ballot in ballots]
+        told = any(failure.severity.rank >= severity.rank for failure in kept.values())
+        if sum(map(bool, seeing)) > total // 2 and not told:
+            (most, _), *_ = Counter(item for items in seeing for item in dict.fromkeys(items)).most_common(1)
+            kept[most] = named[most]
+    return tuple(sorted(kept.values(), key=lambda failure: (failure.turn or 0, failure.category)))
+
+
+def _severities(ballots: Sequence[Ballot]) -> Iterator[tuple[Item, list[Any]]]:
+    """Who sees some failure as severe, whichever: votes that each name another one can make a majority together."""
+    for severity in Severity:
+        seen = [bool(_as_severe(ballot, severity)) for ballot in ballots]
+        if any(seen):
+            yield Item("severity", f"whether a failure is {severity} or worse"), seen
+
+
+def _as_severe(ballot: Ballot, severity: Severity) -> list[Item]:
+    return [_item(failure) for failure in ballot.failures if failure.severity.rank >= severity.rank]
+
+
+def _item(failure: BehaviourFailure) -> Item:
+    return Item("failure", failure.category, failure.turn)
+
+
+def disagreements(ballots: Sequence[Ballot]) -> list[str]:
+    """Where the votes differ, in words."""
+    return [
+        f"{item}: {', '.join(str(value) for value in values)}"
+        for item, values in _votes(ballots)
+        if len(set(values)) > 1
+    ]
+
+
+def _votes(ballots: Sequence[Ballot]) -> Iterator[tuple[Item, list[Any]]]:
+    items = dict.fromkeys(item for ballot in ballots for item in ballot.items)
+    for item in items:
+        yield item, [ballot.value(item) for ballot in ballots]
+
+
+def _majority(values: Sequence[Value], total: int) -> tuple[Value] | None:
+    """The value that more than half of all votes give, as a tuple because the value itself can be None."""
+    value, count = Counter(values).most_common(1)[0]
+    return (value,) if count > total // 2 else None
+
+
+def _reason(ballots: Sequence[Ballot], item: Item, value: int | bool) -> str:
+    return next(
+        (ballot.items[item][1] for ballot in ballots if item in ballot.items and ballot.value(item) == value), ""
+    )
+
+
+def _graded(given: Mapping[str, Any]) -> tuple[int | bool, str]:
+    return given["passed"] if "passed" in given else given["score"], given["reason"]
+
+
+def _failure(given: Mapping[str, Any], categories: Mapping[str, Category]) -> BehaviourFailure:
+    return BehaviourFailure(
+        category=given["category"],
+        severity=categories[given["category"]].severity,
+        label=given["label"],
+        explanation=given["explanation"],
+        turn=given["turn"] - 1,
+    )

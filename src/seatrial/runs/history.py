@@ -1,0 +1,216 @@
+"""Scenarios that pass and fail although nothing about them changed, within a run and across runs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from seatrial.comparison.aggregates import RunSide, trial_identity
+from seatrial.comparison.compare import BaselinePool
+from seatrial.errors import UsageError
+from seatrial.model.run import Interval, Run, RunState, ScenarioKey, TrialSummary
+from seatrial.statistics.intervals import wilson_interval
+from seatrial.store.store import Store
+from seatrial.verdicts.rates import answer_of
+
+MOST_RUNS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlakyScenario:
+    """Passed and failed trials that asked the same of the same agent."""
+
+    key: ScenarioKey
+    passed: int
+    failed: int
+    runs: tuple[str, ...]
+    """Newest first."""
+    interval: Interval
+    """Of the pass rate."""
+
+
+@dataclass(slots=True)
+class _Count:
+    passed: int = 0
+    failed: int = 0
+    runs: tuple[str, ...] = ()
+
+
+def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakyScenario]:
+    """Those of the given runs (by default the newest), the most undecided first.
+
+    Trials count together where scenario, agent, models and commit are the same; those of a run with uncommitted changes
+    only by themselves, since nobody knows whether another has the same ones. Recordings count nowhere.
+    """
+    chosen = store.runs(MOST_RUNS) if runs is None else runs
+    counts: dict[tuple[ScenarioKey, str, str], _Count] = {}
+    for run in chosen:
+        if not run.replayed and run.parent is None:
+            _count_results(store, run, counts)
+    found = [
+        FlakyScenario(
+            key=key,
+            passed=count.passed,
+            failed=count.failed,
+            runs=count.runs,
+            interval=_interval(count.passed, count.failed),
+        )
+        for (key, _, _), count in counts.items()
+        if count.passed and count.failed
+    ]
+    return sorted(found, key=lambda one: (abs(one.passed - one.failed) / (one.passed + one.failed), one.key))
+
+
+def _count_results(store: Store, run: Run, counts: dict[tuple[ScenarioKey, str, str], _Count]) -> None:
+    config = run.config or {}
+    code = run.id if run.git_dirty else run.git_commit
+    who = repr([code, *(config.get(name) for name in ("agent", "agents", "models"))])
+    asked = {entry.key: trial_identity(entry) for entry in store.entries(run.id)}
+    for summary in store.summaries(run.id):
+        answer = answer_of(summary)
+        if answer is None:
+            continue
+        count = counts.setdefault((summary.key, asked[summary.key], who), _Count())
+        count.passed += answer
+        count.failed += not answer
+        if not count.runs or count.runs[-1] != run.id:
+            count.runs = (*count.runs, run.id)
+
+
+def _interval(passed: int, failed: int) -> Interval:
+    low, high = wilson_interval(passed, passed + failed)
+    return Interval(low=low, high=high)
+
+
+MOST_POOLED_RUNS: Final = 10
+ENOUGH_POOLED_TRIALS: Final = 10_000
+_LOOKED_AT: Final = 500
+"""So many of the newest runs are looked through for some to pool."""
+
+
+def pool_baseline(
+    store: Store, base: RunSide, candidate: Run, *, named: Sequence[str] = (), look: bool = True
+) -> BaselinePool:
+    """The baseline made longer by runs that were named and, with `look`, by those that are found.
+
+    Raises UsageError where a named one cannot count as the baseline.
+    """
+    chosen = _Chosen(store, base.run, candidate)
+    for ref in named:
+        chosen.add_named(store.run(ref))
+    found = find_alike(store, base.run) if look else []
+    found = [run for run in found if chosen.why_not(run) is None and not chosen.counts(run)]
+    notes: tuple[str, ...] = ()
+    if found and _is_alike(candidate, base.run):
+        # Whether such a run is of what was before or of what is suspected, nobody can tell but the user.
+        notes = (_may_be_either(len(found)),)
+        found = []
+    counts, used = _count_answered(store, base, [*chosen.runs, *found[:MOST_POOLED_RUNS]])
+    return BaselinePool(runs=used, counts=counts, notes=notes)
+
+
+class _Chosen:
+    """The runs that were named so far; each conversation counts once, and none of the candidate's does."""
+
+    def __init__(self, store: Store, base: Run, candidate: Run) -> None:
+        self.runs: list[Run] = []
+        self._store = store
+        self._base = base
+        self._candidate = candidate
+        self._owners = {find_original(store, base): base, find_original(store, candidate): candidate}
+        """Whose the conversations are that are taken already."""
+
+    def counts(self, run: Run) -> bool:
+        """Whether it is part of the baseline already."""
+        return run.id in (self._base.id, *(each.id for each in self.runs))
+
+    def add_named(self, run: Run) -> None:
+        if self.counts(run):
+            return
+        if reason := self.why_not(run):
+            raise UsageError(f"run {run.id}: cannot be pooled with the baseline: {reason}. Leave it out of --pool.")
+        self.runs.append(run)
+        self._owners[find_original(self._store, run)] = run
+
+    def why_not(self, run: Run) -> str | None:
+        """Why its trials say nothing more of the baseline; None when they do."""
+        if run.id == self._candidate.id:
+            return "it is the candidate"
+        if (run.config or {}).get("confirms") == self._candidate.id:
+            return "its trials are the candidate's, played again by --confirm"
+        if run.replayed:
+            return "its trials are recordings, so they are not independent"
+        owner = self._owners.get(find_original(self._store, run))
+        if owner is not None and owner.id != run.id:
+            return f"it has the same conversations as run {owner.id}, which counts already"
+        return None
+
+
+def find_original(store: Store, run: Run) -> str:
+    """The id of the run that held the conversations, whoever judged them again."""
+    while run.parent is not None:
+        row = store.run_row(run.parent)
+        if row is None:
+            return run.parent
+        run = row.run
+    return run.id
+
+
+def find_alike(store: Store, base: Run) -> list[Run]:
+    """Other finished runs of what the baseline ran. Newest first."""
+    if base.git_commit is None or base.git_dirty or base.replayed or base.parent is not None:
+        return []
+    return [
+        run
+        for run in store.runs(_LOOKED_AT)
+        if run.state is RunState.FINISHED
+        and run.parent is None
+        and not (run.config or {}).get("confirms")
+        and _is_alike(run, base)
+    ]
+
+
+def _is_alike(run: Run, base: Run) -> bool:
+    """Whether the two have the same clean commit, the same agent and the same models."""
+    return run.git_commit == base.git_commit and not run.git_dirty and _who_played(run) == _who_played(base)
+
+
+def _who_played(run: Run) -> list[Any]:
+    config = run.config or {}
+    return [config.get(name) for name in ("agent", "agents", "models")]
+
+
+def _may_be_either(count: int) -> str:
+    runs = "1 further run" if count == 1 else f"{count:,} further runs"
+    return (
+        f"baseline and candidate have the same commit and agent, so {runs} of them may be of either and "
+        f"{'was' if count == 1 else 'were'} not pooled; name those of the baseline: --pool RUN"
+    )
+
+
+def _count_answered(
+    store: Store, base: RunSide, runs: Sequence[Run]
+) -> tuple[dict[ScenarioKey, tuple[int, int]], tuple[str, ...]]:
+    """The answered trials of scenarios that ask the same of the agent as the baseline's do, and whose they are."""
+    wanted = {key: trial_identity(outcome.entry) for key, outcome in base.played().items()}
+    counts: dict[ScenarioKey, tuple[int, int]] = {}
+    used: list[str] = []
+    total = 0
+    for run in runs:
+        if total >= ENOUGH_POOLED_TRIALS:
+            break
+        same = {entry.key for entry in store.entries(run.id) if wanted.get(entry.key) == trial_identity(entry)}
+        answers = list(_answers(store.summaries(run.id), same)) if same else []
+        for key, passed in answers:
+            before = counts.get(key, (0, 0))
+            counts[key] = (before[0] + passed, before[1] + 1)
+        if answers:
+            used.append(run.id)
+            total += len(answers)
+    return counts, tuple(used)
+
+
+def _answers(summaries: Iterator[TrialSummary], keys: set[ScenarioKey]) -> Iterator[tuple[ScenarioKey, bool]]:
+    for summary in summaries:
+        answer = answer_of(summary) if summary.key in keys else None
+        if answer is not None:
+            yield summary.key, answer

@@ -1,0 +1,253 @@
+"""YAML and JSON files: one document with a suite and its scenarios, or a transcript of pytest-agent-eval."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from seatrial.errors import UsageError
+from seatrial.model.scenario import Scenario
+from seatrial.model.struct import Struct
+
+from . import json_files, yaml_files
+from .examples import SecondReading
+from .json_files import find_positions, parse
+from .problems import Complaints, Positions, Problem, UnreadableFile, did_you_mean, place_problems, show
+from .reader import SuiteReader
+from .suite_keys import FILE_KEYS, is_foreign, read_transcript
+
+
+class _Content(Struct, frozen=True, kw_only=True):
+    data: Any
+    doubtful_keys: bool
+    lines: list[int]
+    """Where each scenario begins."""
+    positions: Callable[[], Positions]
+
+
+def read_document(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+    """Read a file; what is wrong with it is added to the problems."""
+    file = str(path)
+    try:
+        content = _read_content(path)
+    except UnreadableFile as error:
+        line, column = error.place or (None, None)
+        problems.append(
+            Problem(file=file, line=line, column=column, message=error.message, suggestion=error.suggestion)
+        )
+        return
+    complaints = Complaints()
+    read = _read_transcript if is_foreign(content.data) else _read_suite
+    read(content, path, reader, complaints)
+    if complaints.found or content.doubtful_keys:
+        positions = content.positions()
+        positions.complain(complaints)
+        problems.extend(place_problems(file, complaints.found, positions.locate))
+
+
+def _read_content(path: Path) -> _Content:
+    text = read_text(path)
+    if path.suffix.lower() == ".json":
+        data, doubtful = json_files.parse(text)
+        positions = json_files.find_positions(text)
+        lines = [place[0] for where, place in positions.values.items() if len(where) == 2 and isinstance(where[1], int)]
+        return _Content(data=data, doubtful_keys=doubtful, lines=lines, positions=lambda: positions)
+    document = yaml_files.parse(text)
+    return _Content(
+        data=document.data,
+        doubtful_keys=document.doubtful_keys,
+        lines=document.lines,
+        positions=lambda: yaml_files.find_positions(text),
+    )
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, with or without a byte order mark."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"cannot be read: {error.strerror or error}") from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start]
+        place = (before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        raise UnreadableFile("not UTF-8", place, "Save the file as UTF-8") from None
+
+
+def read_outline(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """Name and tags of each scenario, as a file says them. Nothing is checked, and no module is imported."""
+    shared: set[str] = set()
+    for one in _parts(path):
+        if "suite" in one:
+            shared |= _tags_of(one["suite"])
+        raws = one.get("scenarios", [one])
+        for raw in raws if isinstance(raws, list) else ():
+            name = raw.get("name", raw.get("id")) if isinstance(raw, Mapping) else None
+            if isinstance(name, str):
+                yield name, shared | _tags_of(raw)
+
+
+def _parts(path: Path) -> list[Mapping[str, Any]]:
+    """The mappings at the top level of a file: the whole of it, or each line."""
+    if path.suffix.lower() == ".jsonl":
+        parts = [json_files.parse(line)[0] for line in read_text(path).splitlines() if line.strip()]
+    else:
+        parts = [_read_content(path).data]
+    return [one for one in parts if isinstance(one, Mapping)]
+
+
+def _tags_of(raw: Any) -> set[str]:
+    tags = raw.get("tags") if isinstance(raw, Mapping) else None
+    return {tag for tag in tags if isinstance(tag, str)} if isinstance(tags, list) else set()
+
+
+def _read_transcript(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> None:
+    reader.read_suite({}, (), complaints, default_name=path.stem, source=str(path))
+    made = read_transcript(content.data, complaints)
+    if made is not None:
+        reader.take(made, (), complaints, source=f"{path}:1")
+
+
+def _read_suite(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> None:
+    data = content.data
+    if data is None:
+        complaints.add((), "the file is empty", "It needs a list of 'scenarios'")
+        return
+    if not isinstance(data, Mapping):
+        complaints.add((), f"expected a mapping with 'scenarios', got {show(data)}")
+        return
+    for key in data:
+        if key not in FILE_KEYS:
+            complaints.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE_KEYS]), on_key=True)
+    reader.read_suite(data.get("suite", {}), ("suite",), complaints, default_name=path.stem, source=str(path))
+    if "scenarios" not in data:
+        complaints.add((), "'scenarios' is missing: a list of what is tested")
+        return
+    raws = data["scenarios"]
+    if not isinstance(raws, list) or not raws:
+        empty = "no scenario is given, so nothing would run"
+        hint = "Begin each scenario with '- '" if isinstance(raws, dict) else None
+        complaints.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}", hint)
+        return
+    lines = content.lines
+    for index, raw in enumerate(raws):
+        # An alias or a plain text in the list begins no mapping, so lines and items may not agree then.
+        source = f"{path}:{lines[index]}" if len(lines) == len(raws) else str(path)
+        reader.read_scenario(raw, ("scenarios", index), complaints, source=source)
+    reader.finish(("suite",), complaints)
+
+
+KEEP = 10_000
+"""So many scenarios are kept from the first pass; a larger file is read again each time."""
+
+
+def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+    """Check every line of a file; the reader keeps the scenarios of a small one."""
+    started = False
+    reader.forget_written()
+    reader.stamp = _stamp(path)
+    file = str(path)
+    for number, line in _lines(path):
+        complaints = Complaints()
+        source = f"{file}:{number}"
+        try:
+            raw, twice = _parse(line)
+        except UnreadableFile as error:
+            problems.append(_unreadable(path, number, error))
+            continue
+        is_suite = not started and _is_suite_line(raw)
+        if not started:
+            started = True
+            settings, where = (raw["suite"], ("suite",)) if is_suite else ({}, ())
+            reader.read_suite(settings, where, complaints, default_name=path.stem, source=source)
+        if not is_suite:
+            reader.read_scenario(raw, (), complaints, source=source)
+        if reader.count > KEEP:
+            reader.forget(lambda: _name_lines(path, reader.again()))
+        if complaints.found or twice:
+            problems.extend(_place(path, number, str(line), complaints))
+    _finish(path, reader, problems)
+
+
+def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+    complaints = Complaints()
+    reader.finish(("suite",), complaints)
+    problems.extend(place_problems(str(path), complaints.found, lambda _: (1, 1)))
+    if reader.count == 0 and not problems:
+        problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
+
+
+def stream_jsonl(path: Path, again: SecondReading, *, resolved: bool) -> Iterator[Scenario]:
+    """The scenarios of a file that was found to be right, read again: as written, or as they are resolved."""
+    read = again.resolved if resolved else again.written
+    for source, made in _keys_again(path, again):
+        if made is None:
+            raise _changed(source)
+        yield from read(made, source=source)
+    # Lines that are gone leave no trace, and those that were edited may be right: nobody would miss what was checked.
+    if _stamp(path) != again.stamp:
+        raise _changed(str(path))
+
+
+def _changed(place: str) -> UsageError:
+    return UsageError(f"{place}: the file was changed after it was checked; run again")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What differs once somebody has written to the file."""
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _name_lines(path: Path, again: SecondReading) -> Iterator[tuple[str, str]]:
+    """The names of a file and their places; lines that are not right have none."""
+    for source, made in _keys_again(path, again):
+        if made is not None:
+            yield from again.names(made, source=source)
+
+
+def _keys_again(path: Path, again: SecondReading) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """The place of each line of a scenario and its keys; None for a line that is not right."""
+    first, file = True, str(path)
+    for number, line in _lines(path):
+        try:
+            raw = _parse(line)[0]
+        except UnreadableFile:
+            raw = None
+        if not (first and _is_suite_line(raw)):
+            yield f"{file}:{number}", again.keys(raw)
+        first = False
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str | UnreadableFile]]:
+    """The lines that hold something, with their numbers from 1; one that is not UTF-8 comes as its problem."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                yield number, UnreadableFile("not UTF-8", (number, error.start + 1), "Save the file as UTF-8")
+                continue
+            if text and not text.isspace():
+                yield number, text
+
+
+def _parse(line: str | UnreadableFile) -> tuple[Any, bool]:
+    if isinstance(line, UnreadableFile):
+        raise line
+    return parse(line)
+
+
+def _is_suite_line(raw: Any) -> bool:
+    return isinstance(raw, dict) and raw.keys() == {"suite"}
+
+
+def _unreadable(path: Path, number: int, error: UnreadableFile) -> Problem:
+    column = error.place[1] if error.place else None
+    return Problem(file=str(path), line=number, column=column, message=error.message, suggestion=error.suggestion)
+
+
+def _place(path: Path, number: int, line: str, complaints: Complaints) -> list[Problem]:
+    positions = find_positions(line, first_line=number)
+    positions.complain(complaints)
+    return place_problems(str(path), complaints.found, positions.locate)

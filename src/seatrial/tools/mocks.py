@@ -1,0 +1,173 @@
+"""Ways in which real tools misbehave, to be had by name: `fault: timeout`.
+
+timeout       the agent sees a tool error that says the tool did not answer in time. The trial does not wait for it;
+              put `delay_ms` beside it for a tool that first takes its time
+rate_limited  the agent sees a tool error of the kind a rate limit gives (429, with a time to wait)
+malformed     the agent sees a result that is not what the tool promises: an HTML error page where JSON was due
+truncated     the agent sees the first half of `returns`, cut off in the middle: of its JSON, or of a text itself
+"""
+
+import inspect
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from seatrial import foreign
+from seatrial.errors import ToolError, UsageError
+from seatrial.model.conversation import ErrorKind
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.results import TrialError
+
+Fault: TypeAlias = Literal["timeout", "malformed", "truncated", "rate_limited"]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+
+_ERRORS: Mapping[Fault, str] = {
+    "timeout": "timeout: the tool did not answer in time",
+    "rate_limited": "429 Too Many Requests: rate limit exceeded, retry after 30 seconds",
+}
+_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+def answer_with_fault(fault: Fault, value: Any) -> ToolAnswer:
+    """What the agent sees of a tool with this fault."""
+    if fault == "malformed":
+        return ToolAnswer(result=_ERROR_PAGE)
+    if fault == "truncated":
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return ToolAnswer(result=text[: len(text) // 2])
+    return ToolAnswer(error=_ERRORS[fault])
+
+
+def can_be_truncated(value: Any) -> bool:
+    """Whether half of it is something else than the whole: a text, a list or a mapping; half a number is a number."""
+    return (isinstance(value, str) and len(value) > 1) or isinstance(value, list | tuple | Mapping)
+
+
+MISSING: Any = object()
+"""Stands for a `returns` that was not given, since null is a result like any other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returns:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raises:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faulty:
+    fault: Fault
+    value: Any = None
+    """What would have been returned; only `truncated` has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    function: Callable[..., Any]
+
+
+Answer = Returns | Raises | Faulty | Calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """An entry of `when`: the mock that answers calls with these arguments."""
+
+    args: Mapping[str, Any]
+    mock: "Mock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mock:
+    """A tool's mock, or an entry of its `sequence` or `when`. First `when`, then `sequence`, then the answer."""
+
+    path: str
+    """Where it stands under `mocks:`; also the name under which a trial counts how far its sequence has come."""
+    delay_ms: float | None = None
+    when: tuple[Branch, ...] = ()
+    sequence: tuple["Mock", ...] = ()
+    answer: Answer | None = None
+    """None: only what `when` or `sequence` says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockContext:
+    """What a Python mock is told about the call it answers."""
+
+    tool: str
+    call_index: int
+    """How often this tool was called before in this trial."""
+    turn_index: int
+    trial_id: str
+    seed: int
+    """The trial's seed, for mocks that want chance which can be repeated."""
+    state: dict[str, Any]
+    """Shared by all mocks of the trial, and by no other trial."""
+
+
+def find_function(target: Any, *, where: str) -> Callable[..., Any]:
+    """The function that `pkg.mod:name` names, or the function itself; it must take (args, ctx)."""
+    function: Callable[..., Any] = _import_target(target, where=where) if isinstance(target, str) else target
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return function  # written in C without a signature: only calling it can tell
+    try:
+        signature.bind({}, None)
+    except TypeError as error:
+        shown = f"{_name(function)}{signature}"
+        raise UsageError(f"{where}: {shown} cannot be called with (args, ctx): {error}.") from None
+    return function
+
+
+def _import_target(target: str, *, where: str) -> Callable[..., Any]:
+    module_name, _, path = target.partition(":")
+    try:
+        found: Any = import_module(module_name)
+    except (Exception, SystemExit) as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{where}: cannot import {module_name!r} for the mock {target!r}. {cause}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{where}: {module_name!r} has no {path!r} for the mock {target!r}.")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{where}: {target!r} is {found!r}, no function. A mock is called with (args, ctx).")
+    return cast("Callable[..., Any]", found)
+
+
+async def answer_by_function(function: Callable[..., Any], arguments: Any, ctx: MockContext) -> ToolAnswer:
+    """What the function returns, or its ToolError as the tool's error. Any other exception is a bug in the mock."""
+    try:
+        # A copy, since the mock may hand out something that it keeps in its state. Copying may call code of the user's.
+        result = await foreign.call(function, arguments, ctx)
+        return ToolAnswer(result=await foreign.call(deepcopy, result))
+    except foreign.ForeignError as error:
+        if isinstance(error.raised, ToolError):
+            return ToolAnswer(error=str(error.raised))
+        raise _bug(function, error.raised, ctx) from error.raised
+
+
+def _bug(function: Callable[..., Any], error: BaseException, ctx: MockContext) -> TrialError:
+    frames = traceback.extract_tb(error.__traceback__)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+    place = next(iter((own or frames)[-1:]), None)
+    where = f" at {place.filename}:{place.lineno}" if place is not None else ""
+    return TrialError(
+        ErrorKind.TOOL,
+        f"the mock of {ctx.tool!r}, {_name(function)}, raised {foreign.describe(error)}{where}",
+        hint="an error that the agent should see is raised as seatrial.ToolError",
+        traceback="".join(traceback.format_exception(error)),
+    )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
