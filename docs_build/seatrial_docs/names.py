@@ -14,7 +14,7 @@ from .blocks import name_of
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _KEY = re.compile(r"[a-z][a-z_]*")
 _CONTAINERS = ("suite", "config", "scenario", "expect", "models", "limits", "trajectory", "turn", "gate")
-_OF_OTHERS = {"docs/comparison.md", "docs/migrating.md"}
+_OF_OTHERS = {"docs/other-tools.md", "docs/migrating.md"}
 """Pages that name other tools' flags and keys in the first column of their tables, or throughout."""
 
 
@@ -55,7 +55,7 @@ class Named:
 def named_in(page: Path) -> Iterator[Named]:
     """The inline code of a page, in order."""
     name, column, cell, heading = name_of(page), 0, "", ""
-    if name == "docs/comparison.md":
+    if name == "docs/other-tools.md":
         return
     for token in MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8")):
         column = 0 if token.type == "tr_open" else column + (token.type in ("td_close", "th_close"))

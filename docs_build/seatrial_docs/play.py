@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,16 @@ class Stage:
     environ: dict[str, str]
     listed: frozenset[tuple[str, str]]
     """(page, first line) of the blocks that are not executed."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Addresses that pages name, and the local ones that are used instead."""
 
 
 def play(page: Path, stage: Stage, *, name: str | None = None) -> Played:
     """Everything on the page, in order. A problem does not stop the page."""
     port = str(_free_port())
     text = _PORT.sub(port, page.read_text(encoding="utf-8"))
+    for address, local in stage.addresses.items():
+        text = text.replace(address, local)
     played = Played()
     if stage.given.is_dir():
         shutil.copytree(stage.given, stage.folder, dirs_exist_ok=True)
@@ -65,8 +70,14 @@ def play(page: Path, stage: Stage, *, name: str | None = None) -> Played:
             except Exception as problem:
                 played.problems.append(f"{block.where}: {type(problem).__name__}: {problem}")
         played.problems += part.end()
-    played.corrections = [(step, printed.replace(port, "8000")) for step, printed in played.corrections]
+    played.corrections = [(step, _as_on_the_page(printed, port, stage)) for step, printed in played.corrections]
     return played
+
+
+def _as_on_the_page(printed: str, port: str, stage: Stage) -> str:
+    for address, local in stage.addresses.items():
+        printed = printed.replace(local, address)
+    return printed.replace(port, "8000")
 
 
 def correct(page: Path, played: Played) -> None:
@@ -215,7 +226,8 @@ def _indented(text: str) -> str:
 
 def plain_environ() -> dict[str, str]:
     """The environment of a reader: nothing of ours, no key, no colour."""
-    ours = ("SEATRIAL_", "OPENAI_", "ANTHROPIC_", "GITHUB_", "GITLAB_", "PYTEST_", "COV_", "COVERAGE_", "CI")
+    models = ("OPENAI_", "ANTHROPIC_", "OLLAMA_", "AWS_")
+    ours = (*models, "SEATRIAL_", "GITHUB_", "GITLAB_", "PYTEST_", "COV_", "COVERAGE_", "CI")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {"NO_COLOR": "1"}
 
 

@@ -76,15 +76,6 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(listed) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
 
 
-def test_the_readme_and_the_comparison_show_the_same_table() -> None:
-    def table(name: str) -> list[str]:
-        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-        start = next(number for number, line in enumerate(lines) if line.startswith("|  | Seatrial |"))
-        return lines[start : lines.index("", start)]
-
-    assert table("README.md") == table("docs/comparison.md")
-
-
 @pytest.mark.parametrize("page", ["docs/how-it-works.md", "CONTRIBUTING.md"])
 def test_the_drawing_of_the_house_has_every_room(page: str) -> None:
     drawing = (ROOT / page).read_text(encoding="utf-8").partition("```text\ndoors")[2].partition("```")[0]
