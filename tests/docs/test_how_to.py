@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.statistics.intervals import wilson_interval
 from seatrial_docs.blocks import ROOT, blocks_of, pages, steps_of
 
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
@@ -32,6 +33,15 @@ def test_a_how_to_page_is_linked_from_the_index_and_the_readme(page: Path) -> No
 
     assert f"(how-to/{page.name})" in index
     assert f"(docs/how-to/{page.name})" in readme
+
+
+def test_the_page_on_trials_shows_the_right_intervals() -> None:
+    text = (ROOT / "docs" / "how-to" / "run-five-trials.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) of (\d+) \| ([\d.]+) to ([\d.]+) \|$", text, re.MULTILINE)
+
+    assert len(rows) == 4
+    for passed, trials, low, high in rows:
+        assert tuple(f"{bound:.2f}" for bound in wilson_interval(int(passed), int(trials))) == (low, high)
 
 
 def test_the_readme_is_short_and_names_both_commands() -> None:
