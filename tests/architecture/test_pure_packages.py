@@ -1,4 +1,4 @@
-"""The pure rooms import nothing foreign but msgspec, and touch no clock, disk, network or randomness."""
+"""Pure packages import no third party except msgspec, and use no clock, disk, network or randomness."""
 
 import ast
 import sys
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = Path(__file__).parent.parent.parent / "src" / "seatrial"
+SOURCES = Path(__file__).parent.parent.parent / "src" / "seatrial"
 PURE = ("model", "verdicts", "statistics", "evaluators", "comparison")
 IMPURE = {"time", "random", "os", "socket", "pathlib", "secrets", "subprocess", "threading", "asyncio", "datetime"}
 TYPES_ONLY = {"datetime"}
-"""Names of types may come from here; reading the time may not."""
-VALUES_ARE_MADE_BY = {"msgspec"}
+"""Importing types from here is allowed; reading the time is not."""
+ALLOWED = {"msgspec"}
 
 
 def imports(file: Path) -> Iterator[tuple[str, bool]]:
@@ -26,23 +26,23 @@ def imports(file: Path) -> Iterator[tuple[str, bool]]:
             yield node.module or "", id(node) in top
 
 
-@pytest.mark.parametrize("room", PURE)
-def test_a_pure_room_imports_no_third_party_but_what_values_are_made_by(room: str) -> None:
+@pytest.mark.parametrize("package", PURE)
+def test_a_pure_package_imports_no_third_party_except_msgspec(package: str) -> None:
     found = {
         module.partition(".")[0]
-        for file in (ROOMS / room).rglob("*.py")
+        for file in (SOURCES / package).rglob("*.py")
         for module, top in imports(file)
         if top and module.partition(".")[0] not in {*sys.stdlib_module_names, "seatrial"}
     }
 
-    assert found <= VALUES_ARE_MADE_BY
+    assert found <= ALLOWED
 
 
-@pytest.mark.parametrize("room", PURE)
-def test_a_pure_room_touches_no_world(room: str) -> None:
+@pytest.mark.parametrize("package", PURE)
+def test_a_pure_package_imports_no_module_with_side_effects(package: str) -> None:
     found = {
         (file.name, module)
-        for file in (ROOMS / room).rglob("*.py")
+        for file in (SOURCES / package).rglob("*.py")
         for module, _ in imports(file)
         if module.partition(".")[0] in IMPURE - TYPES_ONLY or module == "seatrial.clock"
     }
@@ -50,13 +50,13 @@ def test_a_pure_room_touches_no_world(room: str) -> None:
     assert found == set()
 
 
-@pytest.mark.parametrize("room", PURE)
-def test_a_pure_room_does_not_ask_what_time_it_is(room: str) -> None:
-    asked = [
+@pytest.mark.parametrize("package", PURE)
+def test_a_pure_package_does_not_read_the_time(package: str) -> None:
+    calls = [
         file.name
-        for file in (ROOMS / room).rglob("*.py")
+        for file in (SOURCES / package).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("now", "today")
     ]
 
-    assert asked == []
+    assert calls == []

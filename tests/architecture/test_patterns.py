@@ -1,4 +1,4 @@
-"""Patterns from suites are matched by `seatrial.patterns` alone, which has a time limit."""
+"""Only `seatrial.patterns` matches patterns from suites: it has a time limit."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ SOURCES = Path(__file__).parent.parent.parent / "src"
 MATCHES = {"compile", "search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split"}
 WITH_A_LIMIT = {"seatrial/patterns.py", "seatrial/pattern_worker.py"}
 OF_ESCAPED_TEXTS = {"seatrial/engine/redact.py"}
-"""Joins texts, each of them escaped, by `|`."""
+"""Joins escaped texts with `|`."""
 
 
 def calls_of_re(file: Path) -> Iterator[ast.Call]:
@@ -18,7 +18,7 @@ def calls_of_re(file: Path) -> Iterator[ast.Call]:
 
 
 def is_our_own(pattern: ast.expr) -> bool:
-    """Whether the pattern is written in the code: a text, whose variable parts are escaped."""
+    """Whether the pattern is a constant in the code; its variable parts must be escaped."""
     if isinstance(pattern, ast.JoinedStr):
         return all(is_our_own(part) for part in pattern.values)
     if isinstance(pattern, ast.FormattedValue):
@@ -28,7 +28,7 @@ def is_our_own(pattern: ast.expr) -> bool:
     return isinstance(pattern, ast.Constant)
 
 
-def test_no_other_module_matches_a_pattern_that_it_does_not_hold_itself() -> None:
+def test_no_other_module_matches_a_pattern_that_is_not_its_own_constant() -> None:
     found = {
         file.relative_to(SOURCES).as_posix()
         for file in SOURCES.rglob("*.py")
@@ -39,7 +39,7 @@ def test_no_other_module_matches_a_pattern_that_it_does_not_hold_itself() -> Non
     assert found == WITH_A_LIMIT | OF_ESCAPED_TEXTS
 
 
-def test_no_module_takes_functions_out_of_re() -> None:
+def test_no_module_imports_single_functions_of_re() -> None:
     taken = [
         file.name
         for file in SOURCES.rglob("*.py")

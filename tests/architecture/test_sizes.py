@@ -1,4 +1,4 @@
-"""Files and functions that one can read on a screen, and names that say something."""
+"""Files and functions are short, and files have names that say what they contain."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = [file for file in sorted((ROOT / "src").rglob("*.py")) if file.stat().st_size]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-EMPTY_WORDS = {"utils", "helpers", "common", "manager", "handler", "misc", "base", "core"}
+VAGUE_WORDS = {"utils", "helpers", "common", "manager", "handler", "misc", "base", "core"}
 
 
 def lines(file: Path) -> int:
@@ -51,8 +51,8 @@ def test_half_of_the_functions_are_shorter_than_fifteen_lines() -> None:
     assert sizes[len(sizes) // 2] < 15
 
 
-def test_no_file_has_a_name_that_says_nothing() -> None:
-    assert [name_of(file) for file in SOURCES if EMPTY_WORDS & set(file.stem.split("_"))] == []
+def test_no_file_has_a_vague_name() -> None:
+    assert [name_of(file) for file in SOURCES if VAGUE_WORDS & set(file.stem.split("_"))] == []
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "src" / "seatrial").glob("*/**/__init__.py")), ids=name_of)
@@ -65,15 +65,15 @@ def test_a_package_says_what_it_contains_and_holds_only_imports(file: Path) -> N
     assert list(functions(file)) == []
 
 
-def test_every_module_says_what_it_is_for() -> None:
-    silent = [name_of(file) for file in SOURCES if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))]
+def test_every_module_has_a_docstring() -> None:
+    without = [name_of(file) for file in SOURCES if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))]
 
-    assert silent == []
+    assert without == []
 
 
-def test_no_file_knows_the_machine_it_was_written_on() -> None:
+def test_no_file_contains_a_path_of_a_developers_machine() -> None:
     places = [ROOT / "src", ROOT / "examples", ROOT / "docs", ROOT / "benchmarks"]
     texts = [file for place in places for file in place.rglob("*") if file.suffix in (".py", ".md", ".yaml", ".toml")]
-    told = [name_of(file) for file in texts if any(w in file.read_text("utf-8") for w in ("/root/", "/home/"))]
+    found = [name_of(file) for file in texts if any(w in file.read_text("utf-8") for w in ("/root/", "/home/"))]
 
-    assert told == []
+    assert found == []

@@ -1,4 +1,4 @@
-"""The front door: light, small, and every name behind it real."""
+"""The public names of `seatrial`: they exist, they are few, and importing them is cheap."""
 
 import ast
 import json
@@ -18,26 +18,26 @@ print(json.dumps(sorted(set(sys.modules) - before)), file=sys.__stdout__)
 
 
 def loaded_by(work: str, folder: Path) -> set[str]:
-    """The modules that a fresh Python has loaded after the work."""
+    """The modules that a new Python process has loaded after it ran the code."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED.format(work=work)], cwd=folder, capture_output=True, text=True, check=True
     )
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def foreign(modules: set[str]) -> set[str]:
+def third_parties(modules: set[str]) -> set[str]:
     return {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names) - {"seatrial"}
 
 
-def test_importing_seatrial_loads_no_third_party_and_no_room(tmp_path: Path) -> None:
+def test_importing_seatrial_loads_no_third_party_and_no_package_of_ours(tmp_path: Path) -> None:
     loaded = loaded_by("import seatrial", tmp_path)
 
-    assert foreign(loaded) == set()
+    assert third_parties(loaded) == set()
     assert {name for name in loaded if name.startswith("seatrial")} == {"seatrial"}
     assert "asyncio" not in loaded
 
 
-def test_a_plain_run_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+def test_a_plain_run_loads_no_package_that_it_does_not_use(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("def answer(input): return 'ok'\n")
     (tmp_path / "one.yaml").write_text("suite: {agent: 'agent:answer'}\nscenarios: [{name: a, input: x}]\n")
     work = (
@@ -46,19 +46,20 @@ def test_a_plain_run_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
 
     loaded = loaded_by(work, tmp_path)
 
-    assert foreign(loaded) & {"httpx2", "httpx", "pydantic_ai", "openai", "rich", "jinja2", "psycopg", "numpy"} == set()
+    unused = {"httpx2", "httpx", "pydantic_ai", "openai", "rich", "jinja2", "psycopg", "numpy"}
+    assert third_parties(loaded) & unused == set()
 
 
-def test_there_are_fewer_than_forty_names() -> None:
+def test_there_are_fewer_than_forty_public_names() -> None:
     assert len(seatrial.__all__) < 40
 
 
-def test_every_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     assert [name for name in seatrial.__all__ if getattr(seatrial, name, None) is None] == []
 
 
 def checked_imports(file: Path) -> dict[str, str]:
-    """Name -> module of what a package imports for type checkers only."""
+    """Name -> module, for every import under TYPE_CHECKING."""
     found = {}
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.If):
@@ -81,7 +82,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(seatrial, "Nope")
 
 
-def test_the_names_of_the_design_are_there() -> None:
+def test_the_promised_names_are_public() -> None:
     named = """
         Suite Scenario Turn User ToolCall AgentResult run load compare PassFail Exact Regex Similarity
         ContainsEvaluator ToolCallEvaluator ToolCallArgsEvaluator Trajectory JudgeEvaluator Evaluator EvalResult
