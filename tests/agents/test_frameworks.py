@@ -1,4 +1,4 @@
-"""Agents of frameworks, as far as it can be seen without them; `contracts/` has the rest."""
+"""Agents of frameworks, as far as it can be seen without them; `integrations/` has the rest."""
 
 import asyncio
 import sys
@@ -37,7 +37,7 @@ def test_the_page_states_them_as_well(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", FRAMEWORKS)
 def test_a_framework_has_a_contract(kind: str) -> None:
-    assert (ROOT / "contracts" / kind / "test_contract.py").is_file()
+    assert (ROOT / "integrations" / kind / "test_contract.py").is_file()
 
 
 @pytest.mark.parametrize("kind", FRAMEWORKS)

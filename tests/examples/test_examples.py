@@ -14,7 +14,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PORTS = re.compile(r"\b812[34]\b")
-IN_CONTRACTS = {"langgraph": "contracts/langgraph/test_example.py"}
+INTEGRATED = {"langgraph": "integrations/langgraph/test_example.py"}
 BY_HAND = {"real_model": "make real-model"}
 
 
@@ -90,8 +90,8 @@ def test_every_example_has_a_page_and_is_run_by_a_test() -> None:
 
     assert len(folders) >= 6
     assert [name for name in folders if f"({name})" not in listed] == []
-    assert [name for name in folders if f'example("{name}"' not in tests and name not in IN_CONTRACTS | BY_HAND] == []
-    assert all((EXAMPLES.parent / test).is_file() for test in IN_CONTRACTS.values())
+    assert [name for name in folders if f'example("{name}"' not in tests and name not in INTEGRATED | BY_HAND] == []
+    assert all((EXAMPLES.parent / test).is_file() for test in INTEGRATED.values())
 
 
 def test_booking(example: Callable[..., Example]) -> None:

@@ -1,4 +1,4 @@
-"""What can be said of runs on a Ray cluster without one; the cluster itself is in contracts/ray."""
+"""What can be said of runs on a Ray cluster without one; the cluster itself is in integrations/ray."""
 
 import asyncio
 import json

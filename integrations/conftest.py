@@ -1,7 +1,7 @@
-"""Each folder is run by itself, in an environment of its own.
+"""Tests against real packages. Each folder runs alone, in its own environment: `make integrations`.
 
-A folder with requirements of its own is about a package beside Seatrial, or one that is compared with it. The others
-are about frameworks, each with the extra it is named after.
+A folder with a requirements.txt tests a package that is used next to Seatrial or compared with it. Every other folder
+tests a framework; its environment has the extra of the same name.
 """
 
 from pathlib import Path
@@ -13,13 +13,13 @@ from seatrial.agents.frameworks.registry import FRAMEWORKS, find_version
 
 @pytest.fixture(autouse=True)
 def _in_its_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a user, who runs Seatrial beside the agent."""
+    """Run in the folder of the agent, as a user does."""
     monkeypatch.chdir(request.path.parent)
     monkeypatch.syspath_prepend(str(request.path.parent))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """A framework that changed under us is an error here, though only a warning for users."""
+    """Stop at a framework version that we do not support. Users get only a warning."""
     for path in {Path(path) for path in session.config.args}:
         if not path.is_dir() or (path / "requirements.txt").exists():
             continue

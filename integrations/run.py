@@ -1,4 +1,4 @@
-"""Run the contract of each framework in its own environment, and show what came of it."""
+"""Run the tests of each integration in its own environment, and print one line for each."""
 
 import os
 import subprocess
@@ -14,26 +14,27 @@ HERE = Path(__file__).parent
 
 
 def run(framework: str, *, folder: Path) -> bool:
-    """Whether the framework holds its contract: every check passed, none was skipped, and there were some."""
+    """Whether the integration passed: there was at least one test, every test passed, none was skipped."""
     started = time.monotonic()
     python, report = HERE.parent / ".venvs" / framework / "bin" / "python", folder / f"{framework}.xml"
-    # From the root, so that a folder is not taken for the framework it is named after.
+    # From the root, so that Python does not import a folder instead of the framework it is named after.
     options = ["-c", HERE / "pytest.ini", "--rootdir", HERE.parent, "-q", "--no-header", f"--junit-xml={report}"]
     tests = [HERE / framework]
     if not (HERE / framework / "requirements.txt").exists():
         tests.append(HERE / "test_init.py")
     done = subprocess.run([python, "-m", "pytest", *options, *tests], capture_output=True, text=True, check=False)
     counts = dict(ET.parse(report).getroot()[0].items()) if report.exists() else {}
-    checks, skipped = int(counts.get("tests", 0)), int(counts.get("skipped", 0))
-    held = done.returncode == 0 and checks > 0 and not skipped
-    said = (
-        f"{framework:17} {installed(python):28} {'held' if held else 'BROKEN':7} {checks:3} checks, {skipped} skipped"
-    )
-    print("" if held else done.stdout + done.stderr, f"{said}, {time.monotonic() - started:.1f} s", sep="", flush=True)
-    return held
+    tests_run, skipped = int(counts.get("tests", 0)), int(counts.get("skipped", 0))
+    passed = done.returncode == 0 and tests_run > 0 and not skipped
+    status = "passed" if passed else "FAILED"
+    line = f"{framework:17} {installed(python):28} {status:7} {tests_run:3} tests, {skipped} skipped"
+    output = "" if passed else done.stdout + done.stderr
+    print(output, f"{line}, {time.monotonic() - started:.1f} s", sep="", flush=True)
+    return passed
 
 
 def installed(python: Path) -> str:
+    """The package that the environment is for, and its version."""
     ask = (
         "import sys; from importlib.metadata import version; "
         "from seatrial.agents.frameworks.registry import FRAMEWORKS; "
@@ -46,8 +47,8 @@ def installed(python: Path) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("contracts: name at least one framework")
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as both:
-        held = list(both.map(partial(run, folder=Path(folder)), sys.argv[1:]))
-    print(f"{sum(held)} of {len(held)} contracts held")
-    sys.exit(0 if all(held) and held else 1)
+        sys.exit("integrations: name at least one folder of integrations/")
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        passed = list(pool.map(partial(run, folder=Path(folder)), sys.argv[1:]))
+    print(f"{sum(passed)} of {len(passed)} integrations passed")
+    sys.exit(0 if all(passed) and passed else 1)
