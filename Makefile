@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start Python some thousand times: it need not compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench bench-peers trace-fixtures demo docs readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node release-check dist clean
+.PHONY: bench bench-peers trace-fixtures demo docs reference readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node release-check dist clean
 
 # Many tests wait for other processes, so one worker more than there are processors is quickest.
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
@@ -61,6 +61,10 @@ node: $(VENV)/.installed-test
 docs: .venvs/docs/.installed
 	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --strict
 
+# The generated parts of docs/reference; a test fails if they are stale.
+reference: $(VENV)/.installed-test
+	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.reference
+
 # The picture in the README is a real run; a test says when it is out of date.
 readme-picture: $(VENV)/.installed-test
 	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.picture docs/images/run.svg
@@ -68,7 +72,7 @@ readme-picture: $(VENV)/.installed-test
 .venvs/docs/.installed: pyproject.toml
 	$(PYTHON) -m venv .venvs/docs
 	.venvs/docs/bin/pip install --quiet --upgrade "pip>=25.1"
-	.venvs/docs/bin/pip install --quiet --editable . --group docs
+	.venvs/docs/bin/pip install --quiet --group docs
 	touch $@
 
 real-model: $(VENV)/.installed-test .venvs/real-model/.installed

@@ -1,26 +1,16 @@
-"""What MkDocs calls while it builds the site: puts the generated parts where pages ask for them."""
+"""Called by MkDocs while it builds the site."""
 
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from seatrial_docs.reference import fill
-
-_FOREIGN = re.compile(
+_EXTERNAL = re.compile(
     r'<(?:script|img|iframe|link rel="(?:stylesheet|preconnect|icon)")[^>]*(?:src|href)="https?://[^"]+"'
 )
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    return fill(markdown)
-
-
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """The page as it is. Raises where it would load something from elsewhere: the site works without a network."""
-    found = _FOREIGN.search(output)
+    """The page, unchanged. Raises ValueError if it loads a file from another site: ours works without a network."""
+    found = _EXTERNAL.search(output)
     if found:
-        raise ValueError(f"{page.file.src_path}: {found[0]} comes from elsewhere")
+        raise ValueError(f"{page.file.src_path}: {found[0]} loads a file from another site")
     return output

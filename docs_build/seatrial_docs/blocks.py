@@ -8,6 +8,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
+GENERATED_PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n)(?:.*?)(<!-- end of \2 -->\n)", re.DOTALL)
+"""A part of a page that `make reference` writes: its first line, its name, its last line."""
 _TITLE = re.compile(r'\btitle="([^"]+)"')
 
 
@@ -52,12 +54,17 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+def hand_written(markdown: str) -> str:
+    """The page with its generated parts blanked, so that lines keep their numbers."""
+    return GENERATED_PART.sub(lambda found: "\n" * found[0].count("\n"), markdown)
+
+
 def blocks_of(page: Path, text: str | None = None, *, name: str | None = None) -> list[Block]:
-    """The blocks in order. An indented block is a mistake: nobody sees what language it is in."""
+    """The hand-written blocks, in order. Raises ValueError for an indented block, which has no language."""
     source = page.read_text(encoding="utf-8") if text is None else text
     shown = name or name_of(page)
     found = []
-    for token in MarkdownIt().parse(source):
+    for token in MarkdownIt().parse(hand_written(source)):
         if token.type == "code_block" and token.map:
             raise ValueError(f"{shown}:{token.map[0] + 1}: an indented code block; use a fence")
         if token.type == "fence" and token.map:

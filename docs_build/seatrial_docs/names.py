@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from markdown_it import MarkdownIt
 
-from .blocks import name_of
+from .blocks import hand_written, name_of
 
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _KEY = re.compile(r"[a-z][a-z_]*")
@@ -57,7 +57,7 @@ def named_in(page: Path) -> Iterator[Named]:
     name, column, cell, heading = name_of(page), 0, "", ""
     if name == "docs/other-tools.md":
         return
-    for token in MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8")):
+    for token in MarkdownIt().enable("table").parse(hand_written(page.read_text(encoding="utf-8"))):
         column = 0 if token.type == "tr_open" else column + (token.type in ("td_close", "th_close"))
         cell = token.type.removesuffix("_open") if token.type in ("td_open", "th_open", "paragraph_open") else cell
         if token.type != "inline":

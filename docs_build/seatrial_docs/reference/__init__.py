@@ -1,5 +1,5 @@
-"""The generated parts of the reference: made from the schema, the commands and the docstrings, so never out of date."""
+"""The reference pages: generated from the schema, the commands and the docstrings, and committed."""
 
-from .fill import GENERATED, fill
+from .pages import GENERATED, reference_pages, refreshed, write_pages
 
-__all__ = ["GENERATED", "fill"]
+__all__ = ["GENERATED", "reference_pages", "refreshed", "write_pages"]

@@ -1,62 +1,172 @@
-"""Every name of the front door: its signature, its docstring, its fields with the lines below them."""
+"""Every public name of `seatrial`: signature, docstring, fields and methods."""
 
 import ast
 import inspect
 import re
 import textwrap
-from typing import Any, get_type_hints
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, ForwardRef, Literal, Protocol, TypeVar, Union, get_args, get_origin
 
 import seatrial
 from seatrial.model.struct import field_names
+from seatrial.scenarios.expectations import EXPECT, TRAJECTORY, TURN
+from seatrial.scenarios.schema_types import Key
+from seatrial.scenarios.shape import CONFIG, SCENARIO, SUITE
 
-from .tables import table
+from .tables import escape, sentence, table
+
+_WIDTH = 100
+_IN_FILES: Mapping[str, Mapping[str, Key]] = {
+    "Scenario": SCENARIO.keys,
+    "Suite": SUITE.keys,
+    "SuiteConfig": CONFIG.keys,
+    "Turn": TURN.keys,
+    "Expect": EXPECT.keys,
+    "Trajectory": TRAJECTORY.keys,
+}
+"""Classes whose fields are keys of scenario files, which say what they mean."""
 
 
 def python_names() -> str:
     return "\n".join(_section(name, getattr(seatrial, name)) for name in sorted(seatrial.__all__, key=str.lower))
 
 
+def default_text(value: Any) -> str:
+    """A default as code: never an address in memory."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if callable(value):
+        return str(getattr(value, "__name__", "..."))
+    if isinstance(value, str | int | float | bool | tuple | list | dict | None):
+        return repr(value)
+    return f"{type(value).__name__}()"
+
+
+def annotation_text(kind: Any) -> str:
+    """An annotation as code, without modules; the same in every version of Python."""
+    if kind is None or kind is types.NoneType:
+        return "None"
+    if isinstance(kind, str | ForwardRef | TypeVar):
+        return _without_modules(
+            kind if isinstance(kind, str) else getattr(kind, "__forward_arg__", str(kind).strip("~"))
+        )
+    if isinstance(kind, list):
+        return f"[{', '.join(map(annotation_text, kind))}]"
+    if kind is Ellipsis:
+        return "..."
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(annotation_text, arguments))
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    if origin is not None:
+        return f"{_name(origin)}[{', '.join(map(annotation_text, arguments))}]"
+    return _name(kind)
+
+
+def _name(kind: Any) -> str:
+    return str(getattr(kind, "__name__", None) or str(kind).rpartition(".")[2])
+
+
+def _without_modules(text: str) -> str:
+    return re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", text)
+
+
 def _section(name: str, thing: Any) -> str:
-    parts = [f"## `{name}`\n", f"`{name}{_signature(thing)}`\n", f"{inspect.getdoc(thing) or ''}\n"]
+    word = "class " if inspect.isclass(thing) else "await " if inspect.iscoroutinefunction(thing) else ""
+    parts = [f"## `{name}`\n", f"```python\n{word}{name}{signature_text(thing)}\n```\n", f"{_doc(thing)}\n"]
     if inspect.isclass(thing):
-        notes = _notes(thing)
-        if (names := field_names(thing)) is not None:
-            kinds = get_type_hints(thing)
-            rows = [(f"`{field}`", _short(_kind(kinds[field])), notes.get(field, "")) for field in names]
-            parts.append(table(("field", "type", "means"), rows))
-        methods = [(f"`{inner}`", (inspect.getdoc(one) or "").partition("\n")[0]) for inner, one in _public(thing)]
-        if methods:
-            parts.append(table(("also", "means"), methods))
+        rows = _fields(name, thing)
+        if rows:
+            parts.append(table(("field", "meaning"), rows))
+        members = [f"- `{inner}`: {_first_line(one)}".removesuffix(": ") for inner, one in _members(thing)]
+        if members:
+            parts.append("\n".join(members) + "\n")
     return "\n".join(part for part in parts if part.strip())
 
 
-def _public(kind: type) -> list[tuple[str, Any]]:
-    """Properties by name, methods with what they take; that an evaluator evaluates is not news."""
-    members = [(name, one) for name, one in vars(kind).items() if not name.startswith("_") and name != "evaluate"]
-    properties = [(name, one.fget) for name, one in members if isinstance(one, property)]
-    methods = [(f"{name}{_signature(one)}", one) for name, one in members if inspect.isfunction(one)]
+def signature_text(thing: Any) -> str:
+    """The signature, one parameter a line if it is long. Empty for protocols and exceptions."""
+    if inspect.isclass(thing) and (issubclass(thing, BaseException) or Protocol in thing.__mro__):
+        return ""
+    signature = inspect.signature(thing)
+    words = _parameters(signature)
+    result = signature.return_annotation
+    after = "" if result is signature.empty or result is None else f" -> {annotation_text(result)}"
+    line = f"({', '.join(words)}){after}"
+    return line if len(line) <= _WIDTH else "(\n" + "".join(f"    {word},\n" for word in words) + f"){after}"
+
+
+def _parameters(signature: inspect.Signature) -> list[str]:
+    words: list[str] = []
+    before: Any = None
+    for one in signature.parameters.values():
+        if before is one.POSITIONAL_ONLY and one.kind is not one.POSITIONAL_ONLY:
+            words.append("/")
+        if one.kind is one.KEYWORD_ONLY and before not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
+            words.append("*")
+        before = one.kind
+        stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
+        kind = "" if one.annotation is one.empty else f": {annotation_text(one.annotation)}"
+        default = "" if one.default is one.empty else f"{' = ' if kind else '='}{default_text(one.default)}"
+        words.append(f"{stars}{one.name}{kind}{default}")
+    return words
+
+
+def _doc(thing: Any) -> str:
+    return escape(inspect.getdoc(thing) or "")
+
+
+def _first_line(thing: Any) -> str:
+    return _doc(thing).partition("\n\n")[0].replace("\n", " ")
+
+
+def _fields(name: str, kind: type) -> list[tuple[str, str]]:
+    """The fields that have a sentence: the text below the field, or the meaning of the key of the same name."""
+    keys, notes = _IN_FILES.get(name, {}), _notes(kind)
+    means = {
+        field: notes.get(field) or (keys[field].means if field in keys else "") for field in field_names(kind) or ()
+    }
+    return [(f"`{field}`", sentence(text)) for field, text in means.items() if text]
+
+
+def _members(kind: type) -> list[tuple[str, Callable[..., Any]]]:
+    """Properties by name, methods with their parameters. All evaluators have `evaluate`: only the protocol shows it."""
+    own = [
+        (name, one)
+        for name, one in vars(kind).items()
+        if not name.startswith("_") and (name != "evaluate" or Protocol in kind.__mro__)
+    ]
+    properties = [
+        (f"{name}{_result(one.fget)}", one.fget) for name, one in own if isinstance(one, property) and one.fget
+    ]
+    methods = [(f"{name}{_method_text(one)}", one) for name, one in own if inspect.isfunction(one)]
     return [*properties, *methods]
 
 
-def _signature(thing: Any) -> str:
-    try:
-        return _short(str(inspect.signature(thing)))
-    except (TypeError, ValueError):
-        return ""
+def _result(function: Callable[..., Any]) -> str:
+    result = inspect.signature(function).return_annotation
+    return "" if result is inspect.Signature.empty else f": {annotation_text(result)}"
 
 
-def _kind(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)
-
-
-def _short(text: str) -> str:
-    """Types without the modules they live in, and functions without their addresses, which no two builds share."""
-    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
-    return re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", text).removesuffix(" -> None").replace("'settings'", "…")
+def _method_text(method: Callable[..., Any]) -> str:
+    signature = inspect.signature(method)
+    own = [one for name, one in signature.parameters.items() if name != "self"]
+    return f"({', '.join(_parameters(signature.replace(parameters=own)))}){_result(method).replace(':', ' ->', 1)}"
 
 
 def _notes(kind: type) -> dict[str, str]:
-    """The text that stands below a field."""
+    """The text below each field, also of the classes that it inherits from."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        if one.__module__.startswith("seatrial"):
+            found |= _own_notes(one)
+    return found
+
+
+def _own_notes(kind: type) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     except (OSError, TypeError):
