@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start Python some thousand times: it need not compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench bench-peers trace-fixtures demo docs reference readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node release-check dist clean
+.PHONY: bench bench-peers trace-fixtures demo docs reference readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node changelog release-check dist clean
 
 # Many tests wait for other processes, so one worker more than there are processors is quickest.
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
@@ -131,6 +131,10 @@ trace-fixtures: .venvs/trace-fixtures/.installed
 # What would be released: built, installed into an empty environment, and used there without any extra.
 release-check: .venvs/release/.installed
 	.venvs/release/bin/python scripts/release_check.py
+
+# Before a release: make changelog VERSION=1.2.0 moves the files of changes/ into CHANGELOG.md.
+changelog:
+	$(PYTHON) scripts/changelog.py "$(VERSION)"
 
 dist: .venvs/release/.installed
 	rm -rf dist
