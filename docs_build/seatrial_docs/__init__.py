@@ -1,1 +1,1 @@
-"""What the documentation is made with: blocks that are executed, reference pages that are generated, a picture."""
+"""The tools of the documentation: run its blocks, generate the reference, draw the picture."""

@@ -1,4 +1,4 @@
-"""The code blocks of a page, as markdown-it sees them: what GitHub and the site show is what is executed."""
+"""The code blocks of a page, as markdown-it reads them: GitHub and the site show the same blocks."""
 
 import re
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ class Block:
 
     page: str
     line: int
-    """Of its first line of content, from 1."""
+    """The number of its first line of content, from 1."""
     language: str
     title: str | None
-    """The file that it is, where it is one."""
+    """The name of the file, if the block is a file."""
     text: str
 
     @property
@@ -36,7 +36,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A command of a console block, and the output that stands under it."""
+    """A command of a console block, and the output below it."""
 
     command: str
     shown: str
@@ -46,7 +46,7 @@ class Step:
 
 
 def pages() -> list[Path]:
-    """Everything people read, in a fixed order."""
+    """All pages, in a fixed order."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -1,4 +1,4 @@
-"""The names that a page uses in passing: flags, commands and keys in inline code."""
+"""The flags, commands and keys that a page names in inline code."""
 
 import re
 from collections.abc import Iterator
@@ -14,19 +14,19 @@ from .blocks import hand_written, name_of
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _KEY = re.compile(r"[a-z][a-z_]*")
 _CONTAINERS = ("suite", "config", "scenario", "expect", "models", "limits", "trajectory", "turn", "gate")
-_OF_OTHERS = {"docs/other-tools.md", "docs/migrating.md"}
+_OTHER_TOOLS = {"docs/other-tools.md", "docs/migrating.md"}
 """Pages that name other tools' flags and keys in the first column of their tables, or throughout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A piece of inline code, and what it stands under."""
+    """A piece of inline code, and where it is."""
 
     page: str
     line: int
     code: str
     column: str
-    """The heading of the first column of its table, where it stands in that column."""
+    """The heading of the first column of its table, if it is in that column; else empty."""
 
     @property
     def where(self) -> str:
@@ -38,7 +38,7 @@ class Named:
 
     @property
     def command(self) -> str | None:
-        """`seatrial COMMAND …`, without what comes before it."""
+        """The command of `seatrial COMMAND …`, without what comes before it."""
         found = re.search(r"(?:^|&& |\| )seatrial ([a-z].*)", self.code)
         return found[1] if found else None
 
@@ -64,7 +64,7 @@ def named_in(page: Path) -> Iterator[Named]:
             continue
         if cell == "th" and column == 0:
             heading = token.content
-        if name in _OF_OTHERS and cell == "td" and column == 0:
+        if name in _OTHER_TOOLS and cell == "td" and column == 0:
             continue
         for child in token.children or ():
             if child.type == "code_inline":
@@ -73,7 +73,7 @@ def named_in(page: Path) -> Iterator[Named]:
 
 
 def _mapping(code: str) -> dict[Any, Any]:
-    """`key: value` as a mapping; anything else as none. Braces alone are data as often as settings."""
+    """`key: value` as a mapping; an empty mapping for anything else. Braces alone are not read: they are often data."""
     if not re.match(r"[a-z_]+: \S", code) or "…" in code.partition(":")[0]:
         return {}
     try:

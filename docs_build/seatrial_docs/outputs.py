@@ -1,4 +1,4 @@
-"""Whether a command printed what a page shows. `...` is anything; times and run ids are never the same."""
+"""Whether a command printed what a page shows. `...` stands for any text; times and run ids may differ."""
 
 import re
 
@@ -14,12 +14,12 @@ _VARYING = (
 def fits(printed: str, shown: str) -> bool:
     """A line `...` stands for any lines, `...` within a line for the rest of it or a part."""
     pattern = ""
-    for line in _settled(shown).splitlines():
+    for line in _without_varying(shown).splitlines():
         pattern += r"(?:.*\n)*?" if line.strip() == "..." else ".*?".join(map(re.escape, line.split("..."))) + r"\n"
-    return re.fullmatch(pattern, _settled(printed) + "\n") is not None
+    return re.fullmatch(pattern, _without_varying(printed) + "\n") is not None
 
 
-def _settled(text: str) -> str:
+def _without_varying(text: str) -> str:
     """The text without what varies: times, ids, spaces at the end of lines, blank lines around it."""
     for pattern, word in _VARYING:
         text = pattern.sub(word, text)

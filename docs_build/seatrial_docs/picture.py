@@ -26,7 +26,7 @@ _COLOURS = (
 
 
 def run_of_the_picture(folder: Path) -> str:
-    """What the run prints, as a reader sees it."""
+    """The command and its output."""
     shutil.copytree(PROJECT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".seatrial"))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("SEATRIAL_")}
     with Shell(folder, environ | {"NO_COLOR": "1"}) as shell:
@@ -34,7 +34,7 @@ def run_of_the_picture(folder: Path) -> str:
 
 
 def drawn(text: str) -> str:
-    """The text as an SVG that looks like a terminal, without fonts or scripts from elsewhere."""
+    """The text as an SVG that looks like a terminal, without fonts or scripts from other sites."""
     lines = text.splitlines()
     height = _TOP + _LINE * len(lines) + 10
     width = round(2 * _LEFT + _LETTER * max(map(len, lines)))

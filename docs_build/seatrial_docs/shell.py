@@ -1,7 +1,7 @@
-"""A shell as a reader has it: an empty folder, `seatrial` on the path, and whatever the page wrote so far.
+"""The shell in which a page runs: a folder with the files of the page, and `seatrial` on the path.
 
-`seatrial` runs in this process, because starting Python for each of some two hundred commands would take a minute;
-everything else is given to bash.
+`seatrial` runs in this process, because starting Python for each of 200 commands would take a minute. bash runs
+everything else.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _SECONDS = 60
 
 
 class Shell:
-    """Runs the commands of one page, one after another. Leaves the process as it was when it is closed."""
+    """Runs the commands of one page, one after another. Closing it restores the state of this process."""
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.folder = self._root = folder
@@ -63,7 +63,7 @@ class Shell:
         sys.path[:], sys.dont_write_bytecode, sys.argv = path, written, self._argv
 
     def run(self, command: str, *, shown: str = "") -> str:
-        """What the command printed; `code` is how it ended."""
+        """Run the command and return its output; `code` is its exit code."""
         words = shlex.split(command, comments=True)
         if command == "echo $?":
             return str(self.code)
@@ -93,7 +93,7 @@ class Shell:
             exec(compile(code, name, "exec"), namespace)
 
     def _seatrial(self, args: list[str]) -> str:
-        """What stays on the terminal: the report, or the error. Progress is wiped away there, so it is left out."""
+        """The output that stays on a terminal: the report or the error, without the progress."""
         with self._inside() as (out, err):
             sys.argv = ["seatrial", *args]
             try:
@@ -137,7 +137,7 @@ class Shell:
         return done.stdout
 
     def _serve(self, command: str, lines: int) -> str:
-        """Start a server, and wait for as many lines as the page shows: by then it listens."""
+        """Start a server and wait for as many lines as the page shows: then it listens."""
         self.programs += 1
         server = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
@@ -156,23 +156,23 @@ class Shell:
         return "".join(out.readline() for _ in range(lines))
 
     def _plain_environ(self) -> dict[str, str]:
-        """Without the plugins that happen to be installed here: they cost seconds, and a reader has others."""
+        """The environment without the other pytest plugins of this machine: they are slow, and a reader has others."""
         ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p seatrial_pytest"}
         return {**self.environ, **ours, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"}
 
 
 def _end(server: subprocess.Popen[str]) -> None:
-    """Ask it to end, with everything it started; after five seconds, no longer ask."""
-    for sign, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
+    """End the server and everything that it started; kill it after five seconds."""
+    for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, sign)
+            os.killpg(server.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            server.communicate(timeout=patience)
+            server.communicate(timeout=seconds)
             return
 
 
 def _check_pip(words: list[str]) -> None:
-    """Every extra that a page installs is one that we have."""
+    """Every extra that a page installs exists."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for word in words:
         for named in re.findall(r"seatrial\[([^\]]*)\]", word):
@@ -187,8 +187,8 @@ def _check_make(words: list[str]) -> None:
 
 
 def _check_nothing(words: list[str]) -> None:
-    """There is nothing of ours to look up."""
+    """Nothing of ours to look up."""
 
 
 _CHECKED: Mapping[str, Callable[[list[str]], None]] = {"pip": _check_pip, "make": _check_make, "git": _check_nothing}
-"""What would install packages, run every test or need a network: looked up instead of run."""
+"""Commands that install packages, run all tests or need a network: they are checked, not run."""

@@ -18,11 +18,11 @@ from seatrial.foreign import ForeignCode
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import AgentFailure, PlayAgain, TrialError
 
-PATIENCE = 20.0
+WAIT_SECONDS = 20.0
 """For what must end well: never reached, and long enough for a busy machine."""
 
 
-def call(function: Callable[[], Any], *, timeout: float = PATIENCE) -> Any:
+def call(function: Callable[[], Any], *, timeout: float = WAIT_SECONDS) -> Any:
     async def play() -> Any:
         code = ForeignCode("test")
         try:
@@ -201,8 +201,8 @@ def test_a_context_variable_set_by_one_agent_is_not_seen_by_the_next() -> None:
     async def play() -> str:
         code = ForeignCode("test")
         try:
-            await call_agent(lambda: marked.set("mine"), timeout=PATIENCE, code=code)
-            return str(await call_agent(marked.get, timeout=PATIENCE, code=code))
+            await call_agent(lambda: marked.set("mine"), timeout=WAIT_SECONDS, code=code)
+            return str(await call_agent(marked.get, timeout=WAIT_SECONDS, code=code))
         finally:
             code.close()
 
@@ -226,7 +226,7 @@ def test_what_is_left_on_the_loop_is_cancelled_when_the_run_ends() -> None:
         return "done"
 
     assert call(agent) == "done"
-    assert ended.wait(PATIENCE)
+    assert ended.wait(WAIT_SECONDS)
 
 
 # How long they take.
@@ -239,7 +239,7 @@ def play_together(*agents: Callable[[], Awaitable[Any]], timeouts: tuple[float, 
         code = ForeignCode("test")
         calls = [
             call_agent(agent, timeout=timeout, code=code)
-            for agent, timeout in itertools.zip_longest(agents, timeouts, fillvalue=PATIENCE)  # type: ignore[arg-type]
+            for agent, timeout in itertools.zip_longest(agents, timeouts, fillvalue=WAIT_SECONDS)  # type: ignore[arg-type]
         ]
         try:
             return list(await asyncio.gather(*calls, return_exceptions=True))
@@ -273,7 +273,7 @@ def test_an_async_agent_that_overruns_is_cancelled() -> None:
 
     with pytest.raises(TrialError, match="did not answer"):
         call(agent, timeout=0.05)
-    assert ended.wait(PATIENCE)
+    assert ended.wait(WAIT_SECONDS)
 
 
 def test_an_agent_that_swallows_its_cancellation_is_a_limit_error_all_the_same() -> None:
@@ -292,7 +292,7 @@ def test_an_agent_that_swallows_its_cancellation_is_a_limit_error_all_the_same()
         stop.set()
         return "fine"
 
-    results = play_together(stubborn, other, timeouts=(0.05, PATIENCE))
+    results = play_together(stubborn, other, timeouts=(0.05, WAIT_SECONDS))
     assert is_overrun(results[0])
     assert results[1] == "fine"
 
@@ -317,7 +317,7 @@ def test_calls_that_were_left_behind_are_counted_until_they_return() -> None:
         while code.abandoned:
             await asyncio.sleep(0.001)
         # Its thread is free again.
-        value = await call_agent(lambda: 1, timeout=PATIENCE, code=code)
+        value = await call_agent(lambda: 1, timeout=WAIT_SECONDS, code=code)
         code.close()
         return before, value
 
@@ -336,7 +336,7 @@ def test_cancelling_a_call_cancels_the_agent() -> None:
 
     async def play() -> None:
         code = ForeignCode("test")
-        task = asyncio.create_task(call_agent(agent, timeout=PATIENCE, code=code))
+        task = asyncio.create_task(call_agent(agent, timeout=WAIT_SECONDS, code=code))
         while not begun.is_set():
             await asyncio.sleep(0.001)
         task.cancel()
@@ -345,7 +345,7 @@ def test_cancelling_a_call_cancels_the_agent() -> None:
         code.close()
 
     asyncio.run(play())
-    assert ended.wait(PATIENCE)
+    assert ended.wait(WAIT_SECONDS)
 
 
 async def sleeping_on_the_loop() -> None:
@@ -402,7 +402,7 @@ def test_time_in_which_others_held_the_loop_is_not_on_an_agents_clock() -> None:
         await asyncio.sleep(0.02)
         return "waited"
 
-    assert play_together(holds, waits, timeouts=(PATIENCE, 1.0)) == ["held", "waited"]
+    assert play_together(holds, waits, timeouts=(WAIT_SECONDS, 1.0)) == ["held", "waited"]
 
 
 def test_time_in_which_an_agent_itself_held_the_loop_is_on_its_clock() -> None:
@@ -432,7 +432,7 @@ def test_an_agent_that_answered_but_left_a_blocking_task_behind_does_not_time_ot
         await asyncio.sleep(0)
         return "fine"
 
-    results = play_together(agent, other, timeouts=(PATIENCE, 1.5))
+    results = play_together(agent, other, timeouts=(WAIT_SECONDS, 1.5))
     assert results[0] == "done"
     assert isinstance(results[1], PlayAgain)
 
@@ -444,13 +444,13 @@ def test_an_answer_is_heard_even_while_another_agent_holds_the_loop() -> None:
         return "quick"
 
     async def blocking() -> bool:
-        return heard.wait(PATIENCE)
+        return heard.wait(WAIT_SECONDS)
 
     async def play() -> tuple[Any, Any]:
         code = ForeignCode("test")
         try:
-            first = asyncio.create_task(call_agent(quick, timeout=PATIENCE, code=code))
-            second = asyncio.create_task(call_agent(blocking, timeout=2 * PATIENCE, code=code))
+            first = asyncio.create_task(call_agent(quick, timeout=WAIT_SECONDS, code=code))
+            second = asyncio.create_task(call_agent(blocking, timeout=2 * WAIT_SECONDS, code=code))
             answer = await first
             heard.set()
             return answer, await second
@@ -468,14 +468,14 @@ def test_after_a_loop_was_left_behind_the_next_call_gets_a_fresh_one() -> None:
         code = ForeignCode("test")
         results = await asyncio.gather(
             call_agent(sleeping_on_the_loop, timeout=0.05, code=code),
-            call_agent(fine, timeout=PATIENCE, code=code),
+            call_agent(fine, timeout=WAIT_SECONDS, code=code),
             return_exceptions=True,
         )
         assert is_overrun(results[0])
         while code.abandoned == 0:
             await asyncio.sleep(0.01)
         try:
-            return str(await call_agent(fine, timeout=PATIENCE, code=code))
+            return str(await call_agent(fine, timeout=WAIT_SECONDS, code=code))
         finally:
             code.close()
 

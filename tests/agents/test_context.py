@@ -238,7 +238,7 @@ def fail(why: str) -> None:
     raise OSError(why)
 
 
-def test_the_front_door_has_the_wrapper() -> None:
+def test_the_wrapper_is_a_public_name() -> None:
     assert seatrial.tool is tool
 
 

@@ -42,7 +42,7 @@ NUMBERS = count()
 GATES = (
     RunGates(),
     RunGates(groups=({"name": "smoke", "tags": ["smoke"], "threshold": 0.6}, {"name": "none", "tags": ["no"]})),
-    RunGates(groups=({"name": "doors", "tags": ["smoke"], "must_pass": ["n1", "n2", "n30", "n31"]},)),
+    RunGates(groups=({"name": "critical", "tags": ["smoke"], "must_pass": ["n1", "n2", "n30", "n31"]},)),
     RunGates(groups=tuple({"name": f"n{number}", "must_pass": [f"n{number}"]} for number in range(9))),
     RunGates(cases_pass_threshold=50.0, metrics_pass_threshold=70.0),
 )

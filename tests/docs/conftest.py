@@ -1,4 +1,4 @@
-"""The stage on which a page is played: an empty folder, the files it takes for granted, and a model on loopback."""
+"""The workspace in which a page runs: an empty folder, the files that it needs, and a model server on this machine."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 from seatrial_docs.blocks import name_of
-from seatrial_docs.play import Stage, plain_environ, title_of
+from seatrial_docs.run_page import Workspace, plain_environ, title_of
 
 GIVEN = Path(__file__).parent / "given"
 
@@ -20,18 +20,18 @@ BEDROCK = "https://bedrock-mantle.us-east-1.api.aws/v1"
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Callable[[Path, frozenset[tuple[str, str]]], Stage]]:
-    """Gives a stage for a page, with models answered on this machine."""
+def workspace(tmp_path: Path) -> Iterator[Callable[[Path, frozenset[tuple[str, str]]], Workspace]]:
+    """Gives a workspace for a page, with models answered on this machine."""
     with ExitStack() as open_until_the_end:
 
-        def build(page: Path, listed: frozenset[tuple[str, str]]) -> Stage:
+        def build(page: Path, listed: frozenset[tuple[str, str]]) -> Workspace:
             given, environ, addresses = GIVEN / title_of(page), plain_environ(), {}
             text = page.read_text(encoding="utf-8")
             if any(f"{provider}:" in text for provider in ("openai", "anthropic", "ollama")):
                 model = open_until_the_end.enter_context(ModelServer(answered, model="gpt-5-mini"))
                 environ |= model_environ(model.base_url)
                 addresses = {BEDROCK: model.base_url}
-            return Stage(folder=tmp_path, given=given, environ=environ, listed=listed, addresses=addresses)
+            return Workspace(folder=tmp_path, given=given, environ=environ, listed=listed, addresses=addresses)
 
         yield build
 

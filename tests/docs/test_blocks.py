@@ -1,4 +1,4 @@
-"""Blocks as a reader sees them, and pages that are wrong are found out."""
+"""Blocks are found as a reader sees them, and mistakes on pages are found."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from seatrial_docs.blocks import ROOT, blocks_of, steps_of
-from seatrial_docs.play import Played, play
+from seatrial_docs.run_page import PageRun, run_page
 
 PAGE = ROOT / "docs" / "made-up.md"
 AGENT = '```python title="agent.py"\ndef answer(input): return "Hello!"\n```\n'
@@ -29,12 +29,11 @@ def test_an_indented_block_is_a_mistake() -> None:
         blocks_of(PAGE, "text\n\n    $ command\n")
 
 
-def played(stage: Any, tmp_path: Path, text: str) -> Played:
+def run(workspace: Any, tmp_path: Path, text: str) -> PageRun:
     page = ROOT / "docs" / "index.md"
     made_up = tmp_path / "page.md"
     made_up.write_text(text, encoding="utf-8")
-    place = stage(page, frozenset())
-    return play(made_up, place, name="page.md")
+    return run_page(made_up, workspace(page, frozenset()), name="page.md")
 
 
 @pytest.mark.parametrize(
@@ -54,12 +53,12 @@ def played(stage: Any, tmp_path: Path, text: str) -> Played:
         ("```text\n$ seatrial run\n```\n", "not_executed.toml"),
     ],
 )
-def test_a_page_that_is_wrong_is_found_out(stage: Any, tmp_path: Path, text: str, problem: str) -> None:
-    assert problem in "\n".join(played(stage, tmp_path, text).problems)
+def test_a_mistake_on_a_page_is_found(workspace: Any, tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in "\n".join(run(workspace, tmp_path, text).problems)
 
 
-def test_a_page_that_is_right_has_no_problems(stage: Any, tmp_path: Path) -> None:
+def test_a_correct_page_has_no_problems(workspace: Any, tmp_path: Path) -> None:
     shown = "✓ a  (1 turn)\n1/1 scenario passed\nPASS\n1 trial, 1 ms, run 20261116-002709-63b5fc"
     text = f"{AGENT}{SUITE}```console\n$ seatrial run a.yaml\n{shown}\n$ echo $?\n0\n```\n"
 
-    assert played(stage, tmp_path, text).problems == []
+    assert run(workspace, tmp_path, text).problems == []

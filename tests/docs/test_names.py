@@ -1,4 +1,4 @@
-"""No page names a flag, a command or a key that there is not."""
+"""Every flag, command and key that a page names exists."""
 
 import inspect
 import re
@@ -59,7 +59,7 @@ def properties(node: Any) -> set[str]:
 
 
 def command_of(words: list[str]) -> str | None:
-    """The longest command that the words begin with."""
+    """The longest command at the start of the words."""
     known = dict(all_commands())
     return next((name for name in (" ".join(words[:2]), words[0]) if name in known), None)
 
@@ -89,15 +89,15 @@ def problems(named: Named) -> list[str]:
 
 
 @pytest.mark.parametrize("page", pages())
-def test_every_name_in_passing_is_real(page: Path) -> None:
+def test_every_name_on_a_page_exists(page: Path) -> None:
     wrong = [problem for named in named_in(page) for problem in problems(named)]
 
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("page", pages())
-def test_every_command_in_a_file_of_a_page_is_real(page: Path) -> None:
-    """Workflows and the like are not run, but what they run can be looked up."""
+def test_every_command_in_a_file_of_a_page_exists(page: Path) -> None:
+    """Workflows are not run, but their commands can be looked up."""
     wrong = [
         f"{block.where}: seatrial {text}: {problem}"
         for block in blocks_of(page)
@@ -121,14 +121,14 @@ def test_every_command_in_a_file_of_a_page_is_real(page: Path) -> None:
         ("suite.nonsense", "no key 'nonsense'"),
     ],
 )
-def test_a_name_that_there_is_not_is_found_out(code: str, problem: str) -> None:
+def test_a_name_that_does_not_exist_is_found(code: str, problem: str) -> None:
     [found] = problems(Named(page="docs/a.md", line=1, code=code, column=""))
 
     assert problem in found
 
 
 @pytest.mark.parametrize("code", ["seatrial run --trials 3 --report html=a", "trials: auto", "suite.config", "--lf"])
-def test_a_name_that_there_is_passes(code: str) -> None:
+def test_a_name_that_exists_passes(code: str) -> None:
     assert problems(Named(page="docs/a.md", line=1, code=code, column="")) == []
 
 

@@ -1,4 +1,4 @@
-"""What counts as the same output: times, ids and `...` may differ, nothing else."""
+"""Outputs are the same if only times, ids and `...` differ."""
 
 import pytest
 

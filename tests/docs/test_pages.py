@@ -1,4 +1,4 @@
-"""Every block of README and docs is executed, and prints what the page shows; the few that are not stand on a list."""
+"""Every block of README and docs is executed and prints what the page shows, except those in not_executed.toml."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seatrial_docs.blocks import blocks_of, name_of, pages
-from seatrial_docs.play import Stage, correct, play
+from seatrial_docs.run_page import Workspace, correct, run_page
 
 REASONS: dict[str, dict[str, str]] = tomllib.loads(
     (Path(__file__).parent / "not_executed.toml").read_text(encoding="utf-8")
@@ -19,23 +19,23 @@ LISTED = frozenset((page, line) for page, lines in REASONS.items() for line in l
 
 
 def programs_of(page: Path) -> set[str]:
-    """What a page runs that does not come with Python."""
+    """The programs that a page runs and that do not come with Python."""
     text = page.read_text(encoding="utf-8")
     return {name for name, sign in {"curl": "\n$ curl ", "node": "[node, "}.items() if sign in text}
 
 
 @pytest.mark.parametrize("page", pages())
 def test_what_a_page_shows_is_what_happens(
-    page: Path, stage: Callable[[Path, frozenset[tuple[str, str]]], Stage]
+    page: Path, workspace: Callable[[Path, frozenset[tuple[str, str]]], Workspace]
 ) -> None:
     absent = [program for program in sorted(programs_of(page)) if shutil.which(program) is None]
     if absent:
         pytest.skip(f"{name_of(page)} needs {', '.join(absent)}")
-    played = play(page, stage(page, LISTED))
+    done = run_page(page, workspace(page, LISTED))
 
-    if played.corrections and os.environ.get("SEATRIAL_WRITE_DOCS"):
-        correct(page, played)
-    assert not played.problems, "\n\n".join(played.problems)
+    if done.corrections and os.environ.get("SEATRIAL_WRITE_DOCS"):
+        correct(page, done)
+    assert not done.problems, "\n\n".join(done.problems)
 
 
 def test_the_list_names_blocks_that_are_there(capfd: pytest.CaptureFixture[str]) -> None:

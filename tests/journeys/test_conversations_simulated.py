@@ -60,36 +60,38 @@ def judge_says(request: ReceivedRequest) -> str:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ModelServers:
     agent: ModelServer
     user: ModelServer
     judge: ModelServer
 
 
 @pytest.fixture
-def stage() -> Iterator[Callable[..., Stage]]:
-    """Servers for the three parts, each with its own answers."""
+def open_servers() -> Iterator[Callable[..., ModelServers]]:
+    """Opens a server each for the agent, the user and the judge, with their answers."""
     opened: list[ModelServer] = []
 
-    def open_servers(user: Any, *, agent: Any = agent_says, judge: Any = judge_says) -> Stage:
+    def open_all(user: Any, *, agent: Any = agent_says, judge: Any = judge_says) -> ModelServers:
         servers = [ModelServer(answers) for answers in (agent, user, judge)]
         opened.extend(server.__enter__() for server in servers)
-        return Stage(*servers)
+        return ModelServers(*servers)
 
-    yield open_servers
+    yield open_all
     for server in opened:
         server.__exit__(None, None, None)
 
 
-def run(folder: Any, stage: Stage, *scenarios: dict[str, Any], flags: tuple[str, ...] = (), **config: Any) -> Any:
+def run(
+    folder: Any, servers: ModelServers, *scenarios: dict[str, Any], flags: tuple[str, ...] = (), **config: Any
+) -> Any:
     """How the run ended; trials are in `folder.results()`."""
     models = {
-        "user": {"model": "openai:user", "base_url": stage.user.base_url, "api_key": "k"},
-        "judge": f"openai:judge@{stage.judge.base_url}",
+        "user": {"model": "openai:user", "base_url": servers.user.base_url, "api_key": "k"},
+        "judge": f"openai:judge@{servers.judge.base_url}",
     }
     suite = {
         "name": "salon",
-        "agent": {"type": "openai", "base_url": stage.agent.base_url},
+        "agent": {"type": "openai", "base_url": servers.agent.base_url},
         "config": {"trials": 1, "models": models, **config},
     }
     written = [{"name": f"s{number}", "user": USER, **keys} for number, keys in enumerate(scenarios)]
@@ -113,9 +115,9 @@ SAYS_BOOKED = {"expect": {"reply_contains_any": ["booked"]}}
     ],
 )
 def test_a_conversation_stops_where_the_user_stops_it_or_at_max_turns(
-    folder: Any, stage: Any, moves: list[str], keys: Any, stop_reason: str, turns: int, shown: str
+    folder: Any, open_servers: Any, moves: list[str], keys: Any, stop_reason: str, turns: int, shown: str
 ) -> None:
-    ended = run(folder, stage(user_by_turn(*moves)), {**SAYS_BOOKED, **keys})
+    ended = run(folder, open_servers(user_by_turn(*moves)), {**SAYS_BOOKED, **keys})
 
     assert ended.code == 0, ended.out
     trial = trial_of(folder)
@@ -123,32 +125,32 @@ def test_a_conversation_stops_where_the_user_stops_it_or_at_max_turns(
     assert shown in ended.out
 
 
-def test_the_user_is_told_nothing_that_only_the_judge_may_know(folder: Any, stage: Any) -> None:
-    on_stage = stage(user_by_turn(move("I need a haircut."), move("Tuesday."), move("Thanks!", goal_met=True)))
+def test_the_user_is_told_nothing_that_only_the_judge_may_know(folder: Any, open_servers: Any) -> None:
+    servers = open_servers(user_by_turn(move("I need a haircut."), move("Tuesday."), move("Thanks!", goal_met=True)))
 
-    ended = run(folder, on_stage, HIDDEN, trials=2)
+    ended = run(folder, servers, HIDDEN, trials=2)
 
     assert ended.code == 0, ended.out
-    assert len(on_stage.user.requests) == 6
-    for request in on_stage.user.requests:
+    assert len(servers.user.requests) == 6
+    for request in servers.user.requests:
         sent = json.dumps(request.body) + json.dumps(dict(request.headers))
         assert "Book a haircut for Tuesday." in sent
         for word in SECRETS:
             assert word not in sent
-    (request,) = on_stage.judge.requests[:1]
+    (request,) = servers.judge.requests[:1]
     assert "EXPECTED-OUTCOME" in json.dumps(request.body), "the judge does know it"
 
 
-def test_the_user_speaks_as_the_assistant_and_hears_the_agent_as_the_user(folder: Any, stage: Any) -> None:
-    on_stage = stage(user_by_turn(move("I need a haircut."), move("Thanks!", goal_met=True)))
+def test_the_user_speaks_as_the_assistant_and_hears_the_agent_as_the_user(folder: Any, open_servers: Any) -> None:
+    servers = open_servers(user_by_turn(move("I need a haircut."), move("Thanks!", goal_met=True)))
 
-    run(folder, on_stage, SAYS_BOOKED)
+    run(folder, servers, SAYS_BOOKED)
 
-    _, *said = on_stage.user.requests[-1].messages
+    _, *said = servers.user.requests[-1].messages
     assert [role for role, _ in said] == ["user", "assistant", "user"]
     assert json.loads(said[1][1])["message"] == "I need a haircut."
     assert json.loads(said[2][1]) == {"agent": "It is booked."}
-    assert [role for role, _ in on_stage.agent.requests[0].messages] == ["user"]
+    assert [role for role, _ in servers.agent.requests[0].messages] == ["user"]
 
 
 @pytest.mark.parametrize(
@@ -159,34 +161,36 @@ def test_the_user_speaks_as_the_assistant_and_hears_the_agent_as_the_user(folder
     ],
 )
 def test_a_user_that_cannot_be_played_is_no_fault_of_the_agent(
-    folder: Any, stage: Any, answers: list[Any], message: str, requests: int
+    folder: Any, open_servers: Any, answers: list[Any], message: str, requests: int
 ) -> None:
-    on_stage = stage(answers)
+    servers = open_servers(answers)
 
-    ended = run(folder, on_stage, SAYS_BOOKED)
+    ended = run(folder, servers, SAYS_BOOKED)
 
     assert ended.code == 1
     trial = trial_of(folder)
     assert (trial["status"], trial["error"]["kind"]) == ("errored", "simulator")
     assert message in trial["error"]["message"]
     assert "✗ s0  ERROR simulator: the simulated user gave no answer" in ended.out
-    assert len(on_stage.user.requests) == requests
-    assert on_stage.agent.requests == []
+    assert len(servers.user.requests) == requests
+    assert servers.agent.requests == []
 
 
-def test_one_malformed_answer_is_repaired(folder: Any, stage: Any) -> None:
-    on_stage = stage(["Hello there", move("Hi"), move("Bye", goal_met=True)])
+def test_one_malformed_answer_is_repaired(folder: Any, open_servers: Any) -> None:
+    servers = open_servers(["Hello there", move("Hi"), move("Bye", goal_met=True)])
 
-    ended = run(folder, on_stage, SAYS_BOOKED)
+    ended = run(folder, servers, SAYS_BOOKED)
 
     assert ended.code == 0, ended.out
     assert trial_of(folder)["instruments"]["calls"] == 3
 
 
-def test_a_trial_that_takes_too_long_is_errored_and_keeps_what_was_said(folder: Any, stage: Any) -> None:
-    on_stage = stage(user_by_turn(move("Hi"), move("And?")), agent=["Wait.", ServerReply(content="late", hold=HELD)])
+def test_a_trial_that_takes_too_long_is_errored_and_keeps_what_was_said(folder: Any, open_servers: Any) -> None:
+    servers = open_servers(
+        user_by_turn(move("Hi"), move("And?")), agent=["Wait.", ServerReply(content="late", hold=HELD)]
+    )
 
-    ended = run(folder, on_stage, {**SAYS_BOOKED, "trial_timeout_seconds": 2})
+    ended = run(folder, servers, {**SAYS_BOOKED, "trial_timeout_seconds": 2})
 
     assert ended.code == 1
     trial = trial_of(folder)
@@ -195,16 +199,16 @@ def test_a_trial_that_takes_too_long_is_errored_and_keeps_what_was_said(folder: 
     assert "ERROR limit: the trial took longer than 2 s" in ended.out
 
 
-def test_a_second_run_asks_no_user_model(folder: Any, stage: Any) -> None:
-    on_stage = stage(user_by_turn(move("Hi"), move("And?"), move("Thanks", goal_met=True)))
-    first = run(folder, on_stage, SAYS_BOOKED, trials=2)
-    before = (len(on_stage.user.requests), len(on_stage.agent.requests))
+def test_a_second_run_asks_no_user_model(folder: Any, open_servers: Any) -> None:
+    servers = open_servers(user_by_turn(move("Hi"), move("And?"), move("Thanks", goal_met=True)))
+    first = run(folder, servers, SAYS_BOOKED, trials=2)
+    before = (len(servers.user.requests), len(servers.agent.requests))
 
-    second = run(folder, on_stage, SAYS_BOOKED, trials=2)
+    second = run(folder, servers, SAYS_BOOKED, trials=2)
 
     assert (first.code, second.code) == (0, 0)
     assert before == (6, 4), "trials do not share what was cached"
-    assert (len(on_stage.user.requests), len(on_stage.agent.requests)) == (6, 8), "the agent is asked again, as ever"
+    assert (len(servers.user.requests), len(servers.agent.requests)) == (6, 8), "the agent is asked again, as ever"
     assert trial_of(folder)["instruments"] == {
         "calls": 0,
         "cached": 3,
@@ -214,23 +218,23 @@ def test_a_second_run_asks_no_user_model(folder: Any, stage: Any) -> None:
 
 
 def test_a_missing_key_is_found_by_name_before_the_first_trial(
-    folder: Any, stage: Any, monkeypatch: pytest.MonkeyPatch
+    folder: Any, open_servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    on_stage = stage([move("Hi")])
+    servers = open_servers([move("Hi")])
 
-    ended = run(folder, on_stage, SAYS_BOOKED, flags=("--user-model", "openai:gpt-5-mini"))
+    ended = run(folder, servers, SAYS_BOOKED, flags=("--user-model", "openai:gpt-5-mini"))
 
     assert ended.code == 2
     assert "no API key, the environment variable OPENAI_API_KEY is not set" in ended.err
-    assert on_stage.agent.requests == []
+    assert servers.agent.requests == []
 
 
-def test_no_model_for_the_user_is_found_before_the_first_trial(folder: Any, stage: Any) -> None:
-    on_stage = stage([move("Hi")])
+def test_no_model_for_the_user_is_found_before_the_first_trial(folder: Any, open_servers: Any) -> None:
+    servers = open_servers([move("Hi")])
     content = {
-        "suite": {"name": "salon", "agent": {"type": "openai", "base_url": on_stage.agent.base_url}},
+        "suite": {"name": "salon", "agent": {"type": "openai", "base_url": servers.agent.base_url}},
         "scenarios": [{"name": "s", "user": USER, **SAYS_BOOKED}],
     }
     folder.write("suite.yaml", json.dumps(content))
@@ -239,7 +243,7 @@ def test_no_model_for_the_user_is_found_before_the_first_trial(folder: Any, stag
 
     assert ended.code == 2
     assert "scenario 's' needs a model for the user. Give --user-model" in ended.err
-    assert on_stage.agent.requests == []
+    assert servers.agent.requests == []
 
 
 FUNCTIONS = """
@@ -258,23 +262,23 @@ FUNCTIONS = """
     [("polite", "goal_met", 1, None), ("patient", "max_turns", 8, None), ("broken", "error", 0, "simulator")],
 )
 def test_a_user_may_be_a_function(
-    folder: Any, stage: Any, function: str, stop_reason: str, turns: int, error: str | None
+    folder: Any, open_servers: Any, function: str, stop_reason: str, turns: int, error: str | None
 ) -> None:
     folder.write("people.py", FUNCTIONS)
-    on_stage = stage([move("never asked")])
+    servers = open_servers([move("never asked")])
 
-    ended = run(folder, on_stage, {"user": f"people:{function}", "trials": 1, **SAYS_BOOKED})
+    ended = run(folder, servers, {"user": f"people:{function}", "trials": 1, **SAYS_BOOKED})
 
     trial = trial_of(folder)
     assert (trial["stop_reason"], len(trial["turns"])) == (stop_reason, turns), ended.out
     assert (trial["error"] or {}).get("kind") == error
-    assert on_stage.user.requests == []
+    assert servers.user.requests == []
 
 
-def test_a_function_that_does_not_exist_is_found_before_the_first_trial(folder: Any, stage: Any) -> None:
+def test_a_function_that_does_not_exist_is_found_before_the_first_trial(folder: Any, open_servers: Any) -> None:
     folder.write("people.py", FUNCTIONS)
 
-    ended = run(folder, stage([]), {"user": "people:polit", **SAYS_BOOKED})
+    ended = run(folder, open_servers([]), {"user": "people:polit", **SAYS_BOOKED})
 
     assert ended.code == 2
     assert "user 'people:polit': 'people' has no attribute 'polit'. Did you mean 'polite'?" in ended.err

@@ -151,8 +151,8 @@ def test_an_unknown_kind_of_agent_is_refused_with_those_there_are(folder: Any) -
 
 
 def test_a_missing_extra_is_part_of_what_to_do_next(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import seatrial.cli.init as door
+    import seatrial.cli.init as init_command
 
-    monkeypatch.setattr(door, "find_spec", lambda name: None)
+    monkeypatch.setattr(init_command, "find_spec", lambda name: None)
 
     assert "  pip install 'seatrial[http]' pytest\n" in folder.seatrial("init", "--agent", "http", "--pytest").out

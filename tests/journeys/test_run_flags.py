@@ -257,7 +257,7 @@ def test_reading_the_output_only_in_part_is_no_crash_and_no_pass(letters: Any) -
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_output_for_which_there_is_no_room_is_told_and_no_pass(letters: Any) -> None:
+def test_output_to_a_full_disk_is_reported_and_does_not_pass(letters: Any) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "seatrial", "run", "--scenario", "a"]
         done = subprocess.run(command, cwd=letters.path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -328,7 +328,7 @@ def test_hostile_texts_do_nothing(visit: Visit, path: str) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 1280), ("light", 390), ("dark", 390)])
-def test_pages_fit_small_screens_and_dark_rooms(chromium: Any, site: Site, scheme: str, width: int) -> None:
+def test_pages_fit_small_screens_and_dark_mode(chromium: Any, site: Site, scheme: str, width: int) -> None:
     context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     visit = Visit(context.new_page(), site)
     for name, path in (

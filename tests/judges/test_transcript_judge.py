@@ -372,7 +372,7 @@ def test_votes_decide_each_item_and_their_disagreement_is_shown() -> None:
     assert judgement.details["votes"] == {"asked": 3, "answered": 3, "of": 3}
 
 
-def test_votes_that_agree_are_enough_before_all_are_cast() -> None:
+def test_votes_that_agree_are_enough_before_all_are_asked_for() -> None:
     with ModelServer([json.dumps(outcome_answer(True, False))]) as server:
         judge_all([], a_trial(), server=server, outcomes=OUTCOMES, votes=5)
     assert len(server.requests) == 3

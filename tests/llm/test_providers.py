@@ -84,7 +84,7 @@ def ask(provider: str, server: ModelServer) -> Answer[Greeting]:
 
 
 @pytest.mark.parametrize("provider", BODIES)
-def test_every_sdk_answers_through_one_door(provider: str) -> None:
+def test_every_sdk_is_called_in_the_same_way(provider: str) -> None:
     with ModelServer([a_reply(provider)]) as server:
         answer = ask(provider, server)
     assert answer.value == Greeting(text="hello")
@@ -144,7 +144,7 @@ def test_without_pydantic_ai_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         check_model(parse_model("openai:gpt-5", environ={}), environ={"OPENAI_API_KEY": "sk-1"})
 
 
-def test_importing_the_room_loads_no_third_party_and_no_event_loop() -> None:
+def test_importing_the_packages_loads_no_third_party_and_no_event_loop() -> None:
     heavy = ("asyncio", "pydantic", "httpx2", "pydantic_ai", "genai_prices", "openai")
     code = f"import sys, seatrial.llm, seatrial.users; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Builders of small runs, in words, for the tests of this room."""
+"""Builders of small runs for the tests of reports."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -30,7 +30,7 @@ def read(text: str) -> Any:
 
 
 def closed(schema: Any) -> Any:
-    """The published schema without room for fields it does not name."""
+    """The published schema, changed to refuse fields that it does not name."""
     if isinstance(schema, list):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):

@@ -59,16 +59,16 @@ def test_no_p_values_adjust_to_none() -> None:
 
 @given(values=p_values)
 @quick
-def test_without_floors_the_screening_is_plain_benjamini_hochberg(values: list[float]) -> None:
+def test_without_smallest_values_the_screening_is_plain_benjamini_hochberg(values: list[float]) -> None:
     plain = tuple(multipletests(values, alpha=0.05, method="fdr_bh")[0])
     assert tarone_benjamini_hochberg(values, [0.0] * len(values)) == plain
 
 
-def gilbert_step_by_step(values: list[float], floors: list[float], q: float) -> tuple[bool, ...]:
+def gilbert_step_by_step(values: list[float], smallest: list[float], q: float) -> tuple[bool, ...]:
     """The procedure as Gilbert (2005) words it, without sorting or searching."""
     kept: list[int] = []
     for k in range(1, len(values) + 1):
-        kept = [i for i in range(len(values)) if floors[i] <= q / k]
+        kept = [i for i in range(len(values)) if smallest[i] <= q / k]
         if len(kept) <= k:
             break
     limits = [q * rank / len(kept) for rank in range(1, len(kept) + 1) if kept]
@@ -81,10 +81,12 @@ def test_the_screening_follows_gilbert_step_by_step() -> None:
     draw = random.Random(1)
     flags = 0
     for _ in range(300):
-        floors = [draw.choice([1e-4, 0.003, 0.02, 0.3, 1.0]) * draw.uniform(0.5, 1) for _ in range(draw.randint(1, 30))]
-        values = [min(1.0, floor * draw.choice([1, 1, 3, 40])) for floor in floors]
-        found = tarone_benjamini_hochberg(values, floors)
-        assert found == gilbert_step_by_step(values, floors, 0.05)
+        smallest = [
+            draw.choice([1e-4, 0.003, 0.02, 0.3, 1.0]) * draw.uniform(0.5, 1) for _ in range(draw.randint(1, 30))
+        ]
+        values = [min(1.0, least * draw.choice([1, 1, 3, 40])) for least in smallest]
+        found = tarone_benjamini_hochberg(values, smallest)
+        assert found == gilbert_step_by_step(values, smallest, 0.05)
         flags += any(found)
     assert 50 < flags < 300
 
@@ -104,11 +106,11 @@ def test_a_p_value_that_meets_its_limit_exactly_is_flagged() -> None:
     assert flag_scenarios([scenario(3, 0, repeats=3)], q=0.05) == (True,)
 
 
-def test_two_floors_that_meet_the_limit_exactly_are_both_counted() -> None:
+def test_two_smallest_values_that_meet_the_limit_exactly_are_both_counted() -> None:
     assert flag_scenarios([scenario(3, 0, repeats=3)] * 2, q=0.05) == (False, False)
 
 
-def test_p_values_without_their_floors_are_refused() -> None:
+def test_p_values_without_their_smallest_values_are_refused() -> None:
     with pytest.raises(ValueError, match="2 p-values but 1 smallest"):
         tarone_benjamini_hochberg([0.1, 0.2], [0.1])
     with pytest.raises(UsageError, match="q: 5"):

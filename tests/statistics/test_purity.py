@@ -7,7 +7,7 @@ import pytest
 
 from seatrial import statistics
 
-ROOM = Path(statistics.__file__).parent
+FOLDER = Path(statistics.__file__).parent
 PURE = {"ast", "bisect", "collections", "dataclasses", "functools", "hashlib", "importlib", "itertools", "math"} | {
     "operator",
     "seatrial",
@@ -15,7 +15,7 @@ PURE = {"ast", "bisect", "collections", "dataclasses", "functools", "hashlib", "
 }
 
 
-@pytest.mark.parametrize("file", sorted(ROOM.glob("*.py")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda file: file.stem)
 def test_a_file_imports_only_what_is_pure(file: Path) -> None:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):

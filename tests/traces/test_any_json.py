@@ -1,4 +1,4 @@
-"""No JSON whatever breaks a reader: a recording comes out, or the room's own error."""
+"""Readers accept any JSON: they return a recording or raise our own error."""
 
 import json
 import tempfile
@@ -39,7 +39,7 @@ ANYTHING = st.recursive(
 
 
 def read(text: str, format: str | None) -> TraceFile | None:
-    """What is read of a text; None where the room says that it cannot."""
+    """The recordings in a text; None if the reader refuses it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "t.json"
         file.write_bytes(text.encode("utf-8", "surrogatepass"))

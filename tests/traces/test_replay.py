@@ -1,4 +1,4 @@
-"""`{type: replay}`: recordings as an agent, through the public door."""
+"""`{type: replay}`: recordings as an agent, through the public names."""
 
 import json
 from pathlib import Path

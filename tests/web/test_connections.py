@@ -58,7 +58,7 @@ def test_answers_may_take_longer_than_requests(serve: Any) -> None:
     assert "event: end" in served.get("/api/runs/good/events").text
 
 
-def test_where_all_connections_are_taken_the_longest_idle_one_makes_room(serve: Any) -> None:
+def test_if_all_connections_are_taken_the_longest_idle_one_is_closed(serve: Any) -> None:
     served = serve(limits={"request_seconds": 600.0, "connections": 8})
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(connected(served)) for _ in range(30)]

@@ -1,4 +1,4 @@
-"""One page, played as a reader would: files written, commands typed, Python run, fragments held against the schema."""
+"""Runs one page: writes its files, types its commands, runs its Python, validates its fragments of YAML."""
 
 import json
 import os
@@ -24,26 +24,26 @@ from .shell import Shell
 
 EXECUTED, CHECKED, LISTED = "executed", "checked", "not executed"
 _PORT = re.compile(r"\b8000\b")
-"""Where pages put their servers; each page gets a port of its own, so that pages can be played side by side."""
+"""The port of servers on pages; each page gets its own free port, so that pages can run at the same time."""
 
 
 @dataclass(slots=True)
-class Played:
-    """What became of a page's blocks."""
+class PageRun:
+    """The result of running a page."""
 
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     corrections: list[tuple[Step, str]] = field(default_factory=list)
-    """Where the page shows something else than was printed."""
+    """Where the page shows something other than what was printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """Where a page is played."""
+class Workspace:
+    """Where a page runs."""
 
     folder: Path
     given: Path
-    """Files that the page takes for granted."""
+    """A folder with files that the page needs and does not show."""
     environ: dict[str, str]
     listed: frozenset[tuple[str, str]]
     """(page, first line) of the blocks that are not executed."""
@@ -51,57 +51,57 @@ class Stage:
     """Addresses that pages name, and the local ones that are used instead."""
 
 
-def play(page: Path, stage: Stage, *, name: str | None = None) -> Played:
-    """Everything on the page, in order. A problem does not stop the page."""
+def run_page(page: Path, workspace: Workspace, *, name: str | None = None) -> PageRun:
+    """Run everything on the page, in order. A problem does not stop the page."""
     port = str(_free_port())
     text = _PORT.sub(port, page.read_text(encoding="utf-8"))
-    for address, local in stage.addresses.items():
+    for address, local in workspace.addresses.items():
         text = text.replace(address, local)
-    played = Played()
-    if stage.given.is_dir():
-        shutil.copytree(stage.given, stage.folder, dirs_exist_ok=True)
-    with Shell(stage.folder, stage.environ) as shell:
-        part = _Reader(shell, played, stage)
+    done = PageRun()
+    if workspace.given.is_dir():
+        shutil.copytree(workspace.given, workspace.folder, dirs_exist_ok=True)
+    with Shell(workspace.folder, workspace.environ) as shell:
+        part = _Reader(shell, done, workspace)
         for block in blocks_of(page, text, name=name):
             try:
-                played.counts[part.read(block)] += 1
+                done.counts[part.read(block)] += 1
             except AssertionError as problem:
-                played.problems.append(f"{block.where}: {problem}")
+                done.problems.append(f"{block.where}: {problem}")
             except Exception as problem:
-                played.problems.append(f"{block.where}: {type(problem).__name__}: {problem}")
-        played.problems += part.end()
-    played.corrections = [(step, _as_on_the_page(printed, port, stage)) for step, printed in played.corrections]
-    return played
+                done.problems.append(f"{block.where}: {type(problem).__name__}: {problem}")
+        done.problems += part.end()
+    done.corrections = [(step, _as_on_the_page(printed, port, workspace)) for step, printed in done.corrections]
+    return done
 
 
-def _as_on_the_page(printed: str, port: str, stage: Stage) -> str:
-    for address, local in stage.addresses.items():
+def _as_on_the_page(printed: str, port: str, workspace: Workspace) -> str:
+    for address, local in workspace.addresses.items():
         printed = printed.replace(local, address)
     return printed.replace(port, "8000")
 
 
-def correct(page: Path, played: Played) -> None:
+def correct(page: Path, done: PageRun) -> None:
     """Write what was printed into the page, where it shows something else."""
     lines = page.read_text(encoding="utf-8").splitlines()
-    for step, printed in reversed(played.corrections):
+    for step, printed in reversed(done.corrections):
         lines[step.start : step.end] = [line.rstrip() for line in printed.strip("\n").splitlines()]
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 class _Reader:
-    def __init__(self, shell: Shell, played: Played, stage: Stage) -> None:
+    def __init__(self, shell: Shell, done: PageRun, workspace: Workspace) -> None:
         self.shell = shell
-        self.played = played
-        self.stage = stage
+        self.done = done
+        self.workspace = workspace
         self.namespace: dict[str, object] = {"__name__": "page"}
         self.waiting: list[Block] = []
-        """Suites that no command has come after yet."""
+        """Suites that no command has used yet."""
         self.written: list[tuple[Block, Path, int]] = []
-        """Python files, and how many programs had been run before each."""
+        """Python files, and how many programs had run before each."""
 
     def read(self, block: Block) -> str:
-        """How the block was checked. Raises where it is wrong."""
-        if (block.page, block.first_line) in self.stage.listed:
+        """Check the block, and return how. Raises AssertionError if it is wrong."""
+        if (block.page, block.first_line) in self.workspace.listed:
             _parse(block)
             return LISTED
         if block.language == "console":
@@ -114,7 +114,7 @@ class _Reader:
         return self._fragment(block)
 
     def end(self) -> list[str]:
-        """What is wrong with files that no command used: suites must be valid, Python must be run."""
+        """The problems of files that no command used: suites must be valid, Python must run."""
         problems = [
             f"{block.where}: {block.title} is never run; use it in a command, or add it to tests/docs/not_executed.toml"
             for block, file, before in self.written
@@ -132,8 +132,8 @@ class _Reader:
         if not step.shown.strip() and self.shell.code != 0:
             raise AssertionError(f"$ {step.command}\nended with {self.shell.code}:\n{printed}")
         if step.shown.strip() and not fits(printed, step.shown):
-            self.played.corrections.append((step, printed))
-            self.played.problems.append(
+            self.done.corrections.append((step, printed))
+            self.done.problems.append(
                 f"{block.page}:{step.start}: $ {step.command}\nprints\n{_indented(printed)}\nthe page shows\n"
                 f"{_indented(step.shown)}"
             )
@@ -149,20 +149,22 @@ class _Reader:
         if file.name == "pyproject.toml":
             read_settings(file.parent, {})
         elif block.language == "yaml":
-            assert {"suite", "scenarios", "id"} & set(parsed), "no suite, so nothing runs it; put it on the list"
+            assert {"suite", "scenarios", "id"} & set(parsed), (
+                "no suite, so nothing runs it; add it to tests/docs/not_executed.toml"
+            )
             self.waiting.append(block)
         elif block.language == "js":
             return self._check_js(file)
         return EXECUTED
 
     def _fragment(self, block: Block) -> str:
-        """A block that is no file and no command: Python is run, YAML is made whole and validated."""
+        """Check a block that is neither a file nor a command: run Python, complete and validate YAML."""
         if block.language == "python":
             self.shell.execute(block.text, block.where, self.namespace)
             return EXECUTED
         if block.language == "yaml":
             file = self.shell.folder / "fragment.yaml"
-            file.write_text(_whole(block), encoding="utf-8")
+            file.write_text(_complete(block), encoding="utf-8")
             self._validate("fragment.yaml", "this fragment")
             file.unlink()
             return CHECKED
@@ -175,8 +177,8 @@ class _Reader:
         )
 
     def _validate(self, name: str, what: str) -> None:
-        said = self.shell.run(f"seatrial validate {name}")
-        assert self.shell.code == 0, f"{what} is not valid:\n{said}"
+        printed = self.shell.run(f"seatrial validate {name}")
+        assert self.shell.code == 0, f"{what} is not valid:\n{printed}"
 
     def _check_js(self, file: Path) -> str:
         node = shutil.which("node")
@@ -186,7 +188,7 @@ class _Reader:
 
 
 def _parse(block: Block) -> Any:
-    """At least in its own language every block makes sense."""
+    """The block as data, where its language is data. Raises an error if it is not valid in its language."""
     if block.language == "yaml":
         return yaml.safe_load(block.text)
     if block.language == "json":
@@ -198,8 +200,8 @@ def _parse(block: Block) -> Any:
     return None
 
 
-def _whole(block: Block) -> str:
-    """A suite around the fragment: its scenarios, a scenario around its keys, or a suite around its settings."""
+def _complete(block: Block) -> str:
+    """The fragment as a complete file: with a suite, a scenario or a user added as needed."""
     keys = list(yaml.safe_load(block.text))
     if "id" in keys or "scenarios" in keys:
         return block.text
