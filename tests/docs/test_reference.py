@@ -9,11 +9,10 @@ import pytest
 
 import seatrial
 from seatrial.evaluators.registry import EVALUATORS
-from seatrial.judges.failure_categories import load_categories
-from seatrial.judges.metrics import load_metrics
-from seatrial.scenarios.expectations import EXPECT, TRAJECTORY, TURN
+from seatrial.judges.metrics import load_categories, load_metrics
+from seatrial.scenarios.keys import EXPECT, TRAJECTORY, TURN
 from seatrial.scenarios.merge import CONFIDENCE, DEFAULTS, SEQUENTIAL
-from seatrial.scenarios.shape import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE
+from seatrial.scenarios.suite_keys import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE
 from seatrial.settings import SETTINGS
 from seatrial_docs.blocks import GENERATED_PART, ROOT
 from seatrial_docs.reference import GENERATED, reference_pages, refreshed

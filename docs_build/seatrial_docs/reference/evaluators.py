@@ -3,8 +3,7 @@
 import inspect
 
 from seatrial.evaluators.registry import EVALUATORS
-from seatrial.judges.failure_categories import load_categories
-from seatrial.judges.metrics import GROUPS, load_metrics
+from seatrial.judges.metrics import GROUPS, load_categories, load_metrics
 
 from .python_names import default_text
 from .tables import table

@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from seatrial.agents.resolve import KINDS
 from seatrial.model import scenario as model
 from seatrial.model.struct import Struct
-from seatrial.scenarios.schema import json_schema
+from seatrial.scenarios.suite_keys import json_schema
 
 from .tables import Schema, constraint_of, sentence, table, type_of
 

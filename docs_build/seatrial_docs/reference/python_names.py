@@ -11,9 +11,9 @@ from typing import Any, ForwardRef, Literal, Protocol, TypeVar, Union, get_args,
 
 import seatrial
 from seatrial.model.struct import field_names
-from seatrial.scenarios.expectations import EXPECT, TRAJECTORY, TURN
+from seatrial.scenarios.keys import EXPECT, TRAJECTORY, TURN
 from seatrial.scenarios.schema_types import Key
-from seatrial.scenarios.shape import CONFIG, SCENARIO, SUITE
+from seatrial.scenarios.suite_keys import CONFIG, SCENARIO, SUITE
 
 from .tables import escape, sentence, table
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-from seatrial.web.schemas import shared_schemas
+from seatrial.web.api_models import shared_schemas
 
 from .tables import Schema, constraint_of, heading_of, sentence, table, type_of
 
