@@ -167,15 +167,6 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(listed) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
 
 
-def test_the_readme_and_the_comparison_show_the_same_table() -> None:
-    def shown(name: str) -> list[str]:
-        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-        start = next(number for number, line in enumerate(lines) if line.startswith("|  | Seatrial |"))
-        return lines[start : lines.index("", start)]
-
-    assert shown("README.md") == shown("docs/comparison.md")
-
-
 @pytest.mark.parametrize("page", ["docs/how-it-works.md", "CONTRIBUTING.md"])
 def test_the_overview_of_the_code_has_every_package(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
