@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .exceptions import CASTING, ScenarioErrored
+from .exceptions import COLLECTED, ScenarioErrored
 from .options import options_of
 
 _HOW = """Supply one in any of these ways:
@@ -22,7 +22,7 @@ def find_agent(request: pytest.FixtureRequest) -> Any:
     """What the fixture gives where nobody supplied one: the flag's or the settings' agent; None where it may be so."""
     options = options_of(request.config)
     found = options.agent if options.agent is not None else options.default_agent
-    if found is None and "seatrial" not in request.fixturenames and CASTING not in request.node.stash:
+    if found is None and "seatrial" not in request.fixturenames and COLLECTED not in request.node.stash:
         # Somebody asks for it by name and would get nothing.
         raise ScenarioErrored(no_agent(request.node.nodeid))
     return found

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .files import FileCasting
+    from .files import CollectedScenario
 
-CASTING: "pytest.StashKey[FileCasting]" = pytest.StashKey()
+COLLECTED: "pytest.StashKey[CollectedScenario]" = pytest.StashKey()
 """On items of scenario files: the suite, the scenario and the agent's name."""
 
 
@@ -43,7 +43,7 @@ class Notes:
     not_live: str | None = None
     """Why it was skipped, when a model would have had to be asked."""
     unplayed: list[Any] = field(default_factory=list)
-    """Castings of a Python test that could not be played."""
+    """Requests of a Python test that could not be played."""
     run_is_known: bool = False
     """A report tells of the run."""
     fixture: Any = None

@@ -17,7 +17,7 @@ from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite
 
 from .agents import is_supplied
-from .exceptions import CASTING
+from .exceptions import COLLECTED
 from .items import ScenarioItem
 from .pytest_run import PytestRun
 
@@ -28,7 +28,7 @@ _PYTESTS_OWN = {"python", "funcmanage"}
 """The plugins of pytest that make several tests of one: by marks that we refuse, and by parameters of fixtures."""
 
 
-class FileCasting(Struct, frozen=True, kw_only=True):
+class CollectedScenario(Struct, frozen=True, kw_only=True):
     """What an item of a scenario file is to play."""
 
     loaded: LoadedSuite
@@ -70,8 +70,8 @@ class ScenarioFile(pytest.Module):
                     )
                 several = () if supplied or run.options.agent is not None else loaded.suite.agents or ()
                 for agent in several or ("",):
-                    casting = FileCasting(loaded=loaded, scenario=scenario, agent_name=agent, supplied=supplied)
-                    yield from self._items(casting)
+                    collected = CollectedScenario(loaded=loaded, scenario=scenario, agent_name=agent, supplied=supplied)
+                    yield from self._items(collected)
 
     def _check_reports(self, loaded: LoadedSuite) -> None:
         for text in loaded.suite.reports:
@@ -86,10 +86,10 @@ class ScenarioFile(pytest.Module):
         shown = os.path.relpath(self.path)
         return str(self.path) if shown.startswith(os.pardir) else shown
 
-    def _items(self, casting: FileCasting) -> Iterator[pytest.Item]:
-        scenario = casting.scenario
-        name = self._free_name(f"{scenario.name}[{casting.agent_name}]" if casting.agent_name else scenario.name)
-        function = _function(name, supplied=casting.supplied)
+    def _items(self, collected: CollectedScenario) -> Iterator[pytest.Item]:
+        scenario = collected.scenario
+        name = self._free_name(f"{scenario.name}[{collected.agent_name}]" if collected.agent_name else scenario.name)
+        function = _function(name, supplied=collected.supplied)
         marks = [self._mark(tag, scenario) for tag in dict.fromkeys(scenario.tags)]
         if scenario.skip is not None:
             marks.append(pytest.mark.skip(reason=scenario.skip))
@@ -99,7 +99,7 @@ class ScenarioFile(pytest.Module):
             item = ScenarioItem.from_parent(self, callobj=function, **made)
             # What hooks of the project add to an item, as `item.fixturenames.append(…)`, is for this one alone.
             item.fixturenames = list(item.fixturenames)
-            item.stash[CASTING] = casting
+            item.stash[COLLECTED] = collected
             yield item
 
     def _variants(self, name: str, function: Any) -> Iterator[dict[str, Any]]:

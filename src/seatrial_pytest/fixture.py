@@ -12,12 +12,12 @@ import pytest
 
 from seatrial.model.run import Status
 from seatrial.model.scenario import Scenario
-from seatrial.runs.scenario_session import Casting, PlayedScenario
+from seatrial.runs.scenario_session import PlayedScenario, ScenarioRequest
 from seatrial.scenarios.load import load
 
 from .agents import require_agent
 from .exceptions import ScenarioErrored, notes_of
-from .items import end, explained, keep, play_casting, raise_for, require_live
+from .items import end, explained, keep, play_request, raise_for, require_live
 from .pytest_run import PytestRun, read_marker
 from .result import ScenarioResult
 
@@ -53,15 +53,15 @@ class Seatrial:
         """
         __tracebackhide__ = True
         with self._hiding_no_failure(), self._taking_turn():
-            casting = self._cast(scenario, agent, trials=trials, threshold=threshold)
-            if casting.scenario.skip is not None:
-                notes_of(self._item).unplayed.append(casting)
-                pytest.skip(casting.scenario.skip)
-            name = casting.scenario.name
+            request = self._request(scenario, agent, trials=trials, threshold=threshold)
+            if request.scenario.skip is not None:
+                notes_of(self._item).unplayed.append(request)
+                pytest.skip(request.scenario.skip)
+            name = request.scenario.name
             if _loop_is_running():
-                result = ScenarioResult.pending(name, partial(self._play, casting))
+                result = ScenarioResult.pending(name, partial(self._play, request))
             else:
-                result = ScenarioResult(played=play_casting(self._item, casting), name=name)
+                result = ScenarioResult(played=play_request(self._item, request), name=name)
             self._results.append(result)
         return result
 
@@ -135,7 +135,7 @@ class Seatrial:
                     raise_for(self._item, result.played)
             raise
 
-    def _cast(self, scenario: Scenario | str, agent: Any, **own: Any) -> Casting:
+    def _request(self, scenario: Scenario | str, agent: Any, **own: Any) -> ScenarioRequest:
         __tracebackhide__ = True
         item, options = self._item, self._run.options
         if isinstance(scenario, str):
@@ -157,7 +157,7 @@ class Seatrial:
                 "seatrial.run() plays one. Let @pytest.mark.parametrize give the rows, or put the scenario in a file"
             )
         found = next((each for each in (agent, options.agent, self._agent) if each is not None), None)
-        return Casting(
+        return ScenarioRequest(
             loaded=loaded,
             scenario=resolved,
             agent=require_agent(found, item),
@@ -173,13 +173,13 @@ class Seatrial:
         name = test if scenario == self._item.name else f"{test}: {scenario}"
         return f"{name} ({before + 1})" if before else name
 
-    async def _play(self, casting: Casting) -> PlayedScenario:
+    async def _play(self, request: ScenarioRequest) -> PlayedScenario:
         """On the run's loop, while the test's own goes on."""
         __tracebackhide__ = True
         opened = self._run.open()
-        with self._hiding_no_failure(), explained(self._item, casting):
-            prepared = opened.prepare(casting)
-            played = await asyncio.wrap_future(opened.loop.start(opened.play(prepared, casting.loaded)))
+        with self._hiding_no_failure(), explained(self._item, request):
+            prepared = opened.prepare(request)
+            played = await asyncio.wrap_future(opened.loop.start(opened.play(prepared, request.loaded)))
         keep(self._item, played, opened)
         return played
 

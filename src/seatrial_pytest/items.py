@@ -9,14 +9,14 @@ import pytest
 
 from seatrial.errors import SeatrialError
 from seatrial.model.run import Status
-from seatrial.runs.scenario_session import Casting, NotLive, PlayedScenario, ScenarioSession
+from seatrial.runs.scenario_session import NotLive, PlayedScenario, ScenarioRequest, ScenarioSession
 
 from .agents import require_agent
-from .exceptions import CASTING, ScenarioErrored, ScenarioFailed, notes_of, verbosity_of
+from .exceptions import COLLECTED, ScenarioErrored, ScenarioFailed, notes_of, verbosity_of
 from .pytest_run import PytestRun, apply_marker, choose_agent, read_marker
 
 if TYPE_CHECKING:
-    from .files import FileCasting
+    from .files import CollectedScenario
 
 
 class ScenarioItem(pytest.Function):
@@ -24,17 +24,17 @@ class ScenarioItem(pytest.Function):
 
     def runtest(self) -> None:
         # Not hidden, as all below is: pytest would say that nothing is left to be shown.
-        play_item(self, self.funcargs.get("seatrial_agent"), self.stash[CASTING])
+        play_item(self, self.funcargs.get("seatrial_agent"), self.stash[COLLECTED])
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Where the scenario is written. (A Function would look for the source of its function, for longer.)"""
-        file, _, line = (self.stash[CASTING].scenario.source or "").rpartition(":")
+        file, _, line = (self.stash[COLLECTED].scenario.source or "").rpartition(":")
         if not (file and line.isdigit()):
             return self.path, 0, self.name
         return os.path.join(self.config.invocation_params.dir, file), int(line) - 1, self.name
 
 
-def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
+def play_item(item: Any, supplied: Any, collected: "CollectedScenario") -> None:
     """Play the scenario and end the test by its verdict. `supplied` is what the fixture `seatrial_agent` gave."""
     __tracebackhide__ = True
     marker = read_marker(item)
@@ -42,52 +42,54 @@ def play_item(item: Any, supplied: Any, casting: "FileCasting") -> None:
         raise pytest.UsageError(f"{item.nodeid}: expect_failure is for tests in Python; give the scenario an xfail")
     if marker.get("live"):
         require_live(item, "it is marked live")
-    whole = cast_item(item, casting, marker, supplied)
-    require_agent(whole.agent, item)
-    played = play_casting(item, whole)
-    loaded = casting.loaded
+    request = request_of(item, collected, marker, supplied)
+    require_agent(request.agent, item)
+    played = play_request(item, request)
+    loaded = collected.loaded
     if loaded.config.fail_fast and not played.outcome.verdict.passed and not played.outcome.xfailed:
         item.session.shouldfail = f"{loaded.path}: stopping after a failure, as its fail_fast says"
     end(item, played)
 
 
-def cast_item(item: Any, casting: "FileCasting", marker: Mapping[str, Any], supplied: Any = None) -> Casting:
+def request_of(
+    item: Any, collected: "CollectedScenario", marker: Mapping[str, Any], supplied: Any = None
+) -> ScenarioRequest:
     """The scenario with the marker's numbers and its agent; None where only a fixture would know it."""
     run = PytestRun.of(item.config)
-    return Casting(
-        loaded=casting.loaded,
-        scenario=apply_marker(casting.scenario, marker, run.options),
-        agent=supplied if casting.supplied else choose_agent(casting, run.options),
-        agent_name="-".join(filter(None, (casting.agent_name, _parameters(item)))),
+    return ScenarioRequest(
+        loaded=collected.loaded,
+        scenario=apply_marker(collected.scenario, marker, run.options),
+        agent=supplied if collected.supplied else choose_agent(collected, run.options),
+        agent_name="-".join(filter(None, (collected.agent_name, _parameters(item)))),
         position=run.position_of(item),
     )
 
 
-def play_casting(item: pytest.Item, casting: Casting) -> PlayedScenario:
+def play_request(item: pytest.Item, request: ScenarioRequest) -> PlayedScenario:
     """Play it, and wait."""
     __tracebackhide__ = True
     run = PytestRun.of(item.config)
     opened = run.open()
-    with explained(item, casting):
-        prepared = opened.prepare(casting)
-        played = opened.play_and_wait(prepared, casting.loaded)
+    with explained(item, request):
+        prepared = opened.prepare(request)
+        played = opened.play_and_wait(prepared, request.loaded)
     keep(item, played, opened)
     return played
 
 
 @contextmanager
-def explained(item: pytest.Item, casting: Casting | None = None) -> Iterator[None]:
+def explained(item: pytest.Item, request: ScenarioRequest | None = None) -> Iterator[None]:
     """What keeps a scenario from being played ends the test as skipped or errored, and says why."""
     __tracebackhide__ = True
     try:
         yield
     except NotLive as missing:
-        notes_of(item).unplayed.append(casting)
+        notes_of(item).unplayed.append(request)
         require_live(item, str(missing))
         raise
     except SeatrialError as problem:
-        if casting is not None:
-            notes_of(item).unplayed.append(casting)
+        if request is not None:
+            notes_of(item).unplayed.append(request)
         raise ScenarioErrored(str(problem)) from None
 
 

@@ -16,12 +16,12 @@ from seatrial.runs.request import RunRequest
 from seatrial.runs.scenario_session import ScenarioSession, choose_seed, is_recording, new_run, run_gates
 from seatrial.scenarios.merge import read_overrides
 
-from .exceptions import CASTING
+from .exceptions import COLLECTED
 from .options import Options, options_of
 from .summary import name_the_run, watch
 
 if TYPE_CHECKING:
-    from .files import FileCasting
+    from .files import CollectedScenario
 
 _KEY = pytest.StashKey["PytestRun"]()
 
@@ -81,7 +81,7 @@ class PytestRun:
         if self._open is None:
             options = self.options
             request = RunRequest(
-                sources=tuple(dict.fromkeys(str(item.path) for item in self.selected if CASTING in item.stash)),
+                sources=tuple(dict.fromkeys(str(item.path) for item in self.selected if COLLECTED in item.stash)),
                 agent=options.agent,
                 overrides=self.overrides,
                 store=options.store,
@@ -92,22 +92,22 @@ class PytestRun:
                 not_redacted=options.not_redacted,
                 command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
             )
-            castings = [item.stash[CASTING] for item in self.selected if CASTING in item.stash]
+            collected = [item.stash[COLLECTED] for item in self.selected if COLLECTED in item.stash]
             name = name_the_run(self._config)
-            seed = choose_seed([casting.loaded for casting in castings])
+            seed = choose_seed([each.loaded for each in collected])
             run = new_run(
                 request,
                 name["run"],
                 seed=name["seed"] if seed is None else seed,
-                gates=self._gates(castings),
+                gates=self._gates(collected),
                 folder=self._config.rootpath,
-                replayed=any(is_recording(choose_agent(each, options)) for each in castings if not each.supplied),
+                replayed=any(is_recording(choose_agent(each, options)) for each in collected if not each.supplied),
             )
             self._open = ScenarioSession(request, run, live=options.live)
         return self._open
 
-    def _gates(self, castings: "Sequence[FileCasting]") -> RunGates:
-        gates = run_gates([(casting.loaded, casting.scenario) for casting in castings])
+    def _gates(self, collected: "Sequence[CollectedScenario]") -> RunGates:
+        gates = run_gates([(each.loaded, each.scenario) for each in collected])
         in_python = any("seatrial" in getattr(item, "fixturenames", ()) for item in self.selected)
         # As for several suites: Python tests set no such threshold, and their trials must not fill that of others.
         return replace(gates, cases_pass_threshold=None) if in_python else gates
@@ -122,13 +122,13 @@ class PytestRun:
         return []
 
 
-def choose_agent(casting: "FileCasting", options: Options) -> Any:
+def choose_agent(collected: "CollectedScenario", options: Options) -> Any:
     """The agent of an item of a scenario file, where no fixture supplies it."""
     if options.agent is not None:
         return options.agent
-    suite = casting.loaded.suite
-    if casting.agent_name and suite.agents:
-        return suite.agents[casting.agent_name]
+    suite = collected.loaded.suite
+    if collected.agent_name and suite.agents:
+        return suite.agents[collected.agent_name]
     return suite.agent if suite.agent is not None else options.default_agent
 
 

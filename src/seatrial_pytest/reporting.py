@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from .exceptions import CASTING, Notes, ScenarioErrored, forget_notes, known_notes, verbosity_of
+from .exceptions import COLLECTED, Notes, ScenarioErrored, forget_notes, known_notes, verbosity_of
 
 
 def annotate(item: pytest.Item, call: "pytest.CallInfo[None]", report: pytest.TestReport, *, for_groups: bool) -> None:
@@ -44,9 +44,9 @@ def _is_failure(call: "pytest.CallInfo[None]") -> bool:
 
 
 def _facts(item: pytest.Item, notes: Notes, report: pytest.TestReport) -> dict[str, Any]:
-    casting = item.stash.get(CASTING, None)
-    facts: dict[str, Any] = {"is_scenario": casting is not None}
-    if casting is not None and (reports := casting.loaded.suite.reports):
+    collected = item.stash.get(COLLECTED, None)
+    facts: dict[str, Any] = {"is_scenario": collected is not None}
+    if collected is not None and (reports := collected.loaded.suite.reports):
         facts["reports"] = list(reports)
     if notes.results:
         notes.run_is_known = True
@@ -73,21 +73,21 @@ def _left_out(
     item: pytest.Item, notes: Notes | None, call: "pytest.CallInfo[None]", report: pytest.TestReport
 ) -> dict[str, Any]:
     """The scenarios of the test that nobody played, as the run will keep them."""
-    castings = notes.unplayed if notes is not None else []
-    if CASTING in item.stash:
+    requests = notes.unplayed if notes is not None else []
+    if COLLECTED in item.stash:
         if notes is not None and notes.results:
             return {}
-        from .items import cast_item
+        from .items import request_of
         from .pytest_run import read_marker
 
-        castings = [cast_item(item, item.stash[CASTING], read_marker(item))]
-    if not castings:
+        requests = [request_of(item, item.stash[COLLECTED], read_marker(item))]
+    if not requests:
         return {}
     from seatrial.runs.scenario_session import left_out
     from seatrial.store.codec import encode
 
     skip = str(getattr(call.excinfo.value, "msg", "")) if report.skipped and call.excinfo is not None else None
-    entries = [left_out(casting, skip=skip) for casting in castings]
+    entries = [left_out(request, skip=skip) for request in requests]
     return {"left_out": [encode(entry).decode("ascii") for entry in entries]}
 
 

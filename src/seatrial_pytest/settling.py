@@ -11,7 +11,7 @@ import pytest
 from seatrial.assertions import unsettled
 from seatrial.model.run import Status
 
-from .exceptions import CASTING, ScenarioErrored, ScenarioFailed, known_notes
+from .exceptions import COLLECTED, ScenarioErrored, ScenarioFailed, known_notes
 from .pytest_run import read_marker
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _settle_report(report: "Report", *, expects_failure: bool) -> None:
 def refusing_return(item: Any) -> Iterator[None]:
     """A test that plays scenarios by the fixture returns nothing: pytest does not look at what a test returns."""
     __tracebackhide__ = True
-    is_python = isinstance(item, pytest.Function) and CASTING not in item.stash
+    is_python = isinstance(item, pytest.Function) and COLLECTED not in item.stash
     if not is_python or "seatrial" not in item.fixturenames:
         yield
         return

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.model.scenario import Scenario
 from seatrial.scenarios.load import load
-from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.problems import FileProblems
 
 MINE = {"model": "openai:m", "base_url": "http://127.0.0.1:1/v1", "api_key": "k", "settings": {"temperature": 0}}
@@ -26,7 +26,7 @@ def _load(tmp_path: Path, scenario: dict[str, Any]) -> Scenario:
 def test_a_mapping_reaches_the_model_layer_whole(tmp_path: Path, role: Any) -> None:
     scenario = _load(tmp_path, {"models": {role: {**MINE, "output": "native"}}})
 
-    spec = ModelCast(environ={}).model(role, scenario)
+    spec = RunModels(environ={}).model(role, scenario)
 
     assert (spec.label, spec.base_url, spec.api_key) == ("openai:m", "http://127.0.0.1:1/v1", "k")
     assert (dict(spec.settings), spec.output) == ({"temperature": 0}, "native")
@@ -37,7 +37,7 @@ def test_a_judge_may_have_a_model_of_its_own_as_a_mapping(tmp_path: Path) -> Non
 
     assert scenario.expect is not None
     assert scenario.expect.judge is not None
-    spec = ModelCast(environ={}).model("judge", scenario, own=scenario.expect.judge.model)
+    spec = RunModels(environ={}).model("judge", scenario, own=scenario.expect.judge.model)
     assert spec.base_url == "http://127.0.0.1:1/v1"
 
 

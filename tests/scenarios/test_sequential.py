@@ -7,7 +7,7 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.run import ScenarioEntry
 from seatrial.model.scenario import Scenario, SequentialSpec, Suite, SuiteConfig
-from seatrial.scenarios.build import Cast, prepare
+from seatrial.scenarios.build import SuiteContext, prepare
 from seatrial.scenarios.load import load
 
 
@@ -20,8 +20,8 @@ def _entry(scenario: Scenario, config: SuiteConfig | None = None, **overrides: A
     suite = Suite(name="s", scenarios=[scenario], config=config or SuiteConfig())
     [loaded] = load(suite, overrides=overrides)
     [resolved] = loaded.resolved()
-    cast = Cast(suite="s", agent=_Agent())  # type: ignore[arg-type]
-    return prepare(resolved, cast, position=0).entry
+    context = SuiteContext(suite="s", agent=_Agent())  # type: ignore[arg-type]
+    return prepare(resolved, context, position=0).entry
 
 
 def _scenario(**keys: Any) -> Scenario:

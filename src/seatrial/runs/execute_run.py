@@ -21,7 +21,7 @@ from .request import RunRequest
 from .run_config import Commit, find_commit, snapshot, versions
 from .run_plan import RunPlan
 from .secrets import discreet
-from .session import RunSession, Work
+from .session import Jobs, RunSession
 
 if TYPE_CHECKING:
     from .resume import Resumed
@@ -74,13 +74,13 @@ async def _play(plan: RunPlan) -> tuple[Report, bool]:
                 fail_fast=plan.config.fail_fast,
                 budget=Budget(_left(plan.config.budget, resumed)),
             )
-            work = Work(
+            jobs = Jobs(
                 schedule=schedule,
                 executor=_executor(session, plan),
                 concurrency=plan.config.concurrency,
                 replaced=resumed.replaced if resumed else {},
             )
-            return await session.play_to_end(work, scenarios=plan.scenarios, rest=planned), session.cancelled
+            return await session.play_to_end(jobs, scenarios=plan.scenarios, rest=planned), session.cancelled
     finally:
         let_go()
 

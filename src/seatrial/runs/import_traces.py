@@ -18,7 +18,7 @@ from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import Gates, Run, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
-from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.models import RunModels
 from seatrial.traces.transcript_builder import Recording, TraceFile, first_difference, script_of, words_of
 
 from .event_loop import cancel_on_sigterm, run_to_the_end
@@ -28,7 +28,7 @@ from .request import RunRequest
 from .run_config import find_commit, versions
 from .run_plan import Agents, NoAgent, RunPlan
 from .secrets import find_secrets
-from .session import RunSession, Work
+from .session import Jobs, RunSession
 
 _MUST_PASS = Gates(must_pass=True)
 """What has no counterpart fails the run, whatever share of its trials the run needs."""
@@ -97,23 +97,23 @@ class _Importing:
         return RunSession(
             asked,
             agents=Agents(asked),
-            models=ModelCast(),
+            models=RunModels(),
             secrets=lambda: find_secrets(
                 asked.environ, (asked.models, {"store": asked.store}), exempt=asked.not_redacted
             ),
         )
 
     async def _judge(self, session: RunSession) -> ImportedTraces:
-        entries, jobs = self._match(session.redaction)
-        session.start(self._new_run(session.redaction), scenarios=len(entries), trials=len(jobs))
+        entries, recorded = self._match(session.redaction)
+        session.start(self._new_run(session.redaction), scenarios=len(entries), trials=len(recorded))
         session.add(entries)
         plan = self._plan
-        work = Work(
-            schedule=FixedSchedule(jobs),
+        jobs = Jobs(
+            schedule=FixedSchedule(recorded),
             executor=JudgeExecutor(session.settings()),
             concurrency=1 if plan is None else plan.config.concurrency,
         )
-        report = await session.play_to_end(work, scenarios=tuple if plan is None else plan.scenarios)
+        report = await session.play_to_end(jobs, scenarios=tuple if plan is None else plan.scenarios)
         return ImportedTraces(report=report, unmatched=tuple(self._unmatched), without_recording=tuple(self._without))
 
     def _new_run(self, redaction: Redaction) -> Run:

@@ -26,7 +26,7 @@ from .request import RunRequest
 from .resume import request_again
 from .run_config import find_commit
 from .run_plan import Agents, NoAgent, RunPlan
-from .session import RunSession, Work
+from .session import Jobs, RunSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +90,14 @@ class _Regrading:
             trials=sum(each.entry.trials for each in again),
         )
         session.add([prepared.entry for prepared in again])
-        work = Work(
+        jobs = Jobs(
             schedule=FixedSchedule(self._jobs(store, again, session.redaction)),
             executor=JudgeExecutor(session.settings()),
             concurrency=self._plan.config.concurrency,
         )
         # What the old run lacks, this one lacks too.
         complete = self._parent.state is RunState.FINISHED
-        report = await session.play_to_end(work, scenarios=lambda: again, complete=complete)
+        report = await session.play_to_end(jobs, scenarios=lambda: again, complete=complete)
         return Regraded(report=report, gone=gone, unfinished=_why_unfinished(self._parent))
 
     def _like(self, prepared: PreparedScenario, old: ScenarioEntry, store: Store) -> PreparedScenario:

@@ -15,11 +15,11 @@ from seatrial.model.protocols import Agent, AgentSession, PreparedScenario, Tria
 from seatrial.model.run import RunGates
 from seatrial.model.scenario import Group, Scenario
 from seatrial.model.struct import Struct
-from seatrial.scenarios.build import Cast, prepare, read_hooks
+from seatrial.scenarios.build import SuiteContext, prepare, read_hooks
 from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite, select
 from seatrial.scenarios.merge import merge_config
-from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.reader import fill_environment
 from seatrial.scenarios.tool_names import can_know_tools, find_unknown_tools
 
@@ -151,10 +151,10 @@ def describe_agent(spec: Any) -> str:
     return f"{module}:{name}"
 
 
-def casts_of(loaded: LoadedSuite, agents: Agents, models: Any) -> list[Cast]:
-    """One cast for each agent that the suite runs with."""
+def suite_contexts(loaded: LoadedSuite, agents: Agents, models: Any) -> list[SuiteContext]:
+    """One context for each agent that the suite runs with."""
     return [
-        Cast(
+        SuiteContext(
             suite=loaded.name,
             agent=agent,
             agent_name=name,
@@ -197,7 +197,7 @@ class RunPlan:
         )
         self.agents = agents or Agents(request)
         self.config = merge_run_configs(self.suites)
-        self.models = ModelCast(
+        self.models = RunModels(
             defaults=request.models,
             cache=Path(request.cache).absolute() if request.cache else None,
             environ=request.environ,
@@ -246,11 +246,11 @@ class RunPlan:
     def _prepare(self) -> Iterator[PreparedScenario]:
         position = 0
         for suite in self.suites:
-            casts = casts_of(suite, self.agents, self.models)
+            contexts = suite_contexts(suite, self.agents, self.models)
             for scenario in self._selected(suite):
-                for cast in casts:
+                for context in contexts:
                     if self._in_shard(position):
-                        yield prepare(scenario, cast, position=position)
+                        yield prepare(scenario, context, position=position)
                     position += 1
 
     def _selected(self, suite: LoadedSuite) -> Iterator[Scenario]:

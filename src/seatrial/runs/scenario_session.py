@@ -31,11 +31,11 @@ from seatrial.model.run import (
 )
 from seatrial.model.scenario import Scenario, SuiteConfig, User
 from seatrial.model.struct import Struct
-from seatrial.scenarios.build import Cast, make_entry, prepare, read_hooks
+from seatrial.scenarios.build import SuiteContext, make_entry, prepare, read_hooks
 from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.scenarios.merge import merge_config
-from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.tool_names import find_unknown_tools
 from seatrial.store.store import open_store
 from seatrial.verdicts.scenario import decide_scenario
@@ -47,7 +47,7 @@ from .request import RunRequest
 from .run_config import find_commit, plain, redact_spec, versions
 from .run_plan import Agents, describe_agent, merge_run_configs
 from .secrets import discreet, find_secrets, model_settings
-from .session import Place, RunSession, Work
+from .session import Jobs, Place, RunSession
 
 if TYPE_CHECKING:
     from seatrial.llm.client import LLM
@@ -59,7 +59,7 @@ class NotLive(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class OfflineModels(ModelCast):
+class CachedModels(RunModels):
     """Makes users and judges that know what was answered before, and count what they would have had to ask."""
 
     refused: int = 0
@@ -105,7 +105,7 @@ def asks_models(scenario: Scenario) -> bool:
     return False
 
 
-class Casting(Struct, frozen=True, kw_only=True):
+class ScenarioRequest(Struct, frozen=True, kw_only=True):
     """A scenario, and with whom it is played."""
 
     loaded: LoadedSuite
@@ -143,11 +143,11 @@ class ScenarioSession:
         self._run = run
         self.live = live
         self.loop = LoopThread()
-        make_models = ModelCast if live else OfflineModels
+        make_models = RunModels if live else CachedModels
         self.models = make_models(
             defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
         )
-        self._offline = self.models if isinstance(self.models, OfflineModels) else None
+        self._offline = self.models if isinstance(self.models, CachedModels) else None
         self._session = RunSession(request, agents=Agents(request), models=self.models, secrets=self._secrets)
         self._entered: AsyncExitStack | None = None
         self._configs: dict[str, SuiteConfig] = {}
@@ -163,51 +163,51 @@ class ScenarioSession:
     def run(self) -> Run:
         return self._session.run if self._session.is_started else self._run
 
-    def prepare(self, casting: Casting) -> PreparedScenario:
+    def prepare(self, asked: ScenarioRequest) -> PreparedScenario:
         """The scenario ready to be played. Raises UsageError, and NotLive where it is plain that a model is missing."""
-        scenario = casting.scenario
+        scenario = asked.scenario
         offline = self._offline if self._offline is not None and asks_models(scenario) else None
         if offline is not None and not offline.knows_something():
             raise NotLive("it asks a model")
-        cast = self._cast(casting)
-        unknown = find_unknown_tools(scenario, self._agents_of(casting))
+        context = self._context(asked)
+        unknown = find_unknown_tools(scenario, self._agents_of(asked))
         if unknown:
             raise UsageError("\n".join(unknown))
-        prepared = prepare(scenario, cast, position=casting.position)
-        if casting.name is not None:
+        prepared = prepare(scenario, context, position=asked.position)
+        if asked.name is not None:
             entry = prepared.entry
-            prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=casting.name)))
+            prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=asked.name)))
         if offline is not None:
             self._asking.add(prepared.entry.key)
         return prepared
 
-    def _cast(self, casting: Casting) -> Cast:
-        loaded = casting.loaded
+    def _context(self, asked: ScenarioRequest) -> SuiteContext:
+        loaded = asked.loaded
         isolated = self._config_of(loaded).isolation == "process"
-        agent = self._session.agents.get(casting.agent, name=casting.agent_name or loaded.name, isolated=isolated)
-        self._mark_recording(casting.agent)
+        agent = self._session.agents.get(asked.agent, name=asked.agent_name or loaded.name, isolated=isolated)
+        self._mark_recording(asked.agent)
         self.models.budgeted = self.models.budgeted or self._config_of(loaded).budget is not None
         for settings in model_settings(loaded):
             if settings not in self._model_settings:
                 self._model_settings.append(settings)
                 self._session.add_secrets()
-        return Cast(
-            suite=casting.suite or loaded.name,
+        return SuiteContext(
+            suite=asked.suite or loaded.name,
             agent=agent,
-            agent_name=casting.agent_name,
-            agent_key=describe_agent(casting.agent),
+            agent_name=asked.agent_name,
+            agent_key=describe_agent(asked.agent),
             evaluators=loaded.evaluators,
             setup=read_hooks(loaded, "setup"),
             teardown=read_hooks(loaded, "teardown"),
             models=self.models,
         )
 
-    def _agents_of(self, casting: Casting) -> list[Agent]:
+    def _agents_of(self, asked: ScenarioRequest) -> list[Agent]:
         """All agents that play the scenario: with several, each in a test of its own."""
-        loaded = casting.loaded
-        named = (loaded.suite.agents or {}) if casting.agent_name else {}
+        loaded = asked.loaded
+        named = (loaded.suite.agents or {}) if asked.agent_name else {}
         isolated = self._config_of(loaded).isolation == "process"
-        specs = {**named, casting.agent_name: casting.agent}
+        specs = {**named, asked.agent_name: asked.agent}
         agents = self._session.agents
         return [agents.get(spec, name=name or loaded.name, isolated=isolated) for name, spec in specs.items()]
 
@@ -222,17 +222,17 @@ class ScenarioSession:
         await self._enter()
         prepared = discreet(prepared, self._session.redaction)
         budget = self._budget_of(loaded)
-        work = Work(
+        jobs = Jobs(
             schedule=TrialSchedule([prepared], budget=budget),
             executor=LocalExecutor(self._settings(loaded)),
             concurrency=min(self._config_of(loaded).concurrency or 20, prepared.entry.trials),
             replaced=dict.fromkeys(self._played, ()),
         )
         if self._offline is not None and prepared.entry.key in self._asking:
-            work = replace(work, executor=_Replayed(await _play_offline(self._offline, work)))
+            jobs = replace(jobs, executor=_Replayed(await _play_offline(self._offline, jobs)))
         self._start()
         self._session.add([prepared.entry])
-        trials = [trial async for trial in self._session.play(work)]
+        trials = [trial async for trial in self._session.play(jobs)]
         self._played |= {(trial.key, trial.index) for trial in trials}
         merged = await self._merged(prepared, trials)
         return PlayedScenario(
@@ -257,10 +257,10 @@ class ScenarioSession:
         )
         redact = self._session.redaction.transcript
         again = [await _checked(asked, trial, redact) for trial in played.trials]
-        jobs = [(Job(prepared=played.prepared, index=trial.index), trial) for trial in again]
+        finished = [(Job(prepared=played.prepared, index=trial.index), trial) for trial in again]
         places = {(trial.key, trial.index): () for trial in again}
-        work = Work(schedule=TrialSchedule(()), executor=_Replayed(jobs), concurrency=1, replaced=places)
-        trials = [trial async for trial in self._session.play(work)]
+        jobs = Jobs(schedule=TrialSchedule(()), executor=_Replayed(finished), concurrency=1, replaced=places)
+        trials = [trial async for trial in self._session.play(jobs)]
         ordered = tuple(sorted(trials, key=lambda trial: trial.index))
         return PlayedScenario(prepared=played.prepared, trials=ordered, merged=played.merged)
 
@@ -343,11 +343,11 @@ class _Replayed:
             yield finished
 
 
-async def _play_offline(models: OfflineModels, work: Work) -> list[Finished]:
+async def _play_offline(models: CachedModels, jobs: Jobs) -> list[Finished]:
     """The trials, if the cache has every answer that they need. Raises NotLive."""
     refused = models.refused
     finished = []
-    running = work.executor.run(work.schedule, concurrency=work.concurrency)
+    running = jobs.executor.run(jobs.schedule, concurrency=jobs.concurrency)
     try:
         async for each in running:
             if models.refused > refused:
@@ -449,13 +449,13 @@ def end_run(store: str, run_id: str, state: RunState, *, left_out: Sequence[Scen
     return Report(StoredRecord(opened, opened.run(run_id)))
 
 
-def left_out(casting: Casting, *, skip: str | None = None) -> ScenarioEntry:
+def left_out(asked: ScenarioRequest, *, skip: str | None = None) -> ScenarioEntry:
     """What a run keeps of a scenario that is not played: skipped for a reason, or else kept from it by a mistake."""
-    scenario, loaded = casting.scenario, casting.loaded
+    scenario, loaded = asked.scenario, asked.loaded
     return make_entry(
         scenario if skip is None else replace(scenario, skip=skip),
-        key=ScenarioKey(casting.suite or loaded.name, casting.name or scenario.name, casting.agent_name),
-        agent_key="" if casting.agent is None else describe_agent(casting.agent),
+        key=ScenarioKey(asked.suite or loaded.name, asked.name or scenario.name, asked.agent_name),
+        agent_key="" if asked.agent is None else describe_agent(asked.agent),
         evaluators=loaded.evaluators,
-        position=casting.position,
+        position=asked.position,
     )

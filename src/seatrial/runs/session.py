@@ -21,7 +21,7 @@ from seatrial.model.protocols import Event, PreparedScenario, RunFinished, RunSt
 from seatrial.model.results import BehaviourFailure
 from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial
 from seatrial.model.struct import Struct
-from seatrial.scenarios.models import ModelCast
+from seatrial.scenarios.models import RunModels
 from seatrial.store.store import Store, open_store
 from seatrial.store.writer import TrialWriter
 from seatrial.verdicts.trial import count_earlier
@@ -215,7 +215,7 @@ def listeners_of(request: RunRequest) -> tuple[Listener, ...]:
 
 
 async def merge_failures(
-    scenarios: Callable[[], Iterable[PreparedScenario]], recorder: Recorder, models: ModelCast
+    scenarios: Callable[[], Iterable[PreparedScenario]], recorder: Recorder, models: RunModels
 ) -> list[MergedErrors]:
     """Ask the dedup model about every scenario in whose trials failures differ. All trials must be stored."""
     if not recorder.looks_for_failures:
@@ -238,7 +238,7 @@ def _differing(record: StoredRecord | MemoryRecord) -> set[ScenarioKey]:
     return {key for key, found in seen.items() if len(found) > 1}
 
 
-async def _merge(prepared: PreparedScenario, record: StoredRecord | MemoryRecord, models: ModelCast) -> MergedErrors:
+async def _merge(prepared: PreparedScenario, record: StoredRecord | MemoryRecord, models: RunModels) -> MergedErrors:
     key = prepared.entry.key
     failures: list[tuple[int, tuple[BehaviourFailure, ...]]] = [
         (trial.index, trial.judgement.failures) for trial in record.trials(key) if trial.judgement is not None
@@ -251,7 +251,7 @@ Place = tuple[ScenarioKey, int]
 """A scenario and the index of a trial."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class Jobs(Struct, frozen=True, kw_only=True):
     """Jobs, and how to run them."""
 
     schedule: Schedule
@@ -268,7 +268,7 @@ class RunSession:
     """
 
     def __init__(
-        self, request: RunRequest, *, agents: Agents, models: ModelCast, secrets: Callable[[], Iterable[Secret]]
+        self, request: RunRequest, *, agents: Agents, models: RunModels, secrets: Callable[[], Iterable[Secret]]
     ) -> None:
         """`secrets` gives what must be in no file, report or log; it is asked again when agents have come."""
         self.request = request
@@ -364,14 +364,14 @@ class RunSession:
     def local_executor(self, *, rate_limit: RateLimit | None = None) -> LocalExecutor:
         return LocalExecutor(self.settings(rate_limit=rate_limit))
 
-    async def play(self, work: Work) -> AsyncGenerator[Trial, None]:
+    async def play(self, jobs: Jobs) -> AsyncGenerator[Trial, None]:
         """Run the jobs; each trial is yielded once it is committed.
 
         Closing the generator cancels the trials in flight; what is finished is kept.
         """
         committed: asyncio.Queue[Sequence[Trial] | BaseException] = asyncio.Queue()
         saved = _Saved(committed)
-        feeding = asyncio.create_task(self._feed(work, saved))
+        feeding = asyncio.create_task(self._feed(jobs, saved))
         feeding.add_done_callback(lambda _: committed.put_nowait(()))
         taken = 0
         try:
@@ -387,16 +387,16 @@ class RunSession:
         finally:
             await _end(feeding)
 
-    async def _feed(self, work: Work, saved: "_Saved") -> None:
+    async def _feed(self, jobs: Jobs, saved: "_Saved") -> None:
         """Run the jobs and hand their trials to the store."""
         recorder = self.recorder
-        finished = work.executor.run(work.schedule, concurrency=work.concurrency)
+        finished = jobs.executor.run(jobs.schedule, concurrency=jobs.concurrency)
         try:
             async for _, trial in finished:
                 if recorder.full:
                     await recorder.wait_for_room()
                 saved.count += 1
-                earlier = work.replaced.get((trial.key, trial.index))
+                earlier = jobs.replaced.get((trial.key, trial.index))
                 final = count_earlier(trial, earlier) if earlier else trial
                 recorder.save(final, told=saved.tell, replace=earlier is not None)
         finally:
@@ -410,7 +410,7 @@ class RunSession:
 
     async def play_to_end(
         self,
-        work: Work,
+        jobs: Jobs,
         *,
         scenarios: Callable[[], Iterable[PreparedScenario]],
         rest: Iterable[object] = (),
@@ -424,7 +424,7 @@ class RunSession:
         """
         state = RunState.INTERRUPTED
         try:
-            await self._play_all(work, rest)
+            await self._play_all(jobs, rest)
             await self.merge_failures(scenarios)
             await self._note_late_calls()
             if complete:
@@ -440,8 +440,8 @@ class RunSession:
         """Keep calls that agents made for trials that had ended: they are in no transcript."""
         self.recorder.note_problem(await self.agents.find_late_call())
 
-    async def _play_all(self, work: Work, rest: Iterable[object]) -> None:
-        trials = self.play(work)
+    async def _play_all(self, jobs: Jobs, rest: Iterable[object]) -> None:
+        trials = self.play(jobs)
         try:
             async for _ in trials:
                 pass

@@ -21,7 +21,7 @@ from .build_evaluators import build_expectations, build_scorer, scorer_names
 from .fingerprint import fingerprints
 from .loaded_suite import LoadedSuite
 from .merge import SEQUENTIAL, default_unmocked_tools
-from .models import ModelCast
+from .models import RunModels
 from .tool_names import must_not_call, offered_tools
 
 _REPLY = ReplyProduced()
@@ -29,51 +29,51 @@ _LOOKS_FOR_A_REPLY = frozenset(("passfail", "exact"))
 """Scorers that know an empty reply for what it is: passfail refuses it, and exact may have been told to expect it."""
 
 
-class Cast(Struct, frozen=True, kw_only=True):
-    """Who takes part besides the scenario itself."""
+class SuiteContext(Struct, frozen=True, kw_only=True):
+    """What the scenarios of a suite share when one agent plays them."""
 
     suite: str
     agent: Agent
     agent_name: str = ""
     """Set where several agents run side by side."""
     agent_key: str = ""
-    """What stands for the agent in fingerprints."""
+    """Identifies the agent in fingerprints."""
     evaluators: Mapping[str, Any] = field(default_factory=dict)
     """The suite's custom ones."""
     setup: tuple[Hook, ...] = ()
     teardown: tuple[Hook, ...] = ()
-    models: ModelCast = field(default_factory=ModelCast)
+    models: RunModels = field(default_factory=RunModels)
 
 
-def prepare(scenario: Scenario, cast: Cast, *, position: int) -> PreparedScenario:
+def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> PreparedScenario:
     """The scenario ready to be played. Raises UsageError for what only shows with the agent at hand."""
-    _require_memory(scenario, cast.agent)
-    turns, every_turn = _turn_evaluators(scenario, cast)
+    _require_memory(scenario, context.agent)
+    turns, every_turn = _turn_evaluators(scenario, context)
     return PreparedScenario(
         entry=make_entry(
             scenario,
-            key=ScenarioKey(cast.suite, scenario.name, cast.agent_name),
-            agent_key=cast.agent_key,
-            evaluators=cast.evaluators,
+            key=ScenarioKey(context.suite, scenario.name, context.agent_name),
+            agent_key=context.agent_key,
+            evaluators=context.evaluators,
             position=position,
-            known_tools=getattr(cast.agent, "tool_names", None) or frozenset(),
+            known_tools=getattr(context.agent, "tool_names", None) or frozenset(),
         ),
         scenario=scenario,
-        agent=cast.agent,
-        make_user=make_user(scenario, cast),
+        agent=context.agent,
+        make_user=make_user(scenario, context),
         make_tools=make_tools(scenario),
         turn_evaluators=turns,
         every_turn_evaluators=every_turn,
-        trial_evaluators=_trial_evaluators(scenario, cast),
-        judge=_judge(scenario, cast),
+        trial_evaluators=_trial_evaluators(scenario, context),
+        judge=_judge(scenario, context),
         history=_history(scenario),
         scripted=scenario.user is None,
         max_turns=scenario.max_turns or 8,
         timeout_seconds=scenario.timeout_seconds or 30.0,
         trial_timeout_seconds=scenario.trial_timeout_seconds or 600.0,
         retries=scenario.retries or 0,
-        setup=(*cast.setup, *_own_hooks(scenario, "setup")),
-        teardown=(*_own_hooks(scenario, "teardown"), *cast.teardown),
+        setup=(*context.setup, *_own_hooks(scenario, "setup")),
+        teardown=(*_own_hooks(scenario, "teardown"), *context.teardown),
         tool_schemas=tuple(scenario.tools or ()),
     )
 
@@ -160,13 +160,13 @@ def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
     return (*system, *(dict(message) for message in scenario.history))
 
 
-def make_user(scenario: Scenario, cast: Cast) -> Callable[[int, int], UserPart]:
+def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int], UserPart]:
     """(trial, seed) -> who speaks in that trial. Raises UsageError for a user that cannot be imported."""
     if scenario.user is None:
         lines = (scenario.input or "",) if not scenario.turns else tuple(turn.user for turn in scenario.turns)
         return lambda index, seed: ScriptedUser(lines)
     if isinstance(scenario.user, User):
-        make = cast.models.simulated_user(scenario.user, scenario)
+        make = context.models.simulated_user(scenario.user, scenario)
         return lambda index, seed: make(index)
     given = scenario.user
     function = import_attribute(given, what=f"{_place(scenario)}user") if isinstance(given, str) else given
@@ -199,7 +199,9 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     return mocks.open
 
 
-def _turn_evaluators(scenario: Scenario, cast: Cast) -> tuple[tuple[tuple[Evaluator, ...], ...], tuple[Evaluator, ...]]:
+def _turn_evaluators(
+    scenario: Scenario, context: SuiteContext
+) -> tuple[tuple[tuple[Evaluator, ...], ...], tuple[Evaluator, ...]]:
     if not scenario.turns:
         if scenario.user is not None:
             return (), (_REPLY,)
@@ -208,7 +210,7 @@ def _turn_evaluators(scenario: Scenario, cast: Cast) -> tuple[tuple[tuple[Evalua
     for turn in scenario.turns:
         checks: list[Evaluator] = [_REPLY] if turn.reply == "required" else []
         if turn.expect is not None:
-            checks += build_expectations(turn.expect, scenario, cast.models)
+            checks += build_expectations(turn.expect, scenario, context.models)
         if turn.trajectory is not None:
             checks.append(_trajectory(turn.trajectory))
         found.append(tuple(checks))
@@ -222,14 +224,14 @@ def _looks_for_a_reply(scorers: Sequence[Any]) -> bool:
     return not _LOOKS_FOR_A_REPLY.isdisjoint([*scorer_names(scorers), *(one for one in named if isinstance(one, str))])
 
 
-def _trial_evaluators(scenario: Scenario, cast: Cast) -> tuple[Evaluator, ...]:
+def _trial_evaluators(scenario: Scenario, context: SuiteContext) -> tuple[Evaluator, ...]:
     checks = [
         evaluator
         for scorer in scenario.scorers or ()
-        for evaluator in build_scorer(scorer, scenario, cast.evaluators, cast.models)
+        for evaluator in build_scorer(scorer, scenario, context.evaluators, context.models)
     ]
     if scenario.expect is not None:
-        checks += build_expectations(scenario.expect, scenario, cast.models)
+        checks += build_expectations(scenario.expect, scenario, context.models)
     if scenario.trajectory is not None:
         checks.append(_trajectory(scenario.trajectory))
     if scenario.expected_state is not None:
@@ -258,10 +260,10 @@ def _trajectory(spec: TrajectorySpec) -> Evaluator:
     return Trajectory(mode=spec.mode, expected=spec.expected, forbidden=spec.forbidden)
 
 
-def _judge(scenario: Scenario, cast: Cast) -> TrialJudge | None:
+def _judge(scenario: Scenario, context: SuiteContext) -> TrialJudge | None:
     if not (scenario.metrics or scenario.expected_outcomes or scenario.failures):
         return None
-    return cast.models.trial_judge(scenario)
+    return context.models.trial_judge(scenario)
 
 
 def _own_hooks(scenario: Scenario, which: str) -> tuple[Hook, ...]:

@@ -11,7 +11,7 @@ from seatrial.model.protocols import Evaluator
 from seatrial.model.scenario import Expect, Judge, Scenario
 
 from .keys import JUDGE, NAME, SHARE, TRAJECTORY
-from .models import ModelCast
+from .models import RunModels
 from .problems import Complaints, Where, did_you_mean, show
 from .schema_types import Key, Record
 
@@ -124,7 +124,7 @@ def scorer_names(scorers: Iterable[Any] | None) -> list[str]:
 _PASSFAIL = PassFail()
 
 
-def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) -> list[Evaluator]:
+def build_expectations(expect: Expect, scenario: Scenario, models: RunModels) -> list[Evaluator]:
     """One evaluator for each kind of expectation that is given."""
     found: list[Evaluator] = []
     texts = ContainsEvaluator(
@@ -161,7 +161,7 @@ def build_expectations(expect: Expect, scenario: Scenario, models: ModelCast) ->
 _NO_TEXTS = ContainsEvaluator()
 
 
-def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], models: ModelCast) -> list[Evaluator]:
+def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], models: RunModels) -> list[Evaluator]:
     """The evaluators of one entry of `scorers`: a name, `{name: parameters}`, or an object."""
     if scorer == "passfail":
         return [_PASSFAIL]
@@ -172,7 +172,7 @@ def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], mod
     return [evaluator_object(scorer, scenario, models)]
 
 
-def _named(name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, Any], models: ModelCast) -> Evaluator:
+def _named(name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, Any], models: RunModels) -> Evaluator:
     if name in custom:
         return _custom(name, custom[name], parameters)
     if name in EVALUATORS:
@@ -213,7 +213,7 @@ def _custom(name: str, found: Any, parameters: Any) -> Evaluator:
     return found  # type: ignore[no-any-return]
 
 
-def evaluator_object(given: Any, scenario: Scenario, models: ModelCast) -> Evaluator:
+def evaluator_object(given: Any, scenario: Scenario, models: RunModels) -> Evaluator:
     """The evaluator that somebody gave in Python: an object, a class that needs no arguments, or a function."""
     if isinstance(given, type) and asserts_nothing(given):
         raise UsageError(

@@ -20,7 +20,7 @@ Role = Literal["judge", "user", "dedup"]
 
 
 @dataclass(slots=True, kw_only=True)
-class ModelCast:
+class RunModels:
     """Makes what asks a model. A run that asks none loads nothing of the model layer."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
