@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from seatrial.model.run import Interval
-from seatrial.model.struct import Written, field_names
+from seatrial.model.struct import InputStruct, field_names
 
 
 def test_a_struct_cannot_be_changed() -> None:
@@ -34,7 +34,7 @@ def test_structs_and_dataclasses_have_field_names_and_others_have_none() -> None
     assert field_names("text") is None
 
 
-class Order(Written, frozen=True, kw_only=True):
+class Order(InputStruct, frozen=True, kw_only=True):
     number: str
     quantity: int = 1
 

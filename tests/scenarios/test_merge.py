@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.model.scenario import GateSpec, LimitSpec, MetricChoice, Models, Scenario, SuiteConfig, Turn, User
+from seatrial.model.scenario import GateSpec, LimitSpec, MetricChoice, ModelRoles, Scenario, SuiteConfig, Turn, User
 from seatrial.scenarios.load import load
 from seatrial.scenarios.merge import Resolver, merge_config, read_overrides, resolve
 from seatrial.scenarios.problems import FileProblems
@@ -47,7 +47,7 @@ def test_maps_merge_key_by_key():
     config = SuiteConfig(
         mocks={"a": {"returns": 1}, "b": {"returns": 2}},
         limits=LimitSpec(tokens=10, turns=3),
-        models=Models(judge="openai:j", user="openai:u"),
+        models=ModelRoles(judge="openai:j", user="openai:u"),
         gate=GateSpec(pass_rate=0.9, confidence=0.99),
     )
     scenario = Scenario(
@@ -55,13 +55,13 @@ def test_maps_merge_key_by_key():
         input="x",
         mocks={"b": {"returns": 5}},
         limits=LimitSpec(turns=4),
-        models=Models(user="openai:mine"),
+        models=ModelRoles(user="openai:mine"),
         gate=GateSpec(pass_rate=0.7),
     )
     resolved = resolve(scenario, config, {"limits": {"tokens": 1}})
     assert resolved.mocks == {"a": {"returns": 1}, "b": {"returns": 5}}
     assert resolved.limits == LimitSpec(tokens=1, turns=4)
-    assert resolved.models == Models(judge="openai:j", user="openai:mine")
+    assert resolved.models == ModelRoles(judge="openai:j", user="openai:mine")
     assert resolved.gate == GateSpec(pass_rate=0.7, confidence=0.99)
 
 

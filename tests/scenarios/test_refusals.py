@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.scenarios.load import load
-from seatrial.scenarios.problems import UNFINISHED, FileProblems
+from seatrial.scenarios.problems import FileProblems
 
 
 def _refusal(tmp_path, text: str) -> str:
@@ -206,9 +206,3 @@ def test_a_name_is_unique_in_a_suite_over_all_its_files(tmp_path):
         (tmp_path / name).write_text("suite: {name: s}\nscenarios: [{name: a, input: x}]\n")
     with pytest.raises(FileProblems, match=r"two.yaml:2:20: .*the name 'a' is taken in the suite 's' by .*one.yaml:2"):
         load(tmp_path)
-
-
-def test_a_key_whose_machinery_is_not_finished_is_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setitem(UNFINISHED, "scenario.gate", "'gate' comes with the next version")
-    said = _refusal(tmp_path, _scenario("input: x\n    gate: {pass_rate: 0.9}"))
-    assert said == "4:5: scenarios[0].gate: 'gate' comes with the next version"

@@ -8,7 +8,7 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall, is_blank
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
-from seatrial.model.struct import Written, set_field
+from seatrial.model.struct import InputStruct, set_field
 
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
@@ -22,7 +22,7 @@ _OUTPUT_FOUND = Check(name="expected_output", passed=True)
 _PLAIN = frozenset((str, int, float, bool, NoneType))
 
 
-class PassFail(Written, frozen=True, kw_only=True):
+class PassFail(InputStruct, frozen=True, kw_only=True):
     """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
 
     Output produced; expected tools called; their arguments (first call of that name, top-level keys); expected

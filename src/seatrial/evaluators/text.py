@@ -10,7 +10,7 @@ from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import REDACTED, is_blank
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
-from seatrial.model.struct import Struct, Written, set_field
+from seatrial.model.struct import InputStruct, Struct, set_field
 from seatrial.patterns import limited_schema, search
 
 from .matchers import shown
@@ -65,7 +65,7 @@ class Exact:
         return EvalResult(passed=False, reasoning=f"Exact match: FAIL ({detail}).", checks=(check,))
 
 
-class Regex(Written, frozen=True):
+class Regex(InputStruct, frozen=True):
     """Passes when the pattern is found anywhere in the reply. No flags; `(?i)` and its like work inside the pattern."""
 
     pattern: str
@@ -88,7 +88,7 @@ class Regex(Written, frozen=True):
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-class ContainsEvaluator(Written, frozen=True):
+class ContainsEvaluator(InputStruct, frozen=True):
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 
     Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.

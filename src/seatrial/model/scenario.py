@@ -6,10 +6,10 @@ from typing import Any, Literal
 from msgspec.structs import fields
 
 from .conversation import Message
-from .struct import Written
+from .struct import InputStruct
 
 
-class Judge(Written, frozen=True, kw_only=True):
+class Judge(InputStruct, frozen=True, kw_only=True):
     """A question for the judge: does this follow the rubric?"""
 
     rubric: str
@@ -20,7 +20,7 @@ class Judge(Written, frozen=True, kw_only=True):
     retries: int = 2
 
 
-class ToolArgs(Written, frozen=True, kw_only=True):
+class ToolArgs(InputStruct, frozen=True, kw_only=True):
     """An entry of `tool_calls_args`."""
 
     tool: str
@@ -30,7 +30,7 @@ class ToolArgs(Written, frozen=True, kw_only=True):
     judge: Judge | None = None
 
 
-class Expect(Written, frozen=True, kw_only=True):
+class Expect(InputStruct, frozen=True, kw_only=True):
     """What must be true of a turn, or of the whole trial (last reply, all calls)."""
 
     reply_contains_any: Sequence[str] = ()
@@ -47,7 +47,7 @@ class Expect(Written, frozen=True, kw_only=True):
     """Python only: evaluator objects, or functions marked with @evaluator."""
 
 
-class ExpectedCall(Written, frozen=True, kw_only=True):
+class ExpectedCall(InputStruct, frozen=True, kw_only=True):
     """An entry of a trajectory: one call, or alternatives, and how often."""
 
     name: str | None = None
@@ -64,13 +64,13 @@ class ExpectedCall(Written, frozen=True, kw_only=True):
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
 
 
-class TrajectorySpec(Written, frozen=True, kw_only=True):
+class TrajectorySpec(InputStruct, frozen=True, kw_only=True):
     mode: TrajectoryMode = "in_order"
     expected: Sequence[ExpectedCall] = ()
     forbidden: Sequence[ExpectedCall] = ()
 
 
-class Turn(Written, frozen=True, kw_only=True):
+class Turn(InputStruct, frozen=True, kw_only=True):
     """A scripted user message and what must be true after the agent's reply."""
 
     user: str
@@ -79,7 +79,7 @@ class Turn(Written, frozen=True, kw_only=True):
     reply: Literal["required", "optional"] = "required"
 
 
-class User(Written, frozen=True, kw_only=True):
+class User(InputStruct, frozen=True, kw_only=True):
     """A simulated user."""
 
     profile: str = ""
@@ -88,7 +88,7 @@ class User(Written, frozen=True, kw_only=True):
     first_message: str | None = None
 
 
-class LimitSpec(Written, frozen=True, kw_only=True):
+class LimitSpec(InputStruct, frozen=True, kw_only=True):
     """Assertions on what a trial may take. Over the limit is failed; unknown is errored."""
 
     latency_ms: float | None = None
@@ -98,14 +98,14 @@ class LimitSpec(Written, frozen=True, kw_only=True):
     turns: int | None = None
 
 
-class GateSpec(Written, frozen=True, kw_only=True):
+class GateSpec(InputStruct, frozen=True, kw_only=True):
     """The pass rate that must be shown, and how sure one must be. After merging both are set (confidence: 0.95)."""
 
     pass_rate: float | None = None
     confidence: float | None = None
 
 
-class SequentialSpec(Written, frozen=True, kw_only=True):
+class SequentialSpec(InputStruct, frozen=True, kw_only=True):
     """The test behind `trials: auto`: two rates to tell apart, two errors to allow, and where to give up.
 
     After merging all are set (0.9, 0.7, 0.05, 0.05, 60).
@@ -120,7 +120,7 @@ class SequentialSpec(Written, frozen=True, kw_only=True):
     max_trials: int | None = None
 
 
-class MetricChoice(Written, frozen=True, kw_only=True):
+class MetricChoice(InputStruct, frozen=True, kw_only=True):
     """A metric in a `metrics:` list: a known name, or a definition of one's own."""
 
     name: str
@@ -132,7 +132,7 @@ class MetricChoice(Written, frozen=True, kw_only=True):
     """What the suite's metrics_file says of it; filled in when the suite is loaded."""
 
 
-class Models(Written, frozen=True, kw_only=True):
+class ModelRoles(InputStruct, frozen=True, kw_only=True):
     """Which model plays which role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
 
     judge: str | Mapping[str, Any] | None = None
@@ -140,7 +140,7 @@ class Models(Written, frozen=True, kw_only=True):
     dedup: str | Mapping[str, Any] | None = None
 
 
-class Settings(Written, frozen=True, kw_only=True):
+class Settings(InputStruct, frozen=True, kw_only=True):
     """Keys that may stand in `suite.config` as the default and in a scenario as its own. None: not given."""
 
     mocks: Mapping[str, Any] | None = None
@@ -164,7 +164,7 @@ class Settings(Written, frozen=True, kw_only=True):
     """How bad a category of behaviour failure is, instead of what failures.toml says."""
     judge_votes: int | None = None
     """How often the judge is asked about a whole trial; odd, the majority decides."""
-    models: Models | None = None
+    models: ModelRoles | None = None
     setup: Any = None
     """`pkg.mod:fn` or a function, called with ctx before each trial."""
     teardown: Any = None
@@ -218,7 +218,7 @@ class SuiteConfig(Settings, frozen=True, kw_only=True):
     isolation: Literal["thread", "process"] | None = None
 
 
-class Group(Written, frozen=True, kw_only=True):
+class Group(InputStruct, frozen=True, kw_only=True):
     """A gate over the scenarios that carry one of the tags; it can fail a run, never save it."""
 
     name: str
@@ -227,7 +227,7 @@ class Group(Written, frozen=True, kw_only=True):
     must_pass: Sequence[str] = ()
 
 
-class Suite(Written, frozen=True, kw_only=True):
+class Suite(InputStruct, frozen=True, kw_only=True):
     """A file or folder of scenarios with shared settings."""
 
     name: str

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import force_setattr as set_field
 
-__all__ = ["Struct", "Written", "field_names", "set_field"]
+__all__ = ["Struct", "InputStruct", "field_names", "set_field"]
 
 
 class Struct(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -17,7 +17,7 @@ class Struct(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """
 
 
-class _WrittenMeta(msgspec.StructMeta):
+class _InputMeta(msgspec.StructMeta):
     def __call__(cls, *given: Any, **named: Any) -> Any:  # noqa: N805  of a class, whose first argument is the class
         try:
             return super().__call__(*given, **named)
@@ -27,7 +27,7 @@ class _WrittenMeta(msgspec.StructMeta):
             raise TypeError(_mistake(cls, given, named, refused)) from None
 
 
-class Written(Struct, frozen=True, metaclass=_WrittenMeta):
+class InputStruct(Struct, frozen=True, metaclass=_InputMeta):
     """A value that people write in Python: mistakes are told with its name, and with what was probably meant."""
 
 

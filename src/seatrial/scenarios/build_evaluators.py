@@ -12,7 +12,7 @@ from seatrial.model.scenario import Expect, Judge, Scenario
 
 from .keys import JUDGE, NAME, SHARE, TRAJECTORY
 from .models import RunModels
-from .problems import Complaints, Where, did_you_mean, show
+from .problems import KeyPath, Problems, did_you_mean, show
 from .schema_types import Key, Record
 
 _EXPECTATIONS = ("expected_output", "expected_tools", "expected_tool_args")
@@ -28,27 +28,27 @@ _SIMILARITY = Record(
 )
 
 
-def check_scorers(scenario: Scenario, custom: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
-    """Complain of scorers that do not exist, or that lack what they compare with."""
+def check_scorers(scenario: Scenario, custom: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    """Report scorers that do not exist, or that lack what they compare with."""
     for index, scorer in enumerate(scenario.scorers or ()):
         place = (*where, "scorers", index)
         if isinstance(scorer, str):
-            _check_scorer(scorer, None, scenario, custom, (place, complaints))
+            _check_scorer(scorer, None, scenario, custom, (place, problems))
         elif isinstance(scorer, Mapping):
             for name, parameters in scorer.items():
-                _check_scorer(name, parameters, scenario, custom, ((*place, name), complaints))
-    _check_that_all_is_read(scenario, where, complaints)
+                _check_scorer(name, parameters, scenario, custom, ((*place, name), problems))
+    _check_that_all_is_read(scenario, where, problems)
 
 
-def _check_that_all_is_read(scenario: Scenario, where: Where, complaints: Complaints) -> None:
-    """Complain of expectations that none of the scorers looks at: whatever the agent does, they would hold."""
+def _check_that_all_is_read(scenario: Scenario, where: KeyPath, problems: Problems) -> None:
+    """Report expectations that none of the scorers looks at: whatever the agent does, they would hold."""
     read: set[str] = set()
     for scorer in scenario.scorers or ():
         read |= _keys_read(scorer)
     for key in _EXPECTATIONS:
         if getattr(scenario, key) and key not in read:
             listed = ", ".join(scorer_names(scenario.scorers)) or "others"
-            complaints.add((*where, key), f"no scorer looks at it: there is only {listed}", "Add passfail to scorers")
+            problems.add((*where, key), f"no scorer looks at it: there is only {listed}", "Add passfail to scorers")
 
 
 def _keys_read(scorer: Any) -> set[str]:
@@ -65,44 +65,44 @@ def _keys_read(scorer: Any) -> set[str]:
 
 
 def _check_scorer(
-    name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, Any], at: tuple[Where, Complaints]
+    name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, Any], at: tuple[KeyPath, Problems]
 ) -> None:
-    where, complaints = at
+    where, problems = at
     if name in custom:
         return
     if not is_built_in(name):
         known = (*EVALUATORS, *OF_JUDGES, *custom)
-        complaints.add(where, f"unknown scorer {name!r}", did_you_mean(name, known))
+        problems.add(where, f"unknown scorer {name!r}", did_you_mean(name, known))
     elif name == "judge":
-        _check_judge(parameters, where, complaints)
+        _check_judge(parameters, where, problems)
     elif name == "similarity":
-        _check_similarity(parameters, scenario, where, complaints)
+        _check_similarity(parameters, scenario, where, problems)
     elif name == "trajectory" and parameters:
         given = parameters if isinstance(parameters, Mapping) else {"expected": parameters}
-        TRAJECTORY.read(given, where, complaints)
+        TRAJECTORY.read(given, where, problems)
     else:
         try:
             build_evaluator(name, parameters, scenario=scenario)
         except UsageError as error:
-            complaints.add(where, str(error))
+            problems.add(where, str(error))
 
 
-def _check_judge(parameters: Any, where: Where, complaints: Complaints) -> None:
+def _check_judge(parameters: Any, where: KeyPath, problems: Problems) -> None:
     if isinstance(parameters, Mapping):
-        JUDGE.read(parameters, where, complaints)
+        JUDGE.read(parameters, where, problems)
     elif not isinstance(parameters, str) or not parameters.strip():
-        complaints.add(where, f"the scorer 'judge' needs its rubric, got {show(parameters)}")
+        problems.add(where, f"the scorer 'judge' needs its rubric, got {show(parameters)}")
 
 
-def _check_similarity(parameters: Any, scenario: Scenario, where: Where, complaints: Complaints) -> None:
+def _check_similarity(parameters: Any, scenario: Scenario, where: KeyPath, problems: Problems) -> None:
     expected = scenario.expected_output
     if isinstance(parameters, Mapping):
-        _SIMILARITY.read(parameters, where, complaints)
+        _SIMILARITY.read(parameters, where, problems)
         expected = parameters.get("expected", expected)
     elif parameters is not None:
-        SHARE.read(parameters, where, complaints)
+        SHARE.read(parameters, where, problems)
     if expected is None:
-        complaints.add(where, "the scorer 'similarity' needs 'expected_output' to compare with")
+        problems.add(where, "the scorer 'similarity' needs 'expected_output' to compare with")
 
 
 def is_built_in(name: str) -> bool:

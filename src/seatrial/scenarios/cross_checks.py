@@ -10,7 +10,7 @@ from seatrial.model.scenario import Expect, Scenario
 
 from .build_evaluators import check_scorers, scorer_names
 from .keys import is_weighted, metrics_problem, threshold_problem
-from .problems import Complaints, Where, did_you_mean
+from .problems import KeyPath, Problems, did_you_mean
 
 
 class LargeFile:
@@ -73,32 +73,32 @@ _NO_EXPECTATION = Expect()
 def check_resolved(
     scenario: Scenario,
     custom: Mapping[str, Any],
-    where: Where,
-    complaints: Complaints,
+    where: KeyPath,
+    problems: Problems,
     *,
     max_turns: int | None = None,
 ) -> None:
-    """Complain of a resolved scenario that could not be run or would assert nothing.
+    """Report a resolved scenario that could not be run or would assert nothing.
 
     `max_turns` is what somebody set; None when it is the default.
     """
     if (scenario.user is not None or _leaves_all_open(scenario)) and not _asserts(scenario):
         message = "nothing is asserted, so every conversation would pass"
         hint = "Give it expect, trajectory, metrics, expected_outcomes or another expectation"
-        complaints.add(where, message, hint)
+        problems.add(where, message, hint)
     if max_turns is not None and len(scenario.turns) > max_turns:
         message = f"max_turns {max_turns} would end the script before its {len(scenario.turns)} turns are played"
-        complaints.add(where, message)
+        problems.add(where, message)
     if scenario.gate is not None and scenario.gate.pass_rate is None:
-        complaints.add((*where, "gate"), "'pass_rate' is missing: the pass rate that must be shown")
+        problems.add((*where, "gate"), "'pass_rate' is missing: the pass rate that must be shown")
     if scenario.sequential is not None:
-        _check_sequential(scenario, where, complaints)
+        _check_sequential(scenario, where, problems)
     if scenario.fail_on_error_severity is not None and not scenario.failures:
-        complaints.add((*where, "failures"), "'failures: false' and 'fail_on_error_severity' exclude each other")
+        problems.add((*where, "failures"), "'failures: false' and 'fail_on_error_severity' exclude each other")
     if scenario.metrics is not None or scenario.thresholds is not None:
-        _check_metrics(scenario, where, complaints)
+        _check_metrics(scenario, where, problems)
     if scenario.scorers is not None and scenario.scorers != ("passfail",):
-        check_scorers(scenario, custom, where, complaints)
+        check_scorers(scenario, custom, where, problems)
 
 
 _IDLE = {
@@ -121,28 +121,28 @@ def is_at_work(gate: str, scenario: Scenario) -> bool | None:
     return is_weighted(scenario.metrics) if scenario.metrics else None
 
 
-def complain_of_idle(gate: str, where: Where, complaints: Complaints) -> None:
-    complaints.add((*where, gate), f"is without effect: {_IDLE[gate]}")
+def report_idle_gate(gate: str, where: KeyPath, problems: Problems) -> None:
+    problems.add((*where, gate), f"is without effect: {_IDLE[gate]}")
 
 
-def _check_sequential(scenario: Scenario, where: Where, complaints: Complaints) -> None:
+def _check_sequential(scenario: Scenario, where: KeyPath, problems: Problems) -> None:
     spec = scenario.sequential
     assert spec is not None
     if scenario.trials != "auto":
-        complaints.add((*where, "sequential"), "is without effect unless 'trials: auto'", "Set trials, or remove it")
+        problems.add((*where, "sequential"), "is without effect unless 'trials: auto'", "Set trials, or remove it")
         return
     for key in ("gate", "threshold"):
         if getattr(scenario, key) not in (None, 1.0):
             message = f"{key!r} is without effect beside 'trials: auto', where the sequential test decides"
-            complaints.add((*where, key), message, "Set sequential.good and sequential.bad, or a number of trials")
+            problems.add((*where, key), message, "Set sequential.good and sequential.bad, or a number of trials")
     assert spec.good is not None
     assert spec.bad is not None
     assert spec.alpha is not None
     assert spec.beta is not None
     if spec.bad >= spec.good:
-        complaints.add((*where, "sequential"), f"bad {spec.bad:g} must be below good {spec.good:g}")
+        problems.add((*where, "sequential"), f"bad {spec.bad:g} must be below good {spec.good:g}")
     if spec.alpha + spec.beta >= 1.0:
-        complaints.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
+        problems.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
 
 
 def _leaves_all_open(scenario: Scenario) -> bool:
@@ -179,17 +179,17 @@ def _asserts(scenario: Scenario) -> bool:
     )
 
 
-def _check_metrics(scenario: Scenario, where: Where, complaints: Complaints) -> None:
+def _check_metrics(scenario: Scenario, where: KeyPath, problems: Problems) -> None:
     selected = {choice.name: choice for choice in scenario.metrics or ()}
     for name, minimum in (scenario.thresholds or {}).items():
         if name not in selected:
             message = f"a threshold for {name!r}, which is not among the metrics"
             hint = did_you_mean(name, tuple(selected)) if selected else "Add it to 'metrics'"
-            complaints.add((*where, "thresholds", name), message, hint)
+            problems.add((*where, "thresholds", name), message, hint)
             continue
         useless = threshold_problem(selected[name], minimum)
         if useless is not None:
-            complaints.add((*where, "thresholds", name), *useless)
+            problems.add((*where, "thresholds", name), *useless)
     problem = metrics_problem(scenario.metrics) if scenario.metrics else None
     if problem is not None:
-        complaints.add((*where, "metrics"), problem)
+        problems.add((*where, "metrics"), problem)

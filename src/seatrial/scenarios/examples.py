@@ -12,7 +12,7 @@ from seatrial.model.scenario import Scenario, Suite
 from seatrial.model.struct import Struct
 
 from .merge import Resolver
-from .problems import Complaints, Where, closest
+from .problems import KeyPath, Problems, closest
 from .suite_keys import SCENARIO
 
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
@@ -24,16 +24,16 @@ _UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
 
 def expand_examples(scenario: Scenario) -> list[Scenario]:
     """One scenario per row; the scenario itself when it has no rows. Raises UsageError for a column that is missing."""
-    complaints = Complaints()
-    rows = list(expand_rows(scenario, (), complaints))
-    if complaints.found:
-        found = "; ".join(" ".join(filter(None, (each.message, each.suggestion))) for each in complaints.found)
+    problems = Problems()
+    rows = list(expand_rows(scenario, (), problems))
+    if problems.found:
+        found = "; ".join(" ".join(filter(None, (each.message, each.suggestion))) for each in problems.found)
         raise UsageError(f"scenario {scenario.name!r}: examples: {found}")
     return rows
 
 
-def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Iterator[Scenario]:
-    """The same, with complaints by key path."""
+def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Iterator[Scenario]:
+    """The same, with problems by key path."""
     if not scenario.examples:
         yield scenario
         return
@@ -41,7 +41,7 @@ def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Ite
     used: set[str] = set()
     has_matchers = "$" in repr([getattr(scenario, key) for key in _WITH_MATCHERS])
     for index, row in enumerate(scenario.examples):
-        filler = _Filler(row, columns, (*where, "examples", index), complaints)
+        filler = _Filler(row, columns, (*where, "examples", index), problems)
         made = {}
         for field in fields(scenario):
             if field.name not in _UNTOUCHED and field.name != "name":
@@ -51,17 +51,17 @@ def expand_rows(scenario: Scenario, where: Where, complaints: Complaints) -> Ite
         used |= filler.used
         if has_matchers or "$" in repr(row):
             for text in _matcher_problems([made[key] for key in _WITH_MATCHERS]):
-                complaints.add((*where, "examples", index), text)
+                problems.add((*where, "examples", index), text)
         label = row.get("name", row.get("id", index + 1))
         yield replace(scenario, **made, name=f"{name}[{label}]", examples=())
     if not used:
         message = f"no text of the scenario uses a column; write {{{columns[0]}}} where its value belongs"
-        complaints.add((*where, "examples"), message)
+        problems.add((*where, "examples"), message)
     for key in (field.name for field in fields(scenario) if field.name not in (*_FOR_PEOPLE, *used)):
         # Who writes `expected_output` in a row means it to count.
         if key in columns:
             message = f"no text of the scenario uses the column {key!r}, so it says nothing"
-            complaints.add((*where, "examples"), message, f"A row gives only values; write {key}: '{{{key}}}' as well")
+            problems.add((*where, "examples"), message, f"A row gives only values; write {key}: '{{{key}}}' as well")
 
 
 def _matcher_problems(value: Any) -> Iterator[str]:
@@ -79,14 +79,14 @@ def _matcher_problems(value: Any) -> Iterator[str]:
 class _Filler:
     """Puts the values of one row into texts, at any depth."""
 
-    def __init__(self, row: Mapping[str, Any], columns: list[str], where: Where, complaints: Complaints) -> None:
+    def __init__(self, row: Mapping[str, Any], columns: list[str], where: KeyPath, problems: Problems) -> None:
         self.used: set[str] = set()
         self.may_empty = False
         """Whether a text may be empty once it is filled."""
         self._row = row
         self._columns = columns
         self._where = where
-        self._complaints = complaints
+        self._problems = problems
         self._told: set[str] = set()
 
     def fill(self, value: Any, *, data: bool = False) -> Any:
@@ -100,7 +100,7 @@ class _Filler:
             made = {self.fill(key): self.fill(item, data=not keep_texts) for key, item in value.items()}
             if len(made) < len(value):
                 message = f"with this row, two of the keys {', '.join(map(repr, value))} are the same"
-                self._complaints.add(self._where, message, "Only one of them would count: change the row, or leave it")
+                self._problems.add(self._where, message, "Only one of them would count: change the row, or leave it")
             return made
         if type(value).__module__ == Scenario.__module__:
             made = {field.name: self.fill(getattr(value, field.name)) for field in fields(value)}
@@ -117,7 +117,7 @@ class _Filler:
         if (not filled or is_null) and not data and not self.may_empty:
             # An empty text is in every reply, and no reply has 'null': the row would pass whatever the agent says.
             message = f"with this row, the text {text!r} of the scenario is empty, so it says nothing"
-            self._complaints.add(self._where, message, "Fill the column, or remove the row")
+            self._problems.add(self._where, message, "Fill the column, or remove the row")
         return filled
 
     def _value_of(self, match: re.Match[str]) -> str:
@@ -125,20 +125,20 @@ class _Filler:
         if column in self._row:
             self.used.add(column)
             return _as_text(self._row[column])
-        self._complain(column)
+        self._report(column)
         return match.group()
 
-    def _complain(self, column: str) -> None:
+    def _report(self, column: str) -> None:
         """Other braces stay as they are; a column of another row, or nearly one, is a mistake."""
         if column in self._told:
             return
         self._told.add(column)
         if column in self._columns:
-            self._complaints.add(self._where, f"this row has no column {column!r}, which a text of the scenario uses")
+            self._problems.add(self._where, f"this row has no column {column!r}, which a text of the scenario uses")
             return
         close = closest(column, self._columns)
         if close is not None:
-            self._complaints.add(self._where, f"unknown column {column!r}", f"Did you mean {close!r}?")
+            self._problems.add(self._where, f"unknown column {column!r}", f"Did you mean {close!r}?")
 
 
 def _as_text(value: Any) -> str:
@@ -148,7 +148,7 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-class SecondReading(Struct, frozen=True, kw_only=True):
+class LineReader(Struct, frozen=True, kw_only=True):
     """What it takes to read the lines of a suite once more."""
 
     suite: Suite | None
@@ -160,27 +160,27 @@ class SecondReading(Struct, frozen=True, kw_only=True):
     def written(self, made: dict[str, Any], *, source: str) -> Iterator[Scenario]:
         """The scenarios of a line, from its keys, as they were written."""
         complete(made, self.suite, source)
-        yield from expand_rows(Scenario(**made), (), Complaints())
+        yield from expand_rows(Scenario(**made), (), Problems())
 
     def resolved(self, made: dict[str, Any], *, source: str) -> Iterator[Scenario]:
         """The same, with everything that holds for them filled in."""
         assert self.resolver is not None
         complete(made, self.suite, source)
         if made.get("examples"):
-            yield from map(self.resolver.resolve, expand_rows(Scenario(**made), (), Complaints()))
+            yield from map(self.resolver.resolve, expand_rows(Scenario(**made), (), Problems()))
         else:
             yield self.resolver.resolve_keys(made)
 
     def names(self, made: dict[str, Any], *, source: str) -> Iterator[tuple[str, str]]:
         """The names of a line's scenarios, each with its place."""
-        scenarios = expand_rows(Scenario(**made), (), Complaints()) if made.get("examples") else (Scenario(**made),)
+        scenarios = expand_rows(Scenario(**made), (), Problems()) if made.get("examples") else (Scenario(**made),)
         yield from ((scenario.name, source) for scenario in scenarios)
 
     def keys(self, raw: Any) -> dict[str, Any] | None:
         """The keys of a line as they are read; None for one that is not right."""
-        complaints = Complaints()
-        complaints.metrics = self.definitions
-        return SCENARIO.read_keys(raw, (), complaints)
+        problems = Problems()
+        problems.metrics = self.definitions
+        return SCENARIO.read_keys(raw, (), problems)
 
 
 def complete(made: dict[str, Any], suite: Suite | None, source: str) -> None:

@@ -7,7 +7,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.scanner import NUMBER_RE
 from typing import Any
 
-from .problems import Place, Positions, UnreadableFile, Where
+from .problems import KeyPath, Place, Positions, UnreadableFile
 from .yaml_files import MAX_DEPTH
 
 _MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
@@ -88,7 +88,7 @@ class _Walk:
         line = bisect_right(self._line_starts, index)
         return line + self._first_line - 1, index - self._line_starts[line - 1] + 1
 
-    def value(self, where: Where, index: int) -> int:
+    def value(self, where: KeyPath, index: int) -> int:
         """Note the value that begins at or after the index; return where it ends."""
         index = self._skip(index)
         self._positions.values[where] = self._place(index)
@@ -104,7 +104,7 @@ class _Walk:
             return number.end()
         return index + (5 if char == "f" else 4)
 
-    def _object(self, where: Where, index: int) -> int:
+    def _object(self, where: KeyPath, index: int) -> int:
         index = self._skip(index)
         while self._text[index] != "}":
             index = self._skip(index + 1) if self._text[index] == "," else index
@@ -113,7 +113,7 @@ class _Walk:
             index = self._skip(self.value((*where, key), self._skip(end) + 1))
         return index + 1
 
-    def _array(self, where: Where, index: int) -> int:
+    def _array(self, where: KeyPath, index: int) -> int:
         index, item = self._skip(index), 0
         while self._text[index] != "]":
             index = self._skip(index + 1) if self._text[index] == "," else index

@@ -15,14 +15,14 @@ from seatrial.model.scenario import (
     Judge,
     LimitSpec,
     MetricChoice,
-    Models,
+    ModelRoles,
     SequentialSpec,
     ToolArgs,
     TrajectorySpec,
     Turn,
 )
 
-from .problems import Complaints, Where, did_you_mean, show
+from .problems import KeyPath, Problems, did_you_mean, show
 from .schema_types import Anything, Choice, Flag, Key, ListOf, MapOf, Number, Percent, Record, Schema, Text
 
 
@@ -134,15 +134,15 @@ PATTERNS = ListOf(item=Text(pattern=True, empty=False), of="strings", empty=NOTH
 TOOLS = ListOf(item=NAME, of="tool names", empty=NOTHING)
 
 
-def check_matchers(value: Any, where: Where, complaints: Complaints) -> None:
-    """Complain about `{$op: value}` matchers that do not exist or cannot work."""
+def check_matchers(value: Any, where: KeyPath, problems: Problems) -> None:
+    """Report `{$op: value}` matchers that do not exist or cannot work."""
     if not isinstance(value, Mapping) or any(str(key).startswith("$") for key in value):
         for text in check_expected(value):
-            complaints.add(where, text)
+            problems.add(where, text)
         return
     for key, item in value.items():
         for text in check_expected(item):
-            complaints.add((*where, key), text)
+            problems.add((*where, key), text)
 
 
 ARGUMENTS = MapOf(value=Anything(), of="argument names to values", check=check_matchers)
@@ -172,9 +172,9 @@ class Model:
 
     _record = Record("model", JUDGE_MODEL_KEYS, make=dict)
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         kind = self._record if isinstance(value, Mapping) else NAME
-        return kind.read(value, where, complaints)
+        return kind.read(value, where, problems)
 
     def schema(self) -> Schema:
         return {"anyOf": [NAME.schema(), self._record.schema()]}
@@ -193,9 +193,9 @@ JUDGE = Record(
 )
 
 
-def _check_tool_args(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_tool_args(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if "args" not in made and "judge" not in made:
-        complaints.add(where, "neither 'args' nor 'judge' is given, so nothing is asserted of the arguments")
+        problems.add(where, "neither 'args' nor 'judge' is given, so nothing is asserted of the arguments")
 
 
 TOOL_ARGS = Record(
@@ -213,10 +213,10 @@ TOOL_ARGS = Record(
 )
 
 
-def _check_expect(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_expect(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if made.get("tool_calls_ordered") and "tool_calls_args" in made and "tool_calls_include" not in made:
         message = "is the order of 'tool_calls_include', which is not given; that of 'tool_calls_args' is not looked at"
-        complaints.add((*where, "tool_calls_ordered"), message, "Write a trajectory, whose calls have args")
+        problems.add((*where, "tool_calls_ordered"), message, "Write a trajectory, whose calls have args")
 
 
 EXPECT = Record(
@@ -246,18 +246,18 @@ EXPECT = Record(
 )
 
 
-def _check_call(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_call(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if ("name" in made) == ("any_of" in made):
-        complaints.add(where, "exactly one of 'name' and 'any_of' is needed")
+        problems.add(where, "exactly one of 'name' and 'any_of' is needed")
     if "any_of" in made and ("args" in made or "arg_match" in made):
-        complaints.add(where, "arguments belong to the alternatives under 'any_of'")
+        problems.add(where, "arguments belong to the alternatives under 'any_of'")
     how_often = [key for key in ("count", "min", "max") if key in made]
     if made.get("optional") and how_often:
-        complaints.add(where, f"'optional' already says how often, so {how_often[0]!r} cannot stand beside it")
+        problems.add(where, f"'optional' already says how often, so {how_often[0]!r} cannot stand beside it")
     if "count" in made and len(how_often) > 1:
-        complaints.add(where, f"'count' is exact, so {how_often[1]!r} cannot stand beside it")
+        problems.add(where, f"'count' is exact, so {how_often[1]!r} cannot stand beside it")
     if made.get("min", 0) > made.get("max", float("inf")):
-        complaints.add((*where, "min"), f"min {made['min']} is more than max {made['max']}")
+        problems.add((*where, "min"), f"min {made['min']} is more than max {made['max']}")
 
 
 class _Call:
@@ -284,13 +284,13 @@ class _Call:
             check=_check_call,
         )
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if isinstance(value, str):
-            return ExpectedCall(name=NAME.read(value, where, complaints))
+            return ExpectedCall(name=NAME.read(value, where, problems))
         if not isinstance(value, (Mapping, ExpectedCall)):
-            complaints.add(where, f"expected a call such as {{name: search}}, got {show(value)}")
+            problems.add(where, f"expected a call such as {{name: search}}, got {show(value)}")
             return None
-        return self._record.read(value, where, complaints)
+        return self._record.read(value, where, problems)
 
     def schema(self) -> Schema:
         return {"anyOf": [NAME.schema(), self._record.schema()]}
@@ -310,27 +310,27 @@ class _Alternative:
         check=_check_call,
     )
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if isinstance(value, str):
-            return ExpectedCall(name=NAME.read(value, where, complaints))
-        return self._record.read(value, where, complaints)
+            return ExpectedCall(name=NAME.read(value, where, problems))
+        return self._record.read(value, where, problems)
 
     def schema(self) -> Schema:
         return {"anyOf": [NAME.schema(), self._record.schema()]}
 
 
-def _check_trajectory(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_trajectory(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     mode = made.get("mode", "in_order")
     required = [call for call in made.get("expected", ()) if call is None or call.min != 0 or call.max is not None]
     if mode in ("contains", "in_order") and not required and not made.get("forbidden"):
-        complaints.add(where, f"a {mode!r} trajectory with nothing expected and nothing forbidden asserts nothing")
+        problems.add(where, f"a {mode!r} trajectory with nothing expected and nothing forbidden asserts nothing")
     for index, call in enumerate(made.get("expected", ()) if mode == "within" else ()):
         if call is not None and call.min:
             message = "'min' is without effect: a 'within' trajectory requires no call"
-            complaints.add((*where, "expected", index), message, "Use another mode")
+            problems.add((*where, "expected", index), message, "Use another mode")
     for index, call in enumerate(made.get("forbidden", ())):
         if call.optional or (call.count, call.min, call.max) != (None, None, None):
-            complaints.add((*where, "forbidden", index), "a forbidden call may not happen at all, so it has no count")
+            problems.add((*where, "forbidden", index), "a forbidden call may not happen at all, so it has no count")
 
 
 TRAJECTORY = Record(
@@ -371,13 +371,13 @@ COUNT = Number(whole=True, minimum=1)
 class Reference:
     """`pkg.mod:name`, or from Python the function itself."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if isinstance(value, str):
             module, _, name = value.partition(":")
             if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-                complaints.add(where, f"expected a function as 'pkg.mod:name', got {show(value)}")
-        elif not (complaints.python and callable(value)):
-            complaints.add(where, f"expected a function as 'pkg.mod:name', got {show(value)}")
+                problems.add(where, f"expected a function as 'pkg.mod:name', got {show(value)}")
+        elif not (problems.python and callable(value)):
+            problems.add(where, f"expected a function as 'pkg.mod:name', got {show(value)}")
         return value
 
     def schema(self) -> Schema:
@@ -387,13 +387,13 @@ class Reference:
 class _Trials:
     """A number, or `auto`."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if value == "auto":
             return value
         if isinstance(value, str):
-            complaints.add(where, f"expected a whole number of at least 1 or auto, got {show(value)}")
+            problems.add(where, f"expected a whole number of at least 1 or auto, got {show(value)}")
             return None
-        return COUNT.read(value, where, complaints)
+        return COUNT.read(value, where, problems)
 
     def schema(self) -> Schema:
         return {"anyOf": [COUNT.schema(), {"const": "auto"}]}
@@ -402,13 +402,13 @@ class _Trials:
 class _Mocks:
     """Tool names to mocks; what a mock may say is the mocks room's business."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if value is None:
-            complaints.add(where, "expected a mapping of tool names to mocks, got null")
+            problems.add(where, "expected a mapping of tool names to mocks, got null")
         from seatrial.tools.problems import find_problems
 
         for problem in find_problems(value, check_args=check_expected):
-            complaints.add((*where, *problem.path), problem.message)
+            problems.add((*where, *problem.path), problem.message)
         return value
 
     def schema(self) -> Schema:
@@ -418,32 +418,32 @@ class _Mocks:
 class _Tools:
     """JSON Schemas of tools; what they may say is the mocks room's business."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if not isinstance(value, (list, tuple)):
-            complaints.add(where, f"expected a list of tool definitions, got {show(value)}")
+            problems.add(where, f"expected a list of tool definitions, got {show(value)}")
             return ()
         from seatrial.tools.tool_schemas import check_tools
 
         for text in check_tools(value):
-            complaints.add(where, text)
+            problems.add(where, text)
         return tuple(value)
 
     def schema(self) -> Schema:
         return {"type": "array", "items": {"type": "object"}}
 
 
-def _check_metric(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
-    if made["name"] in complaints.metrics and "rubric" not in made:
+def _check_metric(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if made["name"] in problems.metrics and "rubric" not in made:
         return  # defined in the suite's metrics_file; what does not fit together shows when all is merged
-    known = (*known_metrics(), *complaints.metrics)
+    known = (*known_metrics(), *problems.metrics)
     if made["name"] not in known and "rubric" not in made:
         hint = f"{did_you_mean(made['name'], known)} A metric of your own needs a 'rubric'."
-        complaints.add(where, f"unknown metric {made['name']!r}", hint)
+        problems.add(where, f"unknown metric {made['name']!r}", hint)
         return
     if "weight" in made or "rubric" in made or "scale" in made or "scope" in made:
         problem = metrics_problem([MetricChoice(**made)])
         if problem is not None:
-            complaints.add(where, problem)
+            problems.add(where, problem)
 
 
 class _Metric:
@@ -462,11 +462,11 @@ class _Metric:
         check=_check_metric,
     )
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if isinstance(value, str):
-            _check_metric({"name": value}, where, complaints)
+            _check_metric({"name": value}, where, problems)
             return MetricChoice(name=value)
-        return self._record.read(value, where, complaints)
+        return self._record.read(value, where, problems)
 
     def schema(self) -> Schema:
         return {"anyOf": [{"enum": list(known_metrics())}, self._record.schema()]}
@@ -477,12 +477,12 @@ class _Metrics:
 
     _list = ListOf(item=_Metric(), of="metrics", empty="an empty list of metrics asserts nothing; remove the key")
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        made = self._list.read(value, where, complaints)
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        made = self._list.read(value, where, problems)
         names = [choice.name for choice in made if choice is not None]
         for index, name in enumerate(names):
             if name in names[:index]:
-                complaints.add((*where, index), f"the metric {name!r} is chosen twice", "Keep one entry")
+                problems.add((*where, index), f"the metric {name!r} is chosen twice", "Keep one entry")
         return made
 
     def schema(self) -> Schema:
@@ -492,13 +492,13 @@ class _Metrics:
 class Scorer:
     """An evaluator of the whole trial: its name, `{name: parameters}`, or from Python the evaluator itself."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        if complaints.python and not isinstance(value, (str, Mapping, list, tuple, int, float, type(None))):
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        if problems.python and not isinstance(value, (str, Mapping, list, tuple, int, float, type(None))):
             return value
         if isinstance(value, Mapping) and len(value) != 1:
-            complaints.add(where, f"expected one {{name: parameters}} pair, got {show(value)}")
+            problems.add(where, f"expected one {{name: parameters}} pair, got {show(value)}")
         elif not isinstance(value, (str, Mapping)):
-            complaints.add(where, f"expected a scorer's name or {{name: parameters}}, got {show(value)}")
+            problems.add(where, f"expected a scorer's name or {{name: parameters}}, got {show(value)}")
         return value
 
     def schema(self) -> Schema:
@@ -532,21 +532,21 @@ MODEL_KEYS = {
 }
 
 
-def _refuse_empty(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _refuse_empty(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if not made:
-        complaints.add(where, "an empty mapping says nothing; remove the key or fill it")
+        problems.add(where, "an empty mapping says nothing; remove the key or fill it")
 
 
 SEVERITIES = ("low", "medium", "high", "critical")
 
 
-def _check_categories(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_categories(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     from seatrial.judges.metrics import load_categories
 
     known = tuple(load_categories())
     for name in made:
         if name not in known:
-            complaints.add((*where, name), f"unknown failure category {name!r}", did_you_mean(name, known))
+            problems.add((*where, name), f"unknown failure category {name!r}", did_you_mean(name, known))
 
 
 SHARED: dict[str, Key] = {
@@ -596,7 +596,7 @@ SHARED: dict[str, Key] = {
         means="how many verdicts are taken on a whole trial (1); most win",
     ),
     "models": Key(
-        kind=Record("models", MODEL_KEYS, make=Models, check=_refuse_empty), means="which model plays which role"
+        kind=Record("models", MODEL_KEYS, make=ModelRoles, check=_refuse_empty), means="which model plays which role"
     ),
     "setup": Key(kind=Reference(), means="a function pkg.mod:name, called before each trial"),
     "teardown": Key(kind=Reference(), means="a function pkg.mod:name, called after each trial"),

@@ -11,7 +11,7 @@ from seatrial.model.scenario import Scenario, Suite, SuiteConfig
 from .cross_checks import Names
 from .loaded_suite import LoadedSuite, Streamed
 from .merge import read_overrides
-from .problems import Complaints, FileProblems, Problem, path_text, show
+from .problems import FileProblems, Problem, Problems, path_text, show
 from .python_files import find_suites, import_file, import_named
 from .reader import SuiteReader
 from .schema_types import given
@@ -25,7 +25,7 @@ _HEAD = 1024
 _LEFT_OUT = ("node_modules", "__pycache__")
 
 
-def find_files(paths: Sequence[str | Path], problems: list[Problem]) -> list[Path | str]:
+def find_files(paths: Sequence[str | Path], all_problems: list[Problem]) -> list[Path | str]:
     """The files, folders taken apart in the order of their names; `pkg.mod` stays a text. No file comes twice."""
     found: dict[Path | str, Path | str] = {}
     for path in map(Path, paths):
@@ -33,19 +33,19 @@ def find_files(paths: Sequence[str | Path], problems: list[Problem]) -> list[Pat
             files = sorted(_walk(path))
             if not files:
                 message = f"no scenario file in this folder: {_LOOKED_FOR}"
-                problems.append(Problem(file=str(path), message=message, suggestion=_where_to_go(path)))
+                all_problems.append(Problem(file=str(path), message=message, suggestion=_where_to_go(path)))
             found |= {file.resolve(): file for file in files if file.resolve() not in found}
         elif path.exists():
             if path.suffix.lower() not in READABLE:
                 message = f"expected a folder or a file of {', '.join(READABLE)}, got {path.suffix or path.name!r}"
-                problems.append(Problem(file=str(path), message=message))
+                all_problems.append(Problem(file=str(path), message=message))
             else:
                 found.setdefault(path.resolve(), path)
         elif _is_module(str(path)):
             found.setdefault(str(path), str(path))
         else:
             message = "there is no such file, folder or module"
-            problems.append(Problem(file=str(path), message=message, suggestion=_what_is_like(path)))
+            all_problems.append(Problem(file=str(path), message=message, suggestion=_what_is_like(path)))
     return list(found.values())
 
 
@@ -111,37 +111,39 @@ def _is_module(name: str) -> bool:
         return False
 
 
-def read_objects(suite: Suite, file: str, reader: SuiteReader, problems: list[Problem]) -> None:
+def read_objects(suite: Suite, file: str, reader: SuiteReader, all_problems: list[Problem]) -> None:
     """Read a suite; what is wrong with it is added to the problems."""
-    complaints = Complaints(python=True)
+    problems = Problems(python=True)
     settings = given(suite)
     raws = settings.pop("scenarios", ())
     source = settings.pop("source", None) or file
-    reader.read_suite(settings, (), complaints, default_name=suite.name, source=source)
-    problems.extend(_describe(complaints, file, f"suite {suite.name!r}"))
+    reader.read_suite(settings, (), problems, default_name=suite.name, source=source)
+    all_problems.extend(_describe(problems, file, f"suite {suite.name!r}"))
     if not isinstance(raws, (list, tuple)) or not raws:
         message = f"expected a list of at least one Scenario, got {show(raws)}"
-        problems.append(Problem(file=file, path=f"suite {suite.name!r}: scenarios", message=message))
+        all_problems.append(Problem(file=file, path=f"suite {suite.name!r}: scenarios", message=message))
         return
     for index, raw in enumerate(raws):
-        _read_scenario(raw, index, file, reader, problems)
-    complaints = Complaints(python=True)
-    reader.finish((), complaints)
-    problems.extend(_describe(complaints, file, f"suite {suite.name!r}"))
+        _read_scenario(raw, index, file, reader, all_problems)
+    problems = Problems(python=True)
+    reader.finish((), problems)
+    all_problems.extend(_describe(problems, file, f"suite {suite.name!r}"))
 
 
-def _read_scenario(raw: Any, index: int, file: str, reader: SuiteReader, problems: list[Problem]) -> None:
-    complaints = Complaints(python=True)
+def _read_scenario(raw: Any, index: int, file: str, reader: SuiteReader, all_problems: list[Problem]) -> None:
+    problems = Problems(python=True)
     if not isinstance(raw, Scenario):
-        problems.append(Problem(file=file, path=f"scenarios[{index}]", message=f"expected a Scenario, got {show(raw)}"))
+        all_problems.append(
+            Problem(file=file, path=f"scenarios[{index}]", message=f"expected a Scenario, got {show(raw)}")
+        )
         return
     keys = given(raw)
     source = keys.pop("source", None) or file
-    reader.read_scenario(keys, (), complaints, source=source)
-    problems.extend(_describe(complaints, file, f"scenario {raw.name!r}"))
+    reader.read_scenario(keys, (), problems, source=source)
+    all_problems.extend(_describe(problems, file, f"scenario {raw.name!r}"))
 
 
-def _describe(complaints: Complaints, file: str, subject: str) -> list[Problem]:
+def _describe(problems: Problems, file: str, subject: str) -> list[Problem]:
     """Objects have no lines, so the place is whose key it is."""
     return [
         Problem(
@@ -150,7 +152,7 @@ def _describe(complaints: Complaints, file: str, subject: str) -> list[Problem]:
             message=each.message,
             suggestion=each.suggestion,
         )
-        for each in complaints.found
+        for each in problems.found
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import field
 
-from seatrial.model.scenario import Models, Scenario, Suite, SuiteConfig
+from seatrial.model.scenario import ModelRoles, Scenario, Suite, SuiteConfig
 from seatrial.model.struct import Struct
 
 
@@ -33,7 +33,7 @@ class LoadedSuite(Struct, frozen=True, kw_only=True):
     """Custom evaluators that `scorers:` may name: objects, or classes to be built."""
     definitions: Mapping[str, Any] = field(default_factory=dict)
     """Metrics of the suite's metrics_file."""
-    own_models: tuple[Models, ...] = ()
+    own_models: tuple[ModelRoles, ...] = ()
     """Those that scenarios name for themselves. They may hold secrets, and a large file is not read again for them."""
     kept: Iterable[Scenario]
     """The scenarios with everything that holds for them filled in."""

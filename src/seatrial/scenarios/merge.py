@@ -7,7 +7,7 @@ from seatrial.errors import UsageError
 from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
 from .keys import define, merge_metrics, select_metrics
-from .problems import Complaints, Problem, path_text
+from .problems import Problem, Problems, path_text
 from .schema_types import given
 from .suite_keys import CONFIG
 
@@ -38,12 +38,12 @@ def read_overrides(overrides: Mapping[str, Any] | SuiteConfig | None) -> SuiteCo
     """Flags as a config: the same keys as in `suite.config`, checked the same way."""
     if overrides is None:
         return SuiteConfig()
-    complaints = Complaints(python=True)
-    config = CONFIG.read(overrides, (), complaints)
+    problems = Problems(python=True)
+    config = CONFIG.read(overrides, (), problems)
     if config is None:
         found = (
             Problem(file="", path=path_text(each.where), message=each.message, suggestion=each.suggestion)
-            for each in complaints.found
+            for each in problems.found
         )
         raise UsageError("\n".join(map(str, found)))
     assert isinstance(config, SuiteConfig)

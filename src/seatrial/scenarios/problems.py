@@ -8,15 +8,11 @@ from msgspec import field
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
 
-Where: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
 
 Place: TypeAlias = tuple[int, int]
 """Line and column, both from 1."""
-
-UNFINISHED: dict[str, str] = {}
-"""Keys that are understood but not yet acted upon, as `record.key` (`scenario.gate`, `config.budget`): refused with
-the message, because a key that is accepted and ignored would be a lie."""
 
 FAMILIAR = {
     "any_order": "unordered",
@@ -66,23 +62,23 @@ class FileProblems(UsageError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-class Complaint(Struct, frozen=True):
+class PathProblem(Struct, frozen=True):
     """A problem before its line and column are known."""
 
-    where: Where
+    where: KeyPath
     message: str
     suggestion: str | None = None
     on_key: bool = False
     """The key itself is wrong, not its value."""
 
 
-class Complaints:
+class Problems:
     """Collects what is wrong with one file."""
 
     __slots__ = ("found", "metrics", "python")
 
     def __init__(self, *, python: bool = False) -> None:
-        self.found: list[Complaint] = []
+        self.found: list[PathProblem] = []
         self.metrics: Collection[str] = ()
         """Names of metrics that the suite defines in a file of its own."""
         self.python = python
@@ -91,30 +87,30 @@ class Complaints:
     def __len__(self) -> int:
         return len(self.found)
 
-    def add(self, where: Where, message: str, suggestion: str | None = None, *, on_key: bool = False) -> None:
-        self.found.append(Complaint(where, message, suggestion, on_key))
+    def add(self, where: KeyPath, message: str, suggestion: str | None = None, *, on_key: bool = False) -> None:
+        self.found.append(PathProblem(where, message, suggestion, on_key))
 
 
 def place_problems(
-    file: str, complaints: Iterable[Complaint], locate: Callable[[Complaint], Place | None]
+    file: str, problems: Iterable[PathProblem], locate: Callable[[PathProblem], Place | None]
 ) -> list[Problem]:
-    """The complaints with their places, in the order of the file."""
-    placed = [(locate(complaint), complaint) for complaint in complaints]
+    """The problems with their places, in the order of the file."""
+    placed = [(locate(problem), problem) for problem in problems]
     placed.sort(key=lambda pair: pair[0] or (0, 0))
     return [
         Problem(
             file=file,
             line=place[0] if place else None,
             column=place[1] if place else None,
-            path=path_text(complaint.where),
-            message=complaint.message,
-            suggestion=complaint.suggestion,
+            path=path_text(problem.where),
+            message=problem.message,
+            suggestion=problem.suggestion,
         )
-        for place, complaint in placed
+        for place, problem in placed
     ]
 
 
-def path_text(where: Where) -> str:
+def path_text(where: KeyPath) -> str:
     """The path as people write it: scenarios[0].expect."""
     text = ""
     for part in where:
@@ -186,16 +182,16 @@ class UnreadableFile(Exception):
 class Positions(Struct, frozen=True):
     """The places of a file, by path."""
 
-    values: dict[Where, Place] = field(default_factory=dict)
-    keys: dict[Where, list[Place]] = field(default_factory=dict)
+    values: dict[KeyPath, Place] = field(default_factory=dict)
+    keys: dict[KeyPath, list[Place]] = field(default_factory=dict)
     """Every place where a key was given: more than one is a mistake."""
-    odd_keys: list[Complaint] = field(default_factory=list)
+    odd_keys: list[PathProblem] = field(default_factory=list)
     """Keys that are no text."""
 
-    def locate(self, complaint: Complaint) -> Place | None:
-        """The place of a complaint: its key, its value, or the nearest thing around it."""
-        where = complaint.where
-        if complaint.on_key and where in self.keys:
+    def locate(self, problem: PathProblem) -> Place | None:
+        """The place of a problem: its key, its value, or the nearest thing around it."""
+        where = problem.where
+        if problem.on_key and where in self.keys:
             return self.keys[where][-1]
         while where not in self.values:
             if not where:
@@ -203,11 +199,11 @@ class Positions(Struct, frozen=True):
             where = where[:-1]
         return self.values[where]
 
-    def complain(self, complaints: Complaints) -> None:
-        """Complain of keys that are given twice or are no text."""
-        odd = {complaint.where for complaint in self.odd_keys}
-        complaints.found[:] = [each for each in complaints.found if each.where not in odd] + self.odd_keys
+    def add_doubtful_keys(self, problems: Problems) -> None:
+        """Report keys that are given twice or are no text."""
+        odd = {problem.where for problem in self.odd_keys}
+        problems.found[:] = [each for each in problems.found if each.where not in odd] + self.odd_keys
         for where, places in self.keys.items():
             if len(places) > 1:
                 first = f"line {places[0][0]}, column {places[0][1]}"
-                complaints.add(where, f"the key {where[-1]!r} is given twice; first at {first}", on_key=True)
+                problems.add(where, f"the key {where[-1]!r} is given twice; first at {first}", on_key=True)

@@ -14,7 +14,7 @@ from seatrial.errors import UsageError
 from seatrial.model.scenario import Scenario, Suite
 
 from .build_evaluators import is_built_in
-from .problems import Complaints, FileProblems, Problem, Where
+from .problems import FileProblems, KeyPath, Problem, Problems
 
 
 def import_file(path: Path) -> ModuleType:
@@ -93,7 +93,7 @@ def find_suites(values: Sequence[Any], default_name: str) -> list[Suite]:
 ENTRY_POINTS = "seatrial.evaluators"
 
 
-def collect_evaluators(modules: Sequence[str], where: Where, complaints: Complaints) -> dict[str, Any]:
+def collect_evaluators(modules: Sequence[str], where: KeyPath, problems: Problems) -> dict[str, Any]:
     """The evaluators that the modules define, by name: objects made by @evaluator, and classes to be built."""
     found: dict[str, Any] = {}
     for index, name in enumerate(modules):
@@ -101,17 +101,17 @@ def collect_evaluators(modules: Sequence[str], where: Where, complaints: Complai
         try:
             module = import_module(name)
         except (Exception, SystemExit) as error:
-            complaints.add(place, f"cannot import {name!r}: {explain(error)}")
+            problems.add(place, f"cannot import {name!r}: {explain(error)}")
             continue
         own = evaluators_in(vars(module), module.__name__)
         if not own:
             hint = "Mark a function with @evaluator, or define a class with an async evaluate method"
-            complaints.add(place, f"the module {name!r} defines no evaluator", hint)
+            problems.add(place, f"the module {name!r} defines no evaluator", hint)
         for taken in filter(is_built_in, own):
             message = f"the evaluator {taken!r} has the name of one that is built in, so it is not plain which is meant"
-            complaints.add(place, message, "Give it another: @evaluator(name=...)")
+            problems.add(place, message, "Give it another: @evaluator(name=...)")
         for twice in sorted(found.keys() & own.keys()):
-            complaints.add(place, f"the evaluator {twice!r} is defined by another module too")
+            problems.add(place, f"the evaluator {twice!r} is defined by another module too")
         found |= own
     return found
 

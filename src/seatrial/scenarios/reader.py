@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.model.scenario import Models, Scenario, Suite, SuiteConfig
+from seatrial.model.scenario import ModelRoles, Scenario, Suite, SuiteConfig
 
 from .build_evaluators import is_built_in, scorer_names
-from .cross_checks import LargeFile, Names, check_resolved, complain_of_idle, gates_of_judges, is_at_work
-from .examples import SecondReading, complete, expand_rows
+from .cross_checks import LargeFile, Names, check_resolved, gates_of_judges, is_at_work, report_idle_gate
+from .examples import LineReader, complete, expand_rows
 from .keys import find_definitions
 from .merge import Resolver
-from .problems import Complaints, Where, closest, did_you_mean, path_text
+from .problems import KeyPath, Problems, closest, did_you_mean, path_text
 from .python_files import collect_evaluators, installed_evaluators
 from .schema_types import given
 from .suite_keys import SCENARIO, SUITE
@@ -23,26 +23,26 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 def fill_environment(spec: Any, environ: Mapping[str, str]) -> Any:
     """The agent settings with ${NAME} and ${NAME:-default} filled. Raises UsageError that names what is not set."""
-    complaints = Complaints()
-    filled = fill_by_path(spec, environ, (), complaints)
-    if complaints.found:
-        found = "\n".join(": ".join(filter(None, (path_text(c.where), c.message))) for c in complaints.found)
+    problems = Problems()
+    filled = fill_by_path(spec, environ, (), problems)
+    if problems.found:
+        found = "\n".join(": ".join(filter(None, (path_text(c.where), c.message))) for c in problems.found)
         raise UsageError(f"agent settings: {found}")
     return filled
 
 
-def fill_by_path(spec: Any, environ: Mapping[str, str], where: Where, complaints: Complaints) -> Any:
-    """The same, with complaints by key path."""
+def fill_by_path(spec: Any, environ: Mapping[str, str], where: KeyPath, problems: Problems) -> Any:
+    """The same, with problems by key path."""
     if isinstance(spec, str):
-        return _VARIABLE.sub(_value_from(environ, where, complaints), spec) if "${" in spec else spec
+        return _VARIABLE.sub(_value_from(environ, where, problems), spec) if "${" in spec else spec
     if isinstance(spec, Mapping):
-        return {key: fill_by_path(value, environ, (*where, key), complaints) for key, value in spec.items()}
+        return {key: fill_by_path(value, environ, (*where, key), problems) for key, value in spec.items()}
     if isinstance(spec, (list, tuple)):
-        return [fill_by_path(item, environ, (*where, index), complaints) for index, item in enumerate(spec)]
+        return [fill_by_path(item, environ, (*where, index), problems) for index, item in enumerate(spec)]
     return spec
 
 
-def _value_from(environ: Mapping[str, str], where: Where, complaints: Complaints) -> Callable[[re.Match[str]], str]:
+def _value_from(environ: Mapping[str, str], where: KeyPath, problems: Problems) -> Callable[[re.Match[str]], str]:
     def value_of(match: re.Match[str]) -> str:
         name, default = match.groups()
         value = environ.get(name)
@@ -50,7 +50,7 @@ def _value_from(environ: Mapping[str, str], where: Where, complaints: Complaints
         if value is None or (value == "" and default is not None):
             if default is None:
                 hint = f"Set it, or write ${{{name}:-default}}"
-                complaints.add(where, f"the environment variable {name!r} is not set", hint)
+                problems.add(where, f"the environment variable {name!r} is not set", hint)
             return default or ""
         return value
 
@@ -80,62 +80,62 @@ class SuiteReader:
         self.evaluators: dict[str, Any] = {}
         self.definitions: Mapping[str, Any] = {}
         """Of metrics, from the suite's metrics_file."""
-        self.own_models: list[Models] = []
+        self.own_models: list[ModelRoles] = []
         """Those that scenarios name for themselves."""
         self.count = 0
         self.stamp: tuple[int, int] | None = None
         """Of a file that may be read again."""
 
-    def read_suite(self, raw: Any, where: Where, complaints: Complaints, *, default_name: str, source: str) -> None:
+    def read_suite(self, raw: Any, where: KeyPath, problems: Problems, *, default_name: str, source: str) -> None:
         """Take the suite's settings."""
-        self._read_definitions(raw, where, complaints, Path(source).parent)
-        made = SUITE.read_keys(raw, where, complaints)
+        self._read_definitions(raw, where, problems, Path(source).parent)
+        made = SUITE.read_keys(raw, where, problems)
         if made is None:
             return
-        before = len(complaints)
+        before = len(problems)
         for key in ("agent", "agents") if self._environ is not None else ():
             # Only looked at: the settings stay as written, so that no secret reaches a fingerprint or a report.
-            fill_by_path(made.get(key), self._environ or {}, (*where, key), complaints)
-        self.evaluators = collect_evaluators(made.get("evaluators", ()), (*where, "evaluators"), complaints)
+            fill_by_path(made.get(key), self._environ or {}, (*where, key), problems)
+        self.evaluators = collect_evaluators(made.get("evaluators", ()), (*where, "evaluators"), problems)
         made.setdefault("name", default_name)
         made["source"] = source
         self.suite = Suite(**made)
-        if len(complaints) == before:
+        if len(problems) == before:
             self._resolver = Resolver(self.suite.config, self._flags, definitions=self.definitions)
             self._gates = {gate: set() for gate in gates_of_judges(given(self.suite.config))}
 
-    def _read_definitions(self, raw: Any, where: Where, complaints: Complaints, folder: Path) -> None:
+    def _read_definitions(self, raw: Any, where: KeyPath, problems: Problems, folder: Path) -> None:
         """Read the suite's own metrics ahead of everything that may name them."""
         config = raw.get("config") if isinstance(raw, Mapping) else None
         try:
             self.definitions = find_definitions(config, folder)
         except UsageError as problem:
-            complaints.add((*where, "config", "metrics_file"), str(problem))
-        complaints.metrics = self.definitions
+            problems.add((*where, "config", "metrics_file"), str(problem))
+        problems.metrics = self.definitions
 
-    def read_scenario(self, raw: Any, where: Where, complaints: Complaints, *, source: str) -> None:
+    def read_scenario(self, raw: Any, where: KeyPath, problems: Problems, *, source: str) -> None:
         """Take a scenario, or one for each of its rows."""
-        complaints.metrics = self.definitions
-        made = SCENARIO.read_keys(raw, where, complaints)
+        problems.metrics = self.definitions
+        made = SCENARIO.read_keys(raw, where, problems)
         if made is not None:
-            self.take(made, where, complaints, source=source)
+            self.take(made, where, problems, source=source)
 
-    def take(self, made: dict[str, Any], where: Where, complaints: Complaints, *, source: str) -> None:
+    def take(self, made: dict[str, Any], where: KeyPath, problems: Problems, *, source: str) -> None:
         """The same, from keys that were read."""
         complete(made, self.suite, source)
         if not made.get("examples"):
-            self._take_one(made, where, complaints)
+            self._take_one(made, where, problems)
             return
-        for scenario in expand_rows(Scenario(**made), where, complaints):
-            self._take_one(given(scenario), where, complaints)
+        for scenario in expand_rows(Scenario(**made), where, problems):
+            self._take_one(given(scenario), where, problems)
 
-    def _take_one(self, made: dict[str, Any], where: Where, complaints: Complaints) -> None:
+    def _take_one(self, made: dict[str, Any], where: KeyPath, problems: Problems) -> None:
         self.count += 1
         if made.get("models") is not None:
             self.own_models.append(made["models"])
         if self.scenarios is not None:
             self.scenarios.append(Scenario(**made))
-        self._check(made, where, complaints)
+        self._check(made, where, problems)
 
     def forget_written(self) -> None:
         """Hold no scenario as it was written: they will be read again."""
@@ -147,11 +147,11 @@ class SuiteReader:
             self.scenarios = self.resolved = None
             self._large = LargeFile(names, taken=self._taken)
 
-    def again(self) -> SecondReading:
+    def again(self) -> LineReader:
         """Reads the same lines again, and holds nothing but what that takes."""
-        return SecondReading(suite=self.suite, resolver=self._resolver, definitions=self.definitions, stamp=self.stamp)
+        return LineReader(suite=self.suite, resolver=self._resolver, definitions=self.definitions, stamp=self.stamp)
 
-    def _check(self, made: dict[str, Any], where: Where, complaints: Complaints) -> None:
+    def _check(self, made: dict[str, Any], where: KeyPath, problems: Problems) -> None:
         if self.suite is None or self._resolver is None:
             return
         resolved = self._resolver.resolve_keys(made)
@@ -159,7 +159,7 @@ class SuiteReader:
         self._taken += 1
         if before is not None:
             message = f"the name {resolved.name!r} is taken in the suite {self.suite.name!r} by {before}"
-            complaints.add((*where, "name"), message, "A name is what results are kept under: make it unique")
+            problems.add((*where, "name"), message, "A name is what results are kept under: make it unique")
         if resolved.tags:
             self._tags.update(resolved.tags)
         if resolved.thresholds:
@@ -169,10 +169,10 @@ class SuiteReader:
         if resolved.scorers != ("passfail",):
             self._look_for_installed(resolved)
         max_turns = self._resolver.max_turns_by(made) if resolved.turns else None
-        check_resolved(resolved, self.evaluators, where, complaints, max_turns=max_turns)
+        check_resolved(resolved, self.evaluators, where, problems, max_turns=max_turns)
         for gate in gates_of_judges(made):
             if is_at_work(gate, resolved) is False:
-                complain_of_idle(gate, where, complaints)
+                report_idle_gate(gate, where, problems)
         for gate, seen in self._gates.items():
             seen.add(is_at_work(gate, resolved))
 
@@ -183,20 +183,20 @@ class SuiteReader:
             self._installed = installed_evaluators()
             self.evaluators = {**self._installed, **self.evaluators}
 
-    def finish(self, where: Where, complaints: Complaints) -> None:
-        """Complain of what holds for no scenario at all. To be asked when all were read."""
+    def finish(self, where: KeyPath, problems: Problems) -> None:
+        """Report what holds for no scenario at all. To be asked when all were read."""
         if self.suite is None or self._resolver is None:
             return
         for metric in self.suite.config.thresholds or ():
             if metric not in self._thresholds:
                 message = f"a threshold for {metric!r}, which no scenario has among its metrics"
-                complaints.add((*where, "config", "thresholds", metric), message, "Add it to 'metrics'")
+                problems.add((*where, "config", "thresholds", metric), message, "Add it to 'metrics'")
         for gate, seen in self._gates.items():
             if False in seen and True not in seen:
-                complain_of_idle(gate, (*where, "config"), complaints)
-        self._check_groups(self.suite, where, complaints)
+                report_idle_gate(gate, (*where, "config"), problems)
+        self._check_groups(self.suite, where, problems)
 
-    def _check_groups(self, suite: Suite, where: Where, complaints: Complaints) -> None:
+    def _check_groups(self, suite: Suite, where: KeyPath, problems: Problems) -> None:
         for index, group in enumerate(suite.groups):
             place = (*where, "groups", index)
             known = self._names.of(suite.name) if group.must_pass else ()
@@ -204,10 +204,10 @@ class SuiteReader:
                 if name not in known:
                     message = f"must_pass names {name!r}, but no scenario has that name"
                     close = closest(name, known)
-                    complaints.add((*place, "must_pass"), message, f"Did you mean {close!r}?" if close else None)
+                    problems.add((*place, "must_pass"), message, f"Did you mean {close!r}?" if close else None)
             for tag in group.tags:
                 if tag not in self._tags:
                     hint = did_you_mean(tag, sorted(self._tags)) if self._tags else None
-                    complaints.add((*place, "tags"), f"no scenario carries the tag {tag!r}", hint)
+                    problems.add((*place, "tags"), f"no scenario carries the tag {tag!r}", hint)
             if not group.tags and not group.must_pass:
-                complaints.add(place, "a group needs 'tags' or 'must_pass', else it gates nothing")
+                problems.add(place, "a group needs 'tags' or 'must_pass', else it gates nothing")

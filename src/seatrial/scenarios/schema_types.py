@@ -15,14 +15,14 @@ from msgspec.structs import fields
 from seatrial import patterns
 from seatrial.model.struct import Struct
 
-from .problems import UNFINISHED, Complaints, Where, closest, did_you_mean, show
+from .problems import KeyPath, Problems, closest, did_you_mean, show
 
 Schema: TypeAlias = dict[str, Any]
-Check: TypeAlias = Callable[[Any, Where, Complaints], None]
+Check: TypeAlias = Callable[[Any, KeyPath, Problems], None]
 
 
 class Kind(Protocol):
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         """The value in the form the vocabulary has it; complains about what is wrong."""
         ...
 
@@ -41,16 +41,16 @@ class Text(Struct, frozen=True, kw_only=True):
     pattern: bool = False
     """It is a regular expression."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if not isinstance(value, str):
             fix = f"Put it in quotes: {str(value)!r}" if isinstance(value, (int, float)) else None
-            complaints.add(where, f"expected a string, got {show(value)}", fix)
+            problems.add(where, f"expected a string, got {show(value)}", fix)
         elif not self.blank and not value.strip():
-            complaints.add(where, f"expected a text, got {value!r}, which is blank")
+            problems.add(where, f"expected a text, got {value!r}, which is blank")
         elif not self.empty and not value:
-            complaints.add(where, "an empty text is in every reply, so it tells nothing; remove it or fill it")
+            problems.add(where, "an empty text is in every reply, so it tells nothing; remove it or fill it")
         elif self.pattern:
-            check_pattern(value, where, complaints)
+            check_pattern(value, where, problems)
         return value
 
     def schema(self) -> Schema:
@@ -64,11 +64,11 @@ class Text(Struct, frozen=True, kw_only=True):
         return schema
 
 
-def check_pattern(pattern: str, where: Where, complaints: Complaints) -> None:
-    """Complain unless it is a regular expression."""
+def check_pattern(pattern: str, where: KeyPath, problems: Problems) -> None:
+    """Report a text that is not a regular expression."""
     problem = patterns.problem(pattern)
     if problem is not None:
-        complaints.add(where, f"{pattern!r} is not a regular expression: {problem}")
+        problems.add(where, f"{pattern!r} is not a regular expression: {problem}")
 
 
 class Number(Struct, frozen=True, kw_only=True):
@@ -83,9 +83,9 @@ class Number(Struct, frozen=True, kw_only=True):
     zero: str | None = None
     """What to say of 0 where it is refused."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not self._fits(value):
-            complaints.add(where, f"expected {self.words()}, got {show(value)}", self._fix(value))
+            problems.add(where, f"expected {self.words()}, got {show(value)}", self._fix(value))
             return None
         return int(value) if self.whole else float(value)
 
@@ -148,19 +148,19 @@ def _looks_like_number(text: str) -> bool:
 class Percent(Number, frozen=True, kw_only=True):
     """A number in percent. One that was meant as a share would let nearly everything pass, so it is refused."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if not isinstance(value, bool) and isinstance(value, (int, float)) and 0 < value <= 1:
-            complaints.add(where, f"is in percent, and {value:g} % is next to nothing", f"Write {100 * value:g}")
+            problems.add(where, f"is in percent, and {value:g} % is next to nothing", f"Write {100 * value:g}")
             return None
-        return super().read(value, where, complaints)
+        return super().read(value, where, problems)
 
 
 class Flag(Struct, frozen=True, kw_only=True):
     """true or false."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if not isinstance(value, bool):
-            complaints.add(where, f"expected true or false, got {show(value)}")
+            problems.add(where, f"expected true or false, got {show(value)}")
         return value
 
     def schema(self) -> Schema:
@@ -172,11 +172,11 @@ class Choice(Struct, frozen=True):
 
     words: tuple[str, ...]
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if not isinstance(value, str) or value not in self.words:
             close = closest(value, self.words) if isinstance(value, str) else None
             hint = f"Did you mean {close!r}?" if close else None
-            complaints.add(where, f"expected one of {', '.join(self.words)}, got {show(value)}", hint)
+            problems.add(where, f"expected one of {', '.join(self.words)}, got {show(value)}", hint)
         return value
 
     def schema(self) -> Schema:
@@ -186,7 +186,7 @@ class Choice(Struct, frozen=True):
 class Anything(Struct, frozen=True, kw_only=True):
     """Any value: test data, which is taken as it is."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         return value
 
     def schema(self) -> Schema:
@@ -202,15 +202,15 @@ class ListOf(Struct, frozen=True, kw_only=True):
     empty: str | None = None
     """Why an empty list is refused; None: it is not."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if not isinstance(value, (list, tuple)):
             fix = f"Write it as a list: [{value}]" if isinstance(value, (str, int, float)) else None
-            complaints.add(where, f"expected a list of {self.of}, got {show(value)}", fix)
+            problems.add(where, f"expected a list of {self.of}, got {show(value)}", fix)
             return ()
         if not value and self.empty is not None:
-            complaints.add(where, self.empty)
+            problems.add(where, self.empty)
         read = self.item.read
-        return tuple([read(item, (*where, index), complaints) for index, item in enumerate(value)])
+        return tuple([read(item, (*where, index), problems) for index, item in enumerate(value)])
 
     def schema(self) -> Schema:
         schema: Schema = {"type": "array", "items": self.item.schema()}
@@ -226,16 +226,16 @@ class MapOf(Struct, frozen=True, kw_only=True):
     empty: str | None = None
     check: Check | None = None
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if type(value) is not dict and not isinstance(value, Mapping):
-            complaints.add(where, f"expected a mapping of {self.of}, got {show(value)}")
+            problems.add(where, f"expected a mapping of {self.of}, got {show(value)}")
             return {}
         if not value and self.empty is not None:
-            complaints.add(where, self.empty)
-        before = len(complaints.found)
-        made = {key: self.value.read(item, (*where, key), complaints) for key, item in value.items()}
-        if self.check is not None and len(complaints.found) == before:
-            self.check(made, where, complaints)
+            problems.add(where, self.empty)
+        before = len(problems.found)
+        made = {key: self.value.read(item, (*where, key), problems) for key, item in value.items()}
+        if self.check is not None and len(problems.found) == before:
+            self.check(made, where, problems)
         return made
 
     def schema(self) -> Schema:
@@ -278,41 +278,33 @@ class Record:
         self._required = tuple(name for name, key in keys.items() if key.required)
         self._schema = schema or {}
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        made = self.read_keys(value, where, complaints)
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        made = self.read_keys(value, where, problems)
         return None if made is None else self._make(**made)
 
-    def read_keys(self, value: Any, where: Where, complaints: Complaints) -> dict[str, Any] | None:
+    def read_keys(self, value: Any, where: KeyPath, problems: Problems) -> dict[str, Any] | None:
         """The keys as read, before the object is made; None when something is wrong with them."""
         if type(value) is not dict and self._of is not None and isinstance(value, self._of):
             value = given(value)
         if type(value) is not dict and not isinstance(value, Mapping):
             keys = ", ".join(self._required or [*self.keys][:3])
-            complaints.add(where, f"expected a mapping with {keys}, got {show(value)}")
+            problems.add(where, f"expected a mapping with {keys}, got {show(value)}")
             return None
-        found = complaints.found
+        found = problems.found
         before = len(found)
-        kinds = self._python if complaints.python else self._files
+        kinds = self._python if problems.python else self._files
         made = {}
         for key, item in value.items():
             if key in kinds:
-                made[key] = kinds[key].read(item, (*where, key), complaints)
+                made[key] = kinds[key].read(item, (*where, key), problems)
             else:
-                complaints.add((*where, key), f"unknown key {key!r}", did_you_mean(str(key), [*kinds]), on_key=True)
+                problems.add((*where, key), f"unknown key {key!r}", did_you_mean(str(key), [*kinds]), on_key=True)
         for key in self._required:
             if key not in value:
-                complaints.add(where, f"{key!r} is missing: {self.keys[key].means}")
-        if UNFINISHED:
-            self._refuse_unfinished(value, where, complaints)
+                problems.add(where, f"{key!r} is missing: {self.keys[key].means}")
         if self.check is not None and len(found) == before:
-            self.check(made, where, complaints)
+            self.check(made, where, problems)
         return made if len(found) == before else None
-
-    def _refuse_unfinished(self, value: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
-        for key in value:
-            message = UNFINISHED.get(f"{self.name}.{key}")
-            if message is not None:
-                complaints.add((*where, key), message, on_key=True)
 
     def schema(self) -> Schema:
         properties = {

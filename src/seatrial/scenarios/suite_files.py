@@ -9,9 +9,9 @@ from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
 
 from . import json_files, yaml_files
-from .examples import SecondReading
+from .examples import LineReader
 from .json_files import find_positions, parse
-from .problems import Complaints, Positions, Problem, UnreadableFile, did_you_mean, place_problems, show
+from .problems import Positions, Problem, Problems, UnreadableFile, did_you_mean, place_problems, show
 from .reader import SuiteReader
 from .suite_keys import FILE_KEYS, is_foreign, read_transcript
 
@@ -24,24 +24,24 @@ class _Content(Struct, frozen=True, kw_only=True):
     positions: Callable[[], Positions]
 
 
-def read_document(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+def read_document(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> None:
     """Read a file; what is wrong with it is added to the problems."""
     file = str(path)
     try:
         content = _read_content(path)
     except UnreadableFile as error:
         line, column = error.place or (None, None)
-        problems.append(
+        all_problems.append(
             Problem(file=file, line=line, column=column, message=error.message, suggestion=error.suggestion)
         )
         return
-    complaints = Complaints()
+    problems = Problems()
     read = _read_transcript if is_foreign(content.data) else _read_suite
-    read(content, path, reader, complaints)
-    if complaints.found or content.doubtful_keys:
+    read(content, path, reader, problems)
+    if problems.found or content.doubtful_keys:
         positions = content.positions()
-        positions.complain(complaints)
-        problems.extend(place_problems(file, complaints.found, positions.locate))
+        positions.add_doubtful_keys(problems)
+        all_problems.extend(place_problems(file, problems.found, positions.locate))
 
 
 def _read_content(path: Path) -> _Content:
@@ -101,83 +101,83 @@ def _tags_of(raw: Any) -> set[str]:
     return {tag for tag in tags if isinstance(tag, str)} if isinstance(tags, list) else set()
 
 
-def _read_transcript(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> None:
-    reader.read_suite({}, (), complaints, default_name=path.stem, source=str(path))
-    made = read_transcript(content.data, complaints)
+def _read_transcript(content: _Content, path: Path, reader: SuiteReader, problems: Problems) -> None:
+    reader.read_suite({}, (), problems, default_name=path.stem, source=str(path))
+    made = read_transcript(content.data, problems)
     if made is not None:
-        reader.take(made, (), complaints, source=f"{path}:1")
+        reader.take(made, (), problems, source=f"{path}:1")
 
 
-def _read_suite(content: _Content, path: Path, reader: SuiteReader, complaints: Complaints) -> None:
+def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Problems) -> None:
     data = content.data
     if data is None:
-        complaints.add((), "the file is empty", "It needs a list of 'scenarios'")
+        problems.add((), "the file is empty", "It needs a list of 'scenarios'")
         return
     if not isinstance(data, Mapping):
-        complaints.add((), f"expected a mapping with 'scenarios', got {show(data)}")
+        problems.add((), f"expected a mapping with 'scenarios', got {show(data)}")
         return
     for key in data:
         if key not in FILE_KEYS:
-            complaints.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE_KEYS]), on_key=True)
-    reader.read_suite(data.get("suite", {}), ("suite",), complaints, default_name=path.stem, source=str(path))
+            problems.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE_KEYS]), on_key=True)
+    reader.read_suite(data.get("suite", {}), ("suite",), problems, default_name=path.stem, source=str(path))
     if "scenarios" not in data:
-        complaints.add((), "'scenarios' is missing: a list of what is tested")
+        problems.add((), "'scenarios' is missing: a list of what is tested")
         return
     raws = data["scenarios"]
     if not isinstance(raws, list) or not raws:
         empty = "no scenario is given, so nothing would run"
         hint = "Begin each scenario with '- '" if isinstance(raws, dict) else None
-        complaints.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}", hint)
+        problems.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}", hint)
         return
     lines = content.lines
     for index, raw in enumerate(raws):
         # An alias or a plain text in the list begins no mapping, so lines and items may not agree then.
         source = f"{path}:{lines[index]}" if len(lines) == len(raws) else str(path)
-        reader.read_scenario(raw, ("scenarios", index), complaints, source=source)
-    reader.finish(("suite",), complaints)
+        reader.read_scenario(raw, ("scenarios", index), problems, source=source)
+    reader.finish(("suite",), problems)
 
 
 KEEP = 10_000
 """So many scenarios are kept from the first pass; a larger file is read again each time."""
 
 
-def read_jsonl(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
+def read_jsonl(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> None:
     """Check every line of a file; the reader keeps the scenarios of a small one."""
     started = False
     reader.forget_written()
     reader.stamp = _stamp(path)
     file = str(path)
     for number, line in _lines(path):
-        complaints = Complaints()
+        problems = Problems()
         source = f"{file}:{number}"
         try:
             raw, twice = _parse(line)
         except UnreadableFile as error:
-            problems.append(_unreadable(path, number, error))
+            all_problems.append(_unreadable(path, number, error))
             continue
         is_suite = not started and _is_suite_line(raw)
         if not started:
             started = True
             settings, where = (raw["suite"], ("suite",)) if is_suite else ({}, ())
-            reader.read_suite(settings, where, complaints, default_name=path.stem, source=source)
+            reader.read_suite(settings, where, problems, default_name=path.stem, source=source)
         if not is_suite:
-            reader.read_scenario(raw, (), complaints, source=source)
+            reader.read_scenario(raw, (), problems, source=source)
         if reader.count > KEEP:
             reader.forget(lambda: _name_lines(path, reader.again()))
-        if complaints.found or twice:
-            problems.extend(_place(path, number, str(line), complaints))
-    _finish(path, reader, problems)
+        if problems.found or twice:
+            all_problems.extend(_place(path, number, str(line), problems))
+    _finish(path, reader, all_problems)
 
 
-def _finish(path: Path, reader: SuiteReader, problems: list[Problem]) -> None:
-    complaints = Complaints()
-    reader.finish(("suite",), complaints)
-    problems.extend(place_problems(str(path), complaints.found, lambda _: (1, 1)))
-    if reader.count == 0 and not problems:
-        problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
+def _finish(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> None:
+    problems = Problems()
+    reader.finish(("suite",), problems)
+    all_problems.extend(place_problems(str(path), problems.found, lambda _: (1, 1)))
+    if reader.count == 0 and not all_problems:
+        all_problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
 
 
-def stream_jsonl(path: Path, again: SecondReading, *, resolved: bool) -> Iterator[Scenario]:
+def stream_jsonl(path: Path, again: LineReader, *, resolved: bool) -> Iterator[Scenario]:
     """The scenarios of a file that was found to be right, read again: as written, or as they are resolved."""
     read = again.resolved if resolved else again.written
     for source, made in _keys_again(path, again):
@@ -199,14 +199,14 @@ def _stamp(path: Path) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _name_lines(path: Path, again: SecondReading) -> Iterator[tuple[str, str]]:
+def _name_lines(path: Path, again: LineReader) -> Iterator[tuple[str, str]]:
     """The names of a file and their places; lines that are not right have none."""
     for source, made in _keys_again(path, again):
         if made is not None:
             yield from again.names(made, source=source)
 
 
-def _keys_again(path: Path, again: SecondReading) -> Iterator[tuple[str, dict[str, Any] | None]]:
+def _keys_again(path: Path, again: LineReader) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """The place of each line of a scenario and its keys; None for a line that is not right."""
     first, file = True, str(path)
     for number, line in _lines(path):
@@ -247,7 +247,7 @@ def _unreadable(path: Path, number: int, error: UnreadableFile) -> Problem:
     return Problem(file=str(path), line=number, column=column, message=error.message, suggestion=error.suggestion)
 
 
-def _place(path: Path, number: int, line: str, complaints: Complaints) -> list[Problem]:
+def _place(path: Path, number: int, line: str, problems: Problems) -> list[Problem]:
     positions = find_positions(line, first_line=number)
-    positions.complain(complaints)
-    return place_problems(str(path), complaints.found, positions.locate)
+    positions.add_doubtful_keys(problems)
+    return place_problems(str(path), problems.found, positions.locate)

@@ -21,7 +21,7 @@ from .keys import (
     Reference,
     check_matchers,
 )
-from .problems import Complaints, Where, show
+from .problems import KeyPath, Problems, show
 from .schema_types import Anything, Flag, Key, ListOf, MapOf, Record, Schema, Text, check_pattern
 
 SIDES = ("input", "turns", "user")
@@ -41,14 +41,14 @@ class _UserSide:
         make=User,
     )
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if isinstance(value, (Mapping, User)):
-            return self._record.read(value, where, complaints)
+            return self._record.read(value, where, problems)
         if isinstance(value, str) and ":" not in value:
             hint = "A simulated user is a mapping: {goal: ...}"
-            complaints.add(where, f"expected a mapping or a function as 'pkg.mod:name', got {show(value)}", hint)
+            problems.add(where, f"expected a mapping or a function as 'pkg.mod:name', got {show(value)}", hint)
             return value
-        return Reference().read(value, where, complaints)
+        return Reference().read(value, where, problems)
 
     def schema(self) -> Schema:
         return {"anyOf": [self._record.schema(), Reference().schema()]}
@@ -59,16 +59,16 @@ class _Message:
 
     _roles = ("system", "user", "assistant", "tool")
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if not isinstance(value, Mapping):
-            complaints.add(where, f"expected a message such as {{role: user, content: ...}}, got {show(value)}")
+            problems.add(where, f"expected a message such as {{role: user, content: ...}}, got {show(value)}")
         elif value.get("role") not in self._roles:
-            complaints.add(where, f"expected a role of {', '.join(self._roles)}, got {show(value.get('role'))}")
+            problems.add(where, f"expected a role of {', '.join(self._roles)}, got {show(value.get('role'))}")
         elif value.get("content") is None:
             if not value.get("tool_calls"):
-                complaints.add(where, "a message needs 'content'")
+                problems.add(where, "a message needs 'content'")
         elif not isinstance(value["content"], (list, tuple)):
-            Text().read(value["content"], (*where, "content"), complaints)
+            Text().read(value["content"], (*where, "content"), problems)
         return value
 
     def schema(self) -> Schema:
@@ -87,50 +87,50 @@ class _Message:
 class _AgentSpec:
     """`pkg.mod:attr`, a mapping with a type, or from Python the agent itself."""
 
-    def read(self, value: Any, where: Where, complaints: Complaints) -> Any:
-        if complaints.python and not isinstance(value, (str, Mapping, list, tuple, int, float)):
+    def read(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        if problems.python and not isinstance(value, (str, Mapping, list, tuple, int, float)):
             return value
         if isinstance(value, Mapping):
             if not isinstance(value.get("type"), str):
-                complaints.add(where, f"expected a 'type' such as openai, http or command, got {show(value)}")
+                problems.add(where, f"expected a 'type' such as openai, http or command, got {show(value)}")
                 return value
         elif not isinstance(value, str) or not value.strip():
-            complaints.add(where, f"expected 'pkg.mod:attr' or a mapping with a type, got {show(value)}")
+            problems.add(where, f"expected 'pkg.mod:attr' or a mapping with a type, got {show(value)}")
             return value
         # What a variable of the environment stands for is not known here.
         if "${" not in (value if isinstance(value, str) else value["type"]):
             from seatrial.agents.resolve import check_agent_spec
 
             for problem in check_agent_spec(value):
-                complaints.add(where, problem.removesuffix("."))
+                problems.add(where, problem.removesuffix("."))
         return value
 
     def schema(self) -> Schema:
         return {"anyOf": [NAME.schema(), {"type": "object", "required": ["type"]}]}
 
 
-def _check_metadata(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_metadata(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     pattern = made.get("regex_pattern")
     if isinstance(pattern, str):
-        check_pattern(pattern, (*where, "regex_pattern"), complaints)
+        check_pattern(pattern, (*where, "regex_pattern"), problems)
     elif pattern is not None:
-        complaints.add((*where, "regex_pattern"), f"expected a regular expression, got {show(pattern)}")
+        problems.add((*where, "regex_pattern"), f"expected a regular expression, got {show(pattern)}")
     if "exact_normalize" in made:
-        Flag().read(made["exact_normalize"], (*where, "exact_normalize"), complaints)
+        Flag().read(made["exact_normalize"], (*where, "exact_normalize"), problems)
     if "similarity_threshold" in made:
-        SHARE.read(made["similarity_threshold"], (*where, "similarity_threshold"), complaints)
+        SHARE.read(made["similarity_threshold"], (*where, "similarity_threshold"), problems)
 
 
-def _check_scenario(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_scenario(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     sides = [key for key in SIDES if key in made]
     if not sides:
-        complaints.add(where, "what does the user say? Give exactly one of 'input', 'turns' and 'user'")
+        problems.add(where, "what does the user say? Give exactly one of 'input', 'turns' and 'user'")
     elif len(sides) > 1:
-        complaints.add((*where, sides[1]), f"{' and '.join(map(repr, sides))} exclude each other", on_key=True)
+        problems.add((*where, sides[1]), f"{' and '.join(map(repr, sides))} exclude each other", on_key=True)
 
 
-def _check_state(made: Any, where: Where, complaints: Complaints) -> None:
-    check_matchers(made, where, complaints)
+def _check_state(made: Any, where: KeyPath, problems: Problems) -> None:
+    check_matchers(made, where, problems)
 
 
 _NOTHING = "an empty list asserts nothing; remove the key or fill the list"
@@ -196,9 +196,9 @@ def _make_config(**made: Any) -> SuiteConfig:
     return SuiteConfig(**made)
 
 
-def _check_config(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_config(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if "default_timeout" in made and "timeout_seconds" in made:
-        complaints.add((*where, "default_timeout"), "'default_timeout' and 'timeout_seconds' are the same; give one")
+        problems.add((*where, "default_timeout"), "'default_timeout' and 'timeout_seconds' are the same; give one")
 
 
 CONFIG = Record("config", {**SHARED, **CONFIG_ONLY}, make=_make_config, of=SuiteConfig, check=_check_config)
@@ -215,9 +215,9 @@ GROUP = Record(
 )
 
 
-def _check_suite(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _check_suite(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if "agent" in made and "agents" in made:
-        complaints.add((*where, "agents"), "'agent' and 'agents' exclude each other", on_key=True)
+        problems.add((*where, "agents"), "'agent' and 'agents' exclude each other", on_key=True)
 
 
 SUITE_KEYS: dict[str, Key] = {
@@ -272,9 +272,9 @@ def is_foreign(data: Any) -> bool:
     return isinstance(data, Mapping) and "scenarios" not in data and ("id" in data or "turns" in data)
 
 
-def _refuse_audio(made: Mapping[str, Any], where: Where, complaints: Complaints) -> None:
+def _refuse_audio(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if "audio" in made:
-        complaints.add((*where, "audio"), "'audio' is not supported: Seatrial talks in text", on_key=True)
+        problems.add((*where, "audio"), "'audio' is not supported: Seatrial talks in text", on_key=True)
 
 
 PYTEST_AGENT_EVAL_TURN = Record(
@@ -304,9 +304,9 @@ TRANSCRIPT = Record(
 )
 
 
-def read_transcript(data: Any, complaints: Complaints) -> dict[str, Any] | None:
+def read_transcript(data: Any, problems: Problems) -> dict[str, Any] | None:
     """The keys of our scenario that the file says; None when something is wrong with it."""
-    made = TRANSCRIPT.read_keys(data, (), complaints)
+    made = TRANSCRIPT.read_keys(data, (), problems)
     if made is None:
         return None
     return {

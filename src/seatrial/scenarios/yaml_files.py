@@ -11,7 +11,7 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
 
-from .problems import Complaint, Place, Positions, UnreadableFile, Where
+from .problems import KeyPath, PathProblem, Place, Positions, UnreadableFile
 
 MAX_DEPTH = 100
 MAX_ALIASED = 1_000_000
@@ -228,7 +228,7 @@ def find_positions(text: str) -> Positions:
     import yaml
 
     positions = Positions()
-    todo: list[tuple[Where, Any]] = [((), yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))]
+    todo: list[tuple[KeyPath, Any]] = [((), yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))]
     seen: set[int] = set()
     while todo:
         where, node = todo.pop()
@@ -247,16 +247,16 @@ def find_positions(text: str) -> Positions:
     return positions
 
 
-def _note_key(where: Where, key: Any, positions: Positions) -> None:
+def _note_key(where: KeyPath, key: Any, positions: Positions) -> None:
     positions.keys.setdefault(where, []).append((key.start_mark.line + 1, key.start_mark.column + 1))
     if key.style:
         return
     if key.value == "<<":
         message = "merge keys (<<) are not part of YAML 1.2"
-        positions.odd_keys.append(Complaint(where, message, "Write the keys out, or use suite.config", True))
+        positions.odd_keys.append(PathProblem(where, message, "Write the keys out, or use suite.config", True))
     elif not isinstance(read_scalar(key.value), str):
         hint = f"Put it in quotes: {key.value!r}" if key.value else "Give it a name"
-        positions.odd_keys.append(Complaint(where, f"the key {key.value!r} is not a text", hint, True))
+        positions.odd_keys.append(PathProblem(where, f"the key {key.value!r} is not a text", hint, True))
 
 
 _INDENTED = "Indent it like the lines it belongs to"
