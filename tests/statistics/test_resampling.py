@@ -1,15 +1,13 @@
-"""Sign flips, the bootstrap over scenarios and the clustered mean."""
+"""The sign-flip test."""
 
 import math
 import random
-import statistics as stdlib
 
 import pytest
-import statsmodels.api as sm
 from scipy import stats
 
 from seatrial.errors import UsageError
-from seatrial.statistics.significance import cluster_bootstrap_interval, clustered_mean, sign_flip_test
+from seatrial.statistics.significance import sign_flip_test
 
 
 def differences(count: int, *, seed: int, mean: float = 0.0) -> list[float]:
@@ -56,8 +54,6 @@ def test_the_seed_alone_decides_the_random_numbers() -> None:
     values = differences(40, seed=3, mean=-0.2)
     assert sign_flip_test(values, seed=5) == sign_flip_test(values, seed=5)
     assert sign_flip_test(values, seed=5) != sign_flip_test(values, seed=6)
-    assert cluster_bootstrap_interval(values, seed=5) == cluster_bootstrap_interval(values, seed=5)
-    assert cluster_bootstrap_interval(values, seed=5) != cluster_bootstrap_interval(values, seed=6)
 
 
 def test_the_size_of_the_unit_does_not_matter() -> None:
@@ -79,64 +75,8 @@ def test_no_movement_is_no_evidence() -> None:
 
 
 def test_values_that_are_no_numbers_are_refused() -> None:
-    for function in (sign_flip_test, cluster_bootstrap_interval):
+    for function in (sign_flip_test,):
         with pytest.raises(ValueError, match="not finite"):
             function([0.1, math.nan])
         with pytest.raises(UsageError, match="draws: 0"):
             function([0.1], draws=0)
-
-
-def test_the_bootstrap_is_near_the_normal_interval_for_many_scenarios() -> None:
-    values = differences(400, seed=8, mean=0.3)
-    low, high = cluster_bootstrap_interval(values, seed=1, draws=2000)
-    half = 1.96 * stdlib.stdev(values) / math.sqrt(len(values))
-    assert (low, high) == pytest.approx((stdlib.fmean(values) - half, stdlib.fmean(values) + half), abs=0.15 * half)
-
-
-def test_the_bootstrap_reaches_every_scenario() -> None:
-    low, high = cluster_bootstrap_interval([0.0, 1.0, 5.0], confidence=0.998, draws=3000)
-    assert (low, high) == (0.0, 5.0)
-
-
-def test_more_confidence_widens_the_bootstrap() -> None:
-    values = differences(15, seed=9)
-    low, high = cluster_bootstrap_interval(values, confidence=0.8)
-    lower, higher = cluster_bootstrap_interval(values, confidence=0.99)
-    assert lower < low < high < higher
-
-
-def test_equal_scenarios_have_a_bootstrap_of_no_width_and_no_scenarios_none() -> None:
-    assert cluster_bootstrap_interval([0.25] * 4) == (0.25, 0.25)
-    assert cluster_bootstrap_interval([]) is None
-
-
-def test_the_clustered_error_is_that_of_statsmodels() -> None:
-    draw = random.Random(10)
-    for _ in range(5):
-        groups = [[float(draw.random() < rate) for _ in range(draw.randint(1, 8))] for rate in (0.1, 0.5, 0.7, 0.9, 1)]
-        values = [value for group in groups for value in group]
-        labels = [number for number, group in enumerate(groups) for _ in group]
-        fit = sm.OLS(values, [1.0] * len(values)).fit(
-            cov_type="cluster", cov_kwds={"groups": labels, "df_correction": False, "use_correction": False}
-        )
-        clusters = len(groups)
-        result = clustered_mean(groups)
-        assert result.mean == pytest.approx(fit.params[0])
-        assert result.standard_error == pytest.approx(fit.bse[0] * math.sqrt(clusters / (clusters - 1)), rel=1e-9)
-        assert result.naive_standard_error == pytest.approx(stdlib.stdev(values) / math.sqrt(len(values)), rel=1e-9)
-
-
-def test_one_scenario_says_nothing_about_others() -> None:
-    result = clustered_mean([[1.0, 0.0, 1.0]])
-    assert (result.standard_error, result.design_effect, result.interval, result.degrees) == (None, None, None, 0)
-    assert result.mean == pytest.approx(2 / 3)
-
-
-def test_scenarios_without_trials_are_left_out() -> None:
-    assert clustered_mean([[], [1.0, 0.0], [], [1.0]]) == clustered_mean([[1.0, 0.0], [1.0]])
-    assert clustered_mean([[], []]) is None
-
-
-def test_trials_that_are_all_equal_have_no_design_effect() -> None:
-    result = clustered_mean([[1.0, 1.0], [1.0]])
-    assert (result.standard_error, result.naive_standard_error, result.design_effect) == (0.0, 0.0, None)

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import sqrt
-from typing import Final, Literal
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,9 +14,8 @@ from seatrial.statistics.distributions import normal_quantile, reaches
 from seatrial.statistics.significance import (
     ScenarioCounts,
     fisher_test,
-    smallest_p_value,
+    flag_scenarios,
     stratified_test,
-    tarone_benjamini_hochberg,
 )
 
 from . import messages
@@ -137,38 +135,21 @@ def counts_of(change: ScenarioChange) -> ScenarioCounts | None:
     )
 
 
-@lru_cache(maxsize=4096)
 def p_values(counts: ScenarioCounts) -> tuple[float, float]:
     """(worse, better): the chance of a result so low, so high, if nothing had changed. Most scenarios share theirs."""
     return fisher_test(counts), fisher_test(counts, direction="improvement")
 
 
-@lru_cache(maxsize=4096)
-def _floors(counts: ScenarioCounts) -> tuple[float, float]:
-    return smallest_p_value(counts), smallest_p_value(counts.turned())
-
-
-def flag(tested: Sequence[ScenarioCounts]) -> list[Literal["worse", "better"] | None]:
-    """Which of them changed beyond noise, corrected for having looked at all of them, in each direction."""
-    found = [p_values(counts) for counts in tested]
-    floors = [_floors(counts) for counts in tested]
-    worse, better = (
-        tarone_benjamini_hochberg([p[side] for p in found], [floor[side] for floor in floors], q=Q) for side in (0, 1)
-    )
-    return [
-        "worse" if is_worse else "better" if is_better else None
-        for is_worse, is_better in zip(worse, better, strict=True)
-    ]
-
-
 def with_tests(changes: Sequence[ScenarioChange]) -> list[ScenarioChange]:
     """The changes with their p-values and flags."""
     tested = [(place, counts) for place, change in enumerate(changes) if (counts := counts_of(change)) is not None]
-    flags = flag([counts for _, counts in tested])
+    every = [counts for _, counts in tested]
+    worse, better = (flag_scenarios(every, direction=way, q=Q) for way in ("regression", "improvement"))
     made = list(changes)
-    for (place, counts), beyond in zip(tested, flags, strict=True):
-        worse, better = p_values(counts)
-        made[place] = replace(made[place], p_worse=worse, p_better=better, beyond_noise=beyond)
+    for (place, one), is_worse, is_better in zip(tested, worse, better, strict=True):
+        p_worse, p_better = p_values(one)
+        beyond = "worse" if is_worse else "better" if is_better else None
+        made[place] = replace(made[place], p_worse=p_worse, p_better=p_better, beyond_noise=beyond)
     return made
 
 

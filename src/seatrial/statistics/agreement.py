@@ -1,7 +1,7 @@
-"""How far a judge can be trusted, by human labels, and the pass rate it would report without its errors.
+"""Agreement of a judge with human labels, and the pass rate corrected for the judge's errors.
 
-Accuracy hides a judge that never catches a failure, so the two rates come first: how often it sees a pass, how often a
-failure.
+Accuracy hides a judge that never finds a failure. Therefore results give two rates: how often the judge passes what
+the human passed, and how often it fails what the human failed.
 """
 
 import math
@@ -15,14 +15,14 @@ from .intervals import Interval, wilson_interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfusionTable:
-    """What the judge said of what the human said; the human is right."""
+    """Counts of human and judge labels of the same trials; the human label is the truth."""
 
     seen_passes: int
     """Human passed, judge passed (true positives)."""
     missed_passes: int
     """Human passed, judge failed (false negatives)."""
     missed_failures: int
-    """Human failed, judge passed (false positives): what a gate exists to catch."""
+    """Human failed, judge passed (false positives)."""
     seen_failures: int
     """Human failed, judge failed (true negatives)."""
 
@@ -48,7 +48,7 @@ class ConfusionTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAgreement:
-    """How a judge compares with human labels; a number that the labels do not determine is None."""
+    """Agreement of a judge with human labels. Numbers that the labels do not determine are None."""
 
     total: int
     accuracy: float | None
@@ -64,30 +64,30 @@ class JudgeAgreement:
     kappa_standard_error: float | None
     kappa_interval: Interval | None
     gwet_ac1: float | None
-    """Agreement beyond chance that does not collapse when nearly all labels are the same (Gwet)."""
+    """Agreement beyond chance (Gwet), stable when nearly all labels are equal."""
     correlation: float | None
     """The Matthews correlation coefficient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedRate:
-    """The pass rate behind a judge's pass rate (Rogan and Gladen), given what calibration says of the judge."""
+    """A judge's pass rate corrected for its errors (Rogan and Gladen)."""
 
     usable: bool
-    """False when the judge is no better than a coin, or calibration lacks passes or failures."""
+    """False if the judge is no better than chance, or the labels lack passes or failures."""
     raw: float | None
     """The judge's own pass rate; None when it judged nothing."""
     estimate: float | None
     unclipped: float | None
-    """The estimate before it was brought into 0..1; far outside means that calibration does not fit these trials."""
+    """The estimate before clipping to 0..1. Far outside: the labels do not represent these trials."""
     youden: float | None
-    """TPR + TNR - 1: a judge shrinks every difference by this factor."""
+    """TPR + TNR - 1. The judge shrinks every difference by this factor."""
     interval: Interval | None
-    """Bounds by Lang and Reiczigel (2014), which take the uncertainty of the calibration into account."""
+    """Bounds by Lang and Reiczigel (2014), which include the uncertainty of the labels."""
 
 
 def confusion_table(human: Sequence[bool], judge: Sequence[bool]) -> ConfusionTable:
-    """Count how two lists of labels of the same trials agree."""
+    """The counts for two lists of labels of the same trials."""
     if len(human) != len(judge):
         raise ValueError(f"{len(human)} human labels but {len(judge)} of the judge. Give both for the same trials.")
     seen = Counter(zip(map(bool, human), map(bool, judge), strict=True))
@@ -100,7 +100,7 @@ def confusion_table(human: Sequence[bool], judge: Sequence[bool]) -> ConfusionTa
 
 
 def judge_agreement(table: ConfusionTable, *, confidence: float = 0.95) -> JudgeAgreement:
-    """Every usual number of agreement between a judge and a human, with intervals where they matter."""
+    """The usual measures of agreement between a judge and a human, with intervals."""
     require_open_rate("confidence", confidence)
     pass_rate = _share(table.seen_passes, table.passes)
     fail_rate = _share(table.seen_failures, table.failures)
@@ -125,7 +125,7 @@ def judge_agreement(table: ConfusionTable, *, confidence: float = 0.95) -> Judge
 
 
 def corrected_rate(passed: int, total: int, *, calibration: ConfusionTable, confidence: float = 0.95) -> CorrectedRate:
-    """The pass rate that a judge's count implies, with the judge's own errors taken out."""
+    """The pass rate corrected for the judge's errors."""
     require_counts(passed, total)
     require_open_rate("confidence", confidence)
     raw = _share(passed, total)
@@ -147,7 +147,7 @@ def corrected_rate(passed: int, total: int, *, calibration: ConfusionTable, conf
 
 
 def _lang_reiczigel(passed: int, total: int, calibration: ConfusionTable, z: float) -> Interval | None:
-    """Wilson-like shrinking of the three shares, then the delta method; None when the shrunken judge is a coin."""
+    """Adjusted rates, then the delta method; None if the adjusted judge is no better than chance."""
     square = z * z
     trials, passes, failures = total + square, calibration.passes + 2, calibration.failures + 2
     rate = (passed + square / 2.0) / trials
@@ -165,7 +165,7 @@ def _lang_reiczigel(passed: int, total: int, calibration: ConfusionTable, z: flo
 
 
 def _kappa(table: ConfusionTable) -> float | None:
-    """Computed in whole numbers until the last division, so that perfect agreement is exactly 1."""
+    """Cohen's kappa, in integers until the last division: perfect agreement is exactly 1."""
     judged = table.seen_passes + table.missed_failures
     by_chance = table.passes * judged + table.failures * (table.total - judged)
     agreed = (table.seen_passes + table.seen_failures) * table.total

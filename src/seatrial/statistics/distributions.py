@@ -1,6 +1,6 @@
-"""Refusals shared by the room.
+"""Argument checks, the normal, beta and binomial functions, and exact distributions of counts.
 
-A rate comes from a user's file or flag (`UsageError`); counts only our own code can get wrong (`ValueError`).
+Invalid rates come from users (`UsageError`). Invalid counts are bugs of the caller (`ValueError`).
 """
 
 import math
@@ -13,35 +13,35 @@ from operator import mul
 from seatrial.errors import UsageError
 
 ROUNDING = 1e-12
-"""Relative slack when a p-value meets its limit exactly: 1/20 computed in floats must still reach 0.05."""
+"""Relative tolerance of comparisons: 1/20 computed in floats must reach 0.05."""
 
 
 def require_rate(name: str, value: float) -> None:
-    """Refuse what is not a share between 0 and 1, both allowed."""
+    """Raise UsageError unless 0 <= value <= 1."""
     if not 0.0 <= value <= 1.0:
         raise UsageError(f"{name}: {value!r} is not between 0 and 1. Give a share such as 0.9.")
 
 
 def require_open_rate(name: str, value: float) -> None:
-    """Refuse what is not strictly between 0 and 1."""
+    """Raise UsageError unless 0 < value < 1."""
     if not 0.0 < value < 1.0:
         raise UsageError(f"{name}: {value!r} is not strictly between 0 and 1. Give a share such as 0.95.")
 
 
 def require_positive(name: str, value: int) -> None:
-    """Refuse a number of things that is not at least one."""
+    """Raise UsageError unless the value is at least 1."""
     if value < 1:
         raise UsageError(f"{name}: {value!r} is not at least 1. Give a whole number such as 5.")
 
 
 def require_counts(passed: int, total: int) -> None:
-    """Refuse counts that cannot be: more passed than ran, or less than none."""
+    """Raise ValueError unless 0 <= passed <= total."""
     if not 0 <= passed <= total:
         raise ValueError(f"{passed!r} passed of {total!r}: need 0 <= passed <= total. Count the trials again.")
 
 
 def reaches(p_value: float, limit: float) -> bool:
-    """Whether a p-value is at or below its limit, rounding aside."""
+    """Whether a p-value is at or below its limit, apart from rounding."""
     return p_value <= limit * (1.0 + ROUNDING)
 
 
@@ -50,7 +50,7 @@ _TINY = 1e-300
 
 
 def normal_quantile(share: float) -> float:
-    """The z below which this share of a standard normal lies."""
+    """The quantile of the standard normal distribution."""
     if share > 0.5:
         return -normal_quantile(1.0 - share)
     # A rational start (Abramowitz and Stegun 26.2.23, good to 4.5e-4); each Halley step triples the digits.
@@ -64,12 +64,12 @@ def normal_quantile(share: float) -> float:
 
 
 def two_sided_z(confidence: float) -> float:
-    """The z that leaves (1 - confidence) / 2 on either side."""
+    """The z of a two-sided interval: (1 - confidence) / 2 lies above it."""
     return normal_quantile(0.5 + confidence / 2.0)
 
 
 def student_t_quantile(share: float, degrees: float) -> float:
-    """The t below which this share of Student's distribution lies, for shares of one half and more."""
+    """The quantile of Student's t distribution, for shares of one half and more."""
     x = beta_quantile(2.0 * (1.0 - share), degrees / 2.0, 0.5)
     return math.sqrt(degrees * (1.0 - x) / x)
 
@@ -80,7 +80,7 @@ def log_beta(a: float, b: float) -> float:
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """The share of a Beta(a, b) that lies below x."""
+    """The cumulative distribution function of Beta(a, b)."""
     if x <= 0.0:
         return 0.0
     if x >= 1.0:
@@ -92,7 +92,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of the incomplete beta by Lentz's method; takes about sqrt(max(a, b)) rounds."""
+    """The continued fraction of the incomplete beta function (Lentz); about sqrt(max(a, b)) rounds."""
     upper = 1.0
     lower = 1.0 / (1.0 - (a + b) * x / (a + 1.0) or _TINY)
     value = lower
@@ -110,14 +110,14 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     return value
 
 
-@lru_cache(maxsize=4096)  # a suite asks for the same few (passed, total) again and again
+@lru_cache(maxsize=4096)  # the scenarios of a suite share a few (passed, total)
 def beta_quantile(share: float, a: float, b: float) -> float:
-    """The x below which this share of a Beta(a, b) lies."""
+    """The quantile of Beta(a, b)."""
     return find_root(lambda x: beta_cdf(x, a, b) - share, 0.0, 1.0)
 
 
 def binomial_at_least(count: int, total: int, rate: float) -> float:
-    """The chance of `count` or more passes in `total` trials at this true rate."""
+    """The probability of `count` or more passes in `total` trials at this rate."""
     if count <= 0:
         return 1.0
     if count > total:
@@ -126,12 +126,12 @@ def binomial_at_least(count: int, total: int, rate: float) -> float:
 
 
 def binomial_at_most(count: int, total: int, rate: float) -> float:
-    """The chance of `count` or fewer passes; a small tail is computed directly, not as 1 minus a large one."""
+    """The probability of `count` or fewer passes; small values keep their relative precision."""
     return binomial_at_least(total - count, total, 1.0 - rate)
 
 
 def find_root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where the function crosses zero between two points of opposite sign, to the last digit (Chandrupatla 1997)."""
+    """The root between two points of opposite sign, to the last digit (Chandrupatla 1997)."""
     a, b = low, high
     at_a, at_b = function(a), function(b)
     step = 0.5
@@ -152,7 +152,7 @@ def find_root(function: Callable[[float], float], low: float, high: float) -> fl
 
 
 def _next_step(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """How far to go from a to b: by inverse quadratic interpolation where that is safe, else half."""
+    """The next step from a to b: inverse quadratic interpolation if it is safe, else bisection."""
     (a, b, c), (at_a, at_b, at_c) = points, values
     place = (a - b) / (c - b)
     height = (at_a - at_b) / (at_c - at_b)
@@ -168,50 +168,50 @@ _NEGLIGIBLE = 1e-40
 _TIE = 1e-9
 
 SMALLEST_P = 1e-30
-"""Sums of laws leave out counts rarer than 1e-40; p-values below this are reported as this."""
+"""The smallest p-value that is reported: sums omit counts with probabilities below 1e-40."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
-    """The chance of each count from `start` on."""
+class CountDistribution:
+    """The distribution of a count: the probability of each value from `start` on."""
 
     start: int
     chances: tuple[float, ...]
 
     def exactly(self, count: int) -> float:
-        """The chance of this count."""
+        """The probability of this count."""
         at = count - self.start
         return self.chances[at] if 0 <= at < len(self.chances) else 0.0
 
     def at_most(self, count: int) -> float:
-        """The chance of this count or a lower one."""
+        """The probability of this count or less."""
         return min(1.0, fsum(self.chances[: max(0, count - self.start + 1)]))
 
     def at_least(self, count: int) -> float:
-        """The chance of this count or a higher one."""
+        """The probability of this count or more."""
         return min(1.0, fsum(self.chances[max(0, count - self.start) :]))
 
     def as_rare_as(self, count: int) -> float:
-        """The chance of any count that is no likelier than this one: the two-sided p-value."""
+        """The probability of all counts that are at most as likely as this one: the two-sided p-value."""
         limit = self.exactly(count) * (1.0 + _TIE)
         return min(1.0, fsum(chance for chance in self.chances if chance <= limit))
 
     def mean(self) -> float:
-        """The count to expect."""
+        """The expected count."""
         return self.start + fsum(step * chance for step, chance in enumerate(self.chances))
 
 
-def binomial_law(total: int, rate: float) -> Law:
-    """How many of `total` trials pass when each passes with this rate."""
+def binomial_distribution(total: int, rate: float) -> CountDistribution:
+    """The passes in `total` trials that pass independently at this rate."""
     if rate <= 0.0 or rate >= 1.0:
-        return Law(start=total if rate >= 1.0 else 0, chances=(1.0,))
+        return CountDistribution(start=total if rate >= 1.0 else 0, chances=(1.0,))
     odds = rate / (1.0 - rate)
     mode = min(total, int((total + 1) * rate))
     return _outwards(mode, bounds=(0, total), growth=lambda k: (total - k) / (k + 1) * odds)
 
 
-def hypergeometric_law(drawn: int, *, passed: int, total: int) -> Law:
-    """How many of `drawn` trials passed, when they were picked blindly from `total` of which `passed` did."""
+def hypergeometric_distribution(drawn: int, *, passed: int, total: int) -> CountDistribution:
+    """The passes among `drawn` trials, chosen at random from `total` trials of which `passed` passed."""
     failed = total - passed
     mode = (drawn + 1) * (passed + 1) // (total + 2)
     return _outwards(
@@ -221,8 +221,8 @@ def hypergeometric_law(drawn: int, *, passed: int, total: int) -> Law:
     )
 
 
-def _outwards(mode: int, *, bounds: tuple[int, int], growth: Callable[[int], float]) -> Law:
-    """The law whose next count is `growth(count)` times as likely."""
+def _outwards(mode: int, *, bounds: tuple[int, int], growth: Callable[[int], float]) -> CountDistribution:
+    """The distribution in which count + 1 is `growth(count)` times as likely as count."""
     lowest, highest = bounds
     below: list[float] = []
     weight, count = 1.0, mode
@@ -239,34 +239,35 @@ def _outwards(mode: int, *, bounds: tuple[int, int], growth: Callable[[int], flo
         above.append(weight)
     weights = [*reversed(below), 1.0, *above]
     whole = fsum(weights)
-    return Law(start=start, chances=tuple(weight / whole for weight in weights))
+    return CountDistribution(start=start, chances=tuple(weight / whole for weight in weights))
 
 
-def sum_law(laws: Iterable[tuple[Law, int]]) -> Law:
-    """The law of the sum of independent counts, each law given with how often it occurs.
+def sum_distributions(distributions: Iterable[tuple[CountDistribution, int]]) -> CountDistribution:
+    """The distribution of a sum of independent counts, each given with the number of times it occurs.
 
-    Equal laws are raised to their power by squaring and the rest is merged pairwise, narrow ones first: 1,000 scenarios
-    of 10 + 10 trials take some 20 ms instead of seconds.
+    Powers by squaring, then pairwise sums, narrow ones first: 1,000 scenarios of 10 + 10 trials take 20 ms.
     """
-    merged = [_power(law, times) for law, times in laws] or [Law(start=0, chances=(1.0,))]
-    merged.sort(key=lambda law: len(law.chances))
+    merged = [_power(distribution, times) for distribution, times in distributions] or [
+        CountDistribution(start=0, chances=(1.0,))
+    ]
+    merged.sort(key=lambda distribution: len(distribution.chances))
     while len(merged) > 1:
         pairs = [_add(left, right) for left, right in zip(merged[::2], merged[1::2], strict=False)]
         merged = pairs + merged[len(pairs) * 2 :]
     return merged[0]
 
 
-def _power(law: Law, times: int) -> Law:
-    """The law of the sum of `times` counts that all follow this law."""
+def _power(distribution: CountDistribution, times: int) -> CountDistribution:
+    """The distribution of the sum of `times` independent counts with this distribution."""
     if times == 1:
-        return law
-    half = _power(law, times // 2)
+        return distribution
+    half = _power(distribution, times // 2)
     even = _add(half, half)
-    return _add(even, law) if times % 2 else even
+    return _add(even, distribution) if times % 2 else even
 
 
-def _add(left: Law, right: Law) -> Law:
-    """The law of the sum of two independent counts."""
+def _add(left: CountDistribution, right: CountDistribution) -> CountDistribution:
+    """The distribution of the sum of two independent counts."""
     short, long = sorted((left.chances, right.chances), key=len)
     turned, width = short[::-1], len(short)
     padding = (0.0,) * (width - 1)
@@ -274,4 +275,4 @@ def _add(left: Law, right: Law) -> Law:
     sums = [sum(map(mul, turned, padded[at : at + width])) for at in range(len(long) + width - 1)]
     first = next(at for at, chance in enumerate(sums) if chance > _NEGLIGIBLE)
     last = next(at for at in range(len(sums) - 1, -1, -1) if sums[at] > _NEGLIGIBLE)
-    return Law(start=left.start + right.start + first, chances=tuple(sums[first : last + 1]))
+    return CountDistribution(start=left.start + right.start + first, chances=tuple(sums[first : last + 1]))

@@ -1,6 +1,7 @@
-"""Intervals of one pass rate. Show Wilson; decide with the one-sided exact bound; look daily at the always-valid one.
+"""Intervals of one pass rate. The interval of 0 trials is (0, 1).
 
-Nothing ran means nothing is known: every interval of 0 trials is (0, 1).
+Show Wilson's for a fixed number of trials and the always-valid one after sequential stopping. Decide with the exact
+one-sided bound.
 """
 
 import math
@@ -8,10 +9,8 @@ from typing import TypeAlias
 
 from .distributions import (
     beta_quantile,
-    binomial_at_least,
     find_root,
     log_beta,
-    normal_quantile,
     require_counts,
     require_open_rate,
     two_sided_z,
@@ -21,15 +20,9 @@ Interval: TypeAlias = tuple[float, float]
 
 
 def wilson_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
-    """Lower and upper bound of the pass rate, right on average; (0, 1) when nothing ran."""
+    """Wilson's bounds of the pass rate: their coverage is right on average; (0, 1) if nothing ran."""
     _require(passed, total, confidence)
     return _wilson(passed, total, two_sided_z(confidence))
-
-
-def wilson_lower_bound(passed: int, total: int, *, confidence: float = 0.95) -> float:
-    """One-sided lower bound of the pass rate by Wilson's score; 0 when nothing ran."""
-    _require(passed, total, confidence)
-    return _wilson(passed, total, normal_quantile(confidence))[0]
 
 
 def _wilson(passed: int, total: int, z: float) -> Interval:
@@ -45,7 +38,7 @@ def _wilson(passed: int, total: int, z: float) -> Interval:
 
 
 def clopper_pearson_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
-    """Exact bounds: they miss the true rate at most as often as promised, whatever it is."""
+    """Exact bounds: the coverage is at least the confidence at every true rate."""
     _require(passed, total, confidence)
     one_side = (1.0 + confidence) / 2.0
     low = exact_lower_bound(passed, total, confidence=one_side)
@@ -53,7 +46,7 @@ def clopper_pearson_interval(passed: int, total: int, *, confidence: float = 0.9
 
 
 def exact_lower_bound(passed: int, total: int, *, confidence: float = 0.95) -> float:
-    """The lowest pass rate that these trials do not refute, one-sided; 0 when nothing ran."""
+    """The exact one-sided lower bound of the pass rate; 0 if nothing ran."""
     _require(passed, total, confidence)
     if passed == 0:
         return 0.0
@@ -61,43 +54,15 @@ def exact_lower_bound(passed: int, total: int, *, confidence: float = 0.95) -> f
 
 
 def exact_upper_bound(passed: int, total: int, *, confidence: float = 0.95) -> float:
-    """The highest pass rate that these trials do not refute, one-sided; 1 when nothing ran."""
+    """The exact one-sided upper bound of the pass rate; 1 if nothing ran."""
     require_counts(passed, total)
     return 1.0 - exact_lower_bound(total - passed, total, confidence=confidence)
 
 
-def mid_p_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
-    """Exact bounds that count the observed result half: shorter, and right on average."""
-    _require(passed, total, confidence)
-    share = (1.0 - confidence) / 2.0
-    return _mid_p_bound(passed, total, share), 1.0 - _mid_p_bound(total - passed, total, share)
-
-
-def _mid_p_bound(passed: int, total: int, share: float) -> float:
-    if passed == 0:
-        return 0.0
-
-    def excess(rate: float) -> float:
-        tails = binomial_at_least(passed, total, rate) + binomial_at_least(passed + 1, total, rate)
-        return tails / 2.0 - share
-
-    return find_root(excess, 0.0, 1.0)
-
-
-def jeffreys_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
-    """Equal-tailed Bayesian bounds from Jeffreys' prior; at 0 or all passed they leave the observed rate out."""
-    _require(passed, total, confidence)
-    if total == 0:
-        return 0.0, 1.0
-    share = (1.0 - confidence) / 2.0
-    low = beta_quantile(share, passed + 0.5, total - passed + 0.5)
-    return low, 1.0 - beta_quantile(share, total - passed + 0.5, passed + 0.5)
-
-
 def always_valid_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
-    """Bounds that hold at every number of trials at once, so you may look after each and stop when you like.
+    """Bounds that hold for all numbers of trials at once, so any stopping rule is allowed. They are wider.
 
-    All rates that a beta mixture does not beat 1 / (1 - confidence) to 1 (Robbins; Ville). The price is width.
+    They contain all rates whose likelihood is above (1 - confidence) times that of a beta mixture (Robbins, Ville).
     """
     _require(passed, total, confidence)
     return _always_valid_bound(passed, total, confidence), 1.0 - _always_valid_bound(total - passed, total, confidence)

@@ -1,18 +1,13 @@
-"""Run until decided: the truncated sequential probability ratio test, and what any stopping rule does at a true rate.
-
-Looking at a fixed-n interval after every trial is no substitute (`peeking_error` says how wrong it goes); this test is
-made for looking. Its errors are computed exactly, not by Wald's approximations.
-"""
+"""`trials: auto`: run trials until the pass rate is decided, with exact error rates."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from seatrial.errors import UsageError
 
 from .distributions import ROUNDING, require_open_rate, require_positive, require_rate
-from .intervals import wilson_interval
 
 SequentialVerdict: TypeAlias = Literal["pass", "fail", "inconclusive", "continue"]
 StoppingRule: TypeAlias = Callable[[int, int], SequentialVerdict]
@@ -88,7 +83,7 @@ class SequentialDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """What a stopping rule does when the true rate is this: the chance of each verdict, and what it costs."""
+    """The probability of each verdict, and the expected trials, at one true rate."""
 
     rate: float
     passes: float
@@ -139,45 +134,6 @@ def _verdict(test: SequentialTest, passed: int, total: int, *, left_out: int = 0
 def operating_point(test: SequentialTest, rate: float) -> OperatingPoint:
     """What the sequential test does at this true rate, exactly."""
     return _play_out(rate, test.max_trials, lambda passed, total: _verdict(test, passed, total))
-
-
-def operating_table(
-    test: SequentialTest, *, rates: Sequence[float] = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.0)
-) -> tuple[OperatingPoint, ...]:
-    """The exact error table of the sequential test, one row for each true rate."""
-    return tuple(operating_point(test, rate) for rate in rates)
-
-
-def curtailed_gate(rate: float, *, total: int, need: int) -> OperatingPoint:
-    """A "need of total" gate stopped as soon as its outcome is certain: the same verdict with fewer trials."""
-    require_positive("total", total)
-
-    def rule(passed: int, ran: int) -> SequentialVerdict:
-        if passed >= need:
-            return "pass"
-        return "fail" if passed + total - ran < need else "continue"
-
-    return _play_out(rate, total, rule)
-
-
-def peeking_error(
-    rate: float, *, threshold: float, look_from: int, look_to: int, confidence: float = 0.95
-) -> OperatingPoint:
-    """What "stop when the Wilson interval leaves the threshold out" does, looking after every trial."""
-    require_rate("threshold", threshold)
-    require_open_rate("confidence", confidence)
-    require_positive("look_to", look_to)
-
-    def rule(passed: int, ran: int) -> SequentialVerdict:
-        if ran >= look_from:
-            low, high = wilson_interval(passed, ran, confidence=confidence)
-            if high < threshold:
-                return "fail"
-            if low >= threshold:
-                return "pass"
-        return "continue"
-
-    return _play_out(rate, look_to, rule)
 
 
 def _play_out(rate: float, max_trials: int, rule: StoppingRule) -> OperatingPoint:

@@ -1,7 +1,7 @@
-"""Is a difference between two runs beyond noise? Exact tests, for one scenario and for a suite of them.
+"""Tests of the difference between two runs: exact tests of pass counts, adjustments for many tests, sign flips.
 
-Two questions, two tests: did the pass rate change on these scenarios (`stratified_test`, here), and will it be worse on
-scenarios like these (`sign_flip_test`, in resampling). Repeats are never reduced to a majority vote before testing.
+`stratified_test` asks whether the pass rate changed on these scenarios; `sign_flip_test` compares other figures of
+each scenario, such as scores.
 """
 
 import math
@@ -9,22 +9,19 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import getitem
 from typing import Literal, TypeAlias
 
 from .distributions import (
     ROUNDING,
     SMALLEST_P,
-    Law,
-    binomial_law,
-    hypergeometric_law,
+    CountDistribution,
+    hypergeometric_distribution,
     reaches,
     require_counts,
     require_open_rate,
     require_positive,
-    student_t_quantile,
-    sum_law,
+    sum_distributions,
 )
 from .intervals import Interval, wilson_interval
 
@@ -33,7 +30,7 @@ Direction: TypeAlias = Literal["regression", "improvement", "two_sided"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioCounts:
-    """How often one scenario passed in the baseline and in the candidate run."""
+    """Passes and trials of one scenario in the baseline and in the candidate."""
 
     base_passed: int
     base_total: int
@@ -46,13 +43,13 @@ class ScenarioCounts:
 
     @property
     def difference(self) -> float | None:
-        """The candidate's pass rate minus the baseline's; None when one of them did not run."""
+        """The candidate's pass rate minus the baseline's; None if one did not run."""
         if not self.base_total or not self.candidate_total:
             return None
         return self.candidate_passed / self.candidate_total - self.base_passed / self.base_total
 
-    def turned(self) -> "ScenarioCounts":
-        """The same counts with the two runs in each other's place, so that improvements become regressions."""
+    def swapped(self) -> "ScenarioCounts":
+        """The counts with the runs exchanged: improvements become regressions."""
         return ScenarioCounts(
             base_passed=self.candidate_passed,
             base_total=self.candidate_total,
@@ -63,87 +60,55 @@ class ScenarioCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StratifiedTest:
-    """Whether the candidate passed less often than chance allows, over all scenarios together."""
+    """The exact test of all scenarios together."""
 
     observed: int
     """Trials that the candidate passed."""
     expected: float
-    """Trials it would pass on average if nothing had changed."""
+    """The expected number if nothing changed."""
     p_regression: float
     p_improvement: float
     p_two_sided: float
     mid_p_regression: float
-    """Counts the observed result half: nearer to the promised error rate than the exact one, which stays below it."""
+    """Counts the probability of the observed result half: less conservative than the exact p-value."""
 
 
 def fisher_test(counts: ScenarioCounts, *, direction: Direction = "regression") -> float:
-    """The exact p-value of one scenario (Fisher); "regression" asks whether the candidate is worse."""
-    law = _candidate_law(counts)
+    """Fisher's exact p-value of one scenario; "regression": the candidate is worse."""
+    distribution = _candidate_distribution(counts)
     if direction == "regression":
-        return law.at_most(counts.candidate_passed)
+        return distribution.at_most(counts.candidate_passed)
     if direction == "improvement":
-        return law.at_least(counts.candidate_passed)
-    return law.as_rare_as(counts.candidate_passed)
+        return distribution.at_least(counts.candidate_passed)
+    return distribution.as_rare_as(counts.candidate_passed)
 
 
 def smallest_p_value(counts: ScenarioCounts) -> float:
-    """The smallest p-value for a regression that this scenario could show; above 0.05 it could not show any."""
-    law = _candidate_law(counts)
-    return law.at_most(law.start)
+    """The smallest p-value that a regression could have with these totals and this number of passes."""
+    distribution = _candidate_distribution(counts)
+    return distribution.at_most(distribution.start)
 
 
 def stratified_test(scenarios: Sequence[ScenarioCounts]) -> StratifiedTest:
-    """The exact test over scenarios with repeats.
+    """The exact test over all scenarios; the numbers of trials may differ.
 
-    If nothing changed, each scenario's passes fall blindly on the two runs; the law of their sum is the product of the
-    scenarios' laws. No approximation, no resampling, and unequal numbers of repeats are fine.
+    If nothing changed, the passes of a scenario are spread at random over the trials of both runs (hypergeometric).
     """
-    law = sum_law(_candidate_laws(scenarios))
+    distribution = sum_distributions(_candidate_distributions(scenarios))
     observed = sum(counts.candidate_passed for counts in scenarios)
-    worse_or_equal = law.at_most(observed)
+    worse_or_equal = distribution.at_most(observed)
     return StratifiedTest(
         observed=observed,
-        expected=law.mean(),
+        expected=distribution.mean(),
         p_regression=max(SMALLEST_P, worse_or_equal),
-        p_improvement=max(SMALLEST_P, law.at_least(observed)),
-        p_two_sided=max(SMALLEST_P, law.as_rare_as(observed)),
-        mid_p_regression=max(SMALLEST_P, law.at_most(observed - 1) + law.exactly(observed) / 2.0),
+        p_improvement=max(SMALLEST_P, distribution.at_least(observed)),
+        p_two_sided=max(SMALLEST_P, distribution.as_rare_as(observed)),
+        mid_p_regression=max(SMALLEST_P, distribution.at_most(observed - 1) + distribution.exactly(observed) / 2.0),
     )
 
 
-def cochran_mantel_haenszel_test(scenarios: Sequence[ScenarioCounts]) -> float:
-    """The two-sided p-value of the asymptotic twin of the stratified test, to compare with other tools' numbers."""
-    surplus = variance = 0.0
-    for counts in scenarios:
-        total = counts.base_total + counts.candidate_total
-        if total < 2:
-            continue
-        passed = counts.base_passed + counts.candidate_passed
-        surplus += counts.candidate_passed - counts.candidate_total * passed / total
-        variance += counts.base_total * counts.candidate_total * passed * (total - passed) / (total**2 * (total - 1))
-    # Half a trial is taken off the surplus: the usual correction for counts being whole numbers.
-    return math.erfc(max(0.0, abs(surplus) - 0.5) / math.sqrt(2.0 * variance)) if variance else 1.0
-
-
-def mcnemar_exact(pass_to_fail: int, fail_to_pass: int) -> float:
-    """The exact two-sided p-value when each scenario ran once in each run, from the flips alone."""
-    law, fewer = _flips(pass_to_fail, fail_to_pass)
-    return min(1.0, 2.0 * law.at_most(fewer))
-
-
-def mcnemar_mid_p(pass_to_fail: int, fail_to_pass: int) -> float:
-    """The mid-p version of McNemar's test: the default, since the exact one misses too much."""
-    if pass_to_fail == fail_to_pass:
-        return 1.0
-    law, fewer = _flips(pass_to_fail, fail_to_pass)
-    return min(1.0, 2.0 * law.at_most(fewer) - law.exactly(fewer))
-
-
 def newcombe_interval(counts: ScenarioCounts, *, confidence: float = 0.95) -> Interval:
-    """Bounds of the candidate's pass rate minus the baseline's; (-1, 1) when one of them did not run.
-
-    "Not worse than m" holds when the lower bound at confidence 0.9 is above -m.
-    """
+    """Bounds of the candidate's pass rate minus the baseline's (Newcombe); (-1, 1) if one did not run."""
     if counts.difference is None:
         return -1.0, 1.0
     base = counts.base_passed / counts.base_total
@@ -155,22 +120,16 @@ def newcombe_interval(counts: ScenarioCounts, *, confidence: float = 0.95) -> In
     return counts.difference - down, counts.difference + up
 
 
-def _flips(pass_to_fail: int, fail_to_pass: int) -> tuple[Law, int]:
-    if pass_to_fail < 0 or fail_to_pass < 0:
-        raise ValueError(f"flips: {pass_to_fail!r} and {fail_to_pass!r} must not be negative. Count them again.")
-    return binomial_law(pass_to_fail + fail_to_pass, 0.5), min(pass_to_fail, fail_to_pass)
-
-
-def _candidate_law(counts: ScenarioCounts) -> Law:
-    return hypergeometric_law(
+def _candidate_distribution(counts: ScenarioCounts) -> CountDistribution:
+    return hypergeometric_distribution(
         counts.candidate_total,
         passed=counts.base_passed + counts.candidate_passed,
         total=counts.base_total + counts.candidate_total,
     )
 
 
-def _candidate_laws(scenarios: Iterable[ScenarioCounts]) -> list[tuple[Law, int]]:
-    """Each different law with the number of scenarios that follow it."""
+def _candidate_distributions(scenarios: Iterable[ScenarioCounts]) -> list[tuple[CountDistribution, int]]:
+    """Each different distribution with its number of scenarios."""
     margins = Counter(
         (
             counts.candidate_total,
@@ -180,24 +139,13 @@ def _candidate_laws(scenarios: Iterable[ScenarioCounts]) -> list[tuple[Law, int]
         for counts in scenarios
     )
     return [
-        (hypergeometric_law(drawn, passed=passed, total=total), times)
+        (hypergeometric_distribution(drawn, passed=passed, total=total), times)
         for (drawn, passed, total), times in margins.items()
     ]
 
 
-def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p-values: flag those at or below q, and on average a share of at most q is flagged wrongly."""
-    count = len(p_values)
-    adjusted, smallest = [1.0] * count, 1.0
-    for rank, index in reversed(list(enumerate(_by_size(p_values), start=1))):
-        # The ratio first: it is never below 1, so that rounding cannot lower a p-value.
-        smallest = min(smallest, p_values[index] * (count / rank))
-        adjusted[index] = smallest
-    return tuple(adjusted)
-
-
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p-values: flag those at or below alpha, and any false flag at all has at most that chance."""
+    """Adjusted p-values: flags at alpha have at most the probability alpha of any false flag."""
     count = len(p_values)
     adjusted, largest = [1.0] * count, 0.0
     for rank, index in enumerate(_by_size(p_values)):
@@ -209,7 +157,10 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 def tarone_benjamini_hochberg(
     p_values: Sequence[float], smallest: Sequence[float], *, q: float = 0.05
 ) -> tuple[bool, ...]:
-    """Which scenarios are flagged (Gilbert 2005), given each one's p-value and the smallest it could have had."""
+    """Which tests are flagged (Gilbert 2005), given each p-value and its smallest possible value.
+
+    At most a share q of the flags is false on average.
+    """
     require_open_rate("q", q)
     if len(p_values) != len(smallest):
         raise ValueError(f"{len(p_values)} p-values but {len(smallest)} smallest ones. Give one for each.")
@@ -229,18 +180,18 @@ def flag_scenarios(
     direction: Literal["regression", "improvement"] = "regression",
     q: float = 0.05,
 ) -> tuple[bool, ...]:
-    """Which scenarios got worse (or better) beyond noise, when all of them were looked at."""
-    counts = [one.turned() for one in scenarios] if direction == "improvement" else list(scenarios)
+    """Which scenarios got worse (or better), adjusted for the number of scenarios."""
+    counts = [one.swapped() for one in scenarios] if direction == "improvement" else list(scenarios)
     return tarone_benjamini_hochberg(
         [fisher_test(one) for one in counts], [smallest_p_value(one) for one in counts], q=q
     )
 
 
 def _screening_limit(smallest: Sequence[float], q: float) -> float:
-    """q / k for the first k that at most k scenarios could reach."""
-    floors = sorted(smallest)
-    for k in range(1, len(floors) + 1):
-        if bisect_right(floors, q / k * (1.0 + ROUNDING)) <= k:
+    """q / k for the first k that at most k tests can reach."""
+    reachable = sorted(smallest)
+    for k in range(1, len(reachable) + 1):
+        if bisect_right(reachable, q / k * (1.0 + ROUNDING)) <= k:
             return q / k
     return q
 
@@ -255,34 +206,18 @@ _BLOCK = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignFlipTest:
-    """Whether the mean difference over scenarios is beyond chance, if each could as well have had the other sign."""
+    """The permutation test of differences: without a change, each sign is equally likely."""
 
     mean: float | None
-    """The mean difference; None when there is none."""
+    """The mean difference; None without differences."""
     p_regression: float
     p_two_sided: float
     exact: bool
-    """All sign patterns were tried; otherwise the p-values come from random ones and are never 0."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusteredMean:
-    """A mean over trials whose error takes into account that repeats of one scenario resemble each other."""
-
-    mean: float
-    standard_error: float | None
-    """None with fewer than two scenarios."""
-    naive_standard_error: float | None
-    """What it would be if all trials were independent; None with fewer than two trials."""
-    design_effect: float | None
-    """How many trials are worth one independent trial; None when the naive error is 0."""
-    degrees: int
-    """Degrees of freedom of the t distribution behind the interval."""
-    interval: Interval | None
+    """True: all sign patterns; False: random ones."""
 
 
 def sign_flip_test(differences: Sequence[float], *, seed: int = 0, draws: int = 20_000) -> SignFlipTest:
-    """The permutation test of the scenarios' differences: all sign patterns of up to 18, else random ones."""
+    """The test of the scenarios' differences: all sign patterns of up to 18 differences, else random ones."""
     _require_finite(differences)
     require_positive("draws", draws)
     moved = [value for value in differences if value != 0.0]
@@ -306,53 +241,6 @@ def sign_flip_test(differences: Sequence[float], *, seed: int = 0, draws: int = 
     )
 
 
-def cluster_bootstrap_interval(
-    differences: Sequence[float], *, seed: int = 0, confidence: float = 0.95, draws: int = 2_000
-) -> Interval | None:
-    """Bounds of the mean difference by drawing whole scenarios with replacement; None without scenarios."""
-    _require_finite(differences)
-    require_open_rate("confidence", confidence)
-    require_positive("draws", draws)
-    count = len(differences)
-    if not count:
-        return None
-    means = sorted(
-        math.fsum([differences[word * count >> 32] for word in memoryview(block).cast("I")]) / count
-        for block in _random_blocks(seed, count=draws, size=4 * count)
-    )
-    tail = (1.0 - confidence) / 2.0 * (draws - 1)
-    return means[math.floor(tail)], means[math.ceil(draws - 1 - tail)]
-
-
-def clustered_mean(groups: Sequence[Sequence[float]], *, confidence: float = 0.95) -> ClusteredMean | None:
-    """The mean over all trials, given by scenario, with a cluster-robust error (Miller 2024); None without trials."""
-    require_open_rate("confidence", confidence)
-    groups = [group for group in groups if group]
-    values = list(chain.from_iterable(groups))
-    if not values:
-        return None
-    _require_finite(values)
-    total, clusters = len(values), len(groups)
-    mean = math.fsum(values) / total
-    naive = error = interval = effect = None
-    if total > 1:
-        naive = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (total - 1) / total)
-    if clusters > 1:
-        squares = math.fsum(math.fsum(value - mean for value in group) ** 2 for group in groups)
-        error = math.sqrt(squares * clusters / (clusters - 1)) / total
-        half = error * student_t_quantile(0.5 + confidence / 2.0, clusters - 1)
-        interval = mean - half, mean + half
-        effect = (error / naive) ** 2 if naive else None
-    return ClusteredMean(
-        mean=mean,
-        standard_error=error,
-        naive_standard_error=naive,
-        design_effect=effect,
-        degrees=clusters - 1,
-        interval=interval,
-    )
-
-
 def _all_signed_sums(values: Sequence[float]) -> list[float]:
     sums = [0.0]
     for value in values:
@@ -361,7 +249,7 @@ def _all_signed_sums(values: Sequence[float]) -> list[float]:
 
 
 def _random_signed_sums(values: Sequence[float], seed: int, draws: int) -> Iterator[float]:
-    """One random byte picks eight signs at once: 20,000 draws over 1,000 scenarios take 0.15 s instead of seconds."""
+    """Sums with random signs. A random byte sets eight signs: 20,000 draws over 1,000 scenarios take 0.15 s."""
     tables = [_all_signed_sums(values[at : at + _BLOCK]) for at in range(0, len(values), _BLOCK)]
     # The last table may be shorter than 256; repeating it keeps its signs equally likely.
     tables[-1] *= 256 // len(tables[-1])
@@ -370,7 +258,7 @@ def _random_signed_sums(values: Sequence[float], seed: int, draws: int) -> Itera
 
 
 def _random_blocks(seed: int, *, count: int, size: int) -> Iterator[bytes]:
-    """Random bytes that depend on the seed alone."""
+    """Random bytes that depend only on the seed."""
     from hashlib import shake_256  # 10 ms to import, and only a comparison needs it
 
     for number in range(count):
