@@ -16,7 +16,7 @@ import pytest
 from seatrial.agents.call import call_agent
 from seatrial.foreign import ForeignCode
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.results import AgentFailure, PlayAgain, TrialError
+from seatrial.model.results import AgentFailure, RepeatTrial, TrialError
 
 WAIT_SECONDS = 20.0
 """For what must end well: never reached, and long enough for a busy machine."""
@@ -389,7 +389,7 @@ def test_an_agent_that_blocks_the_loop_times_out_and_the_others_are_played_again
 
     results = play_together(blocker, other, other, timeouts=(0.2, 0.6, 0.6))
     assert is_overrun(results[0])
-    assert [type(result) for result in results[1:]] == [PlayAgain, PlayAgain]
+    assert [type(result) for result in results[1:]] == [RepeatTrial, RepeatTrial]
 
 
 def test_time_in_which_others_held_the_loop_is_not_on_an_agents_clock() -> None:
@@ -434,7 +434,7 @@ def test_an_agent_that_answered_but_left_a_blocking_task_behind_does_not_time_ot
 
     results = play_together(agent, other, timeouts=(WAIT_SECONDS, 1.5))
     assert results[0] == "done"
-    assert isinstance(results[1], PlayAgain)
+    assert isinstance(results[1], RepeatTrial)
 
 
 def test_an_answer_is_heard_even_while_another_agent_holds_the_loop() -> None:

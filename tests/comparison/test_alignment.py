@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from seatrial.comparison.alignment import align, align_closest
-from seatrial.model.comparison import Alignment, Parting
+from seatrial.model.comparison import Alignment, DifferenceKind
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.run import ScenarioKey, Status, Trial
 
@@ -36,7 +36,7 @@ def aligned(passing: list[ToolCall], failing: list[ToolCall]) -> Alignment:
 
 def test_conversations_part_where_another_tool_is_called():
     found = aligned([LOOKUP, REFUND], [LOOKUP, ToolCall("cancel", {})])
-    assert (found.parting, found.step) == (Parting.CALL, 1)
+    assert (found.parting, found.step) == (DifferenceKind.CALL, 1)
     assert found.text == "step 2 (turn 1): passing called refund, failing called cancel"
 
 
@@ -47,14 +47,14 @@ def test_conversations_part_where_one_calls_nothing_more():
 
 def test_conversations_part_where_an_argument_differs():
     found = aligned([LOOKUP, REFUND], [LOOKUP, ToolCall("refund", {"id": "A1", "amount": 100, "why": ["x"]})])
-    assert (found.parting, found.step) == (Parting.ARGUMENTS, 1)
+    assert (found.parting, found.step) == (DifferenceKind.ARGUMENTS, 1)
     assert found.text == "step 2 (turn 1): refund was called with amount: 10 → 100; why: nothing → ['x']"
     assert found.steps[1].differences == ("amount: 10 → 100", "why: nothing → ['x']")
 
 
 def test_conversations_part_where_a_call_failed_in_one_of_them():
     found = aligned([LOOKUP], [ToolCall("lookup", {"id": "A1"}, error="timeout")])
-    assert found.parting is Parting.ERROR
+    assert found.parting is DifferenceKind.ERROR
     assert "lookup went well in the passing trial and failed (timeout) in the failing one" in found.text
 
 
@@ -73,7 +73,7 @@ def test_argument_differences_are_named_by_their_place(good, bad, text):
 
 
 def test_equal_numbers_of_two_kinds_are_no_difference():
-    assert aligned([ToolCall("f", {"a": 2})], [ToolCall("f", {"a": 2.0})]).parting is Parting.REPLY
+    assert aligned([ToolCall("f", {"a": 2})], [ToolCall("f", {"a": 2.0})]).parting is DifferenceKind.REPLY
 
 
 def test_calls_are_laid_beside_each_other_by_name():
@@ -90,7 +90,7 @@ def test_the_turn_of_the_parting_is_named():
 
 def test_the_same_calls_leave_the_replies():
     found = aligned([LOOKUP], [LOOKUP])
-    assert (found.parting, found.step) == (Parting.REPLY, None)
+    assert (found.parting, found.step) == (DifferenceKind.REPLY, None)
     assert found.text == "the same tool call; the replies part in turn 1"
 
 

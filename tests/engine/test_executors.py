@@ -24,7 +24,7 @@ from seatrial.evaluators.matchers import matches
 from seatrial.evaluators.passfail import PassFail
 from seatrial.model.conversation import AgentResult, ErrorKind, ToolCall
 from seatrial.model.protocols import AgentReply, PreparedScenario, TrialStart
-from seatrial.model.results import PlayAgain
+from seatrial.model.results import RepeatTrial
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import Scenario
 from seatrial.tools.tool_box import MockSet
@@ -244,7 +244,7 @@ def test_a_trial_that_is_disturbed_is_played_again() -> None:
         async def respond(self, messages: Any, *, timeout: float) -> AgentReply:
             self.times += 1
             if self.times < 4:
-                raise PlayAgain("another blocked")
+                raise RepeatTrial("another blocked")
             return AgentReply(reply="hi")
 
         async def close(self) -> None: ...
@@ -263,7 +263,7 @@ def test_a_trial_that_is_disturbed_for_ever_is_errored_in_the_end() -> None:
             return self
 
         async def respond(self, messages: Any, *, timeout: float) -> AgentReply:
-            raise PlayAgain("another blocked")
+            raise RepeatTrial("another blocked")
 
         async def close(self) -> None: ...
 

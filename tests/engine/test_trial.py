@@ -17,7 +17,7 @@ from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import HookContext, PreparedScenario, TurnContext
-from seatrial.model.results import EvalResult, Judgement, ModelUse, OutcomeResult, PlayAgain
+from seatrial.model.results import EvalResult, Judgement, ModelUse, OutcomeResult, RepeatTrial
 from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import ExpectedCall, Scenario
 from seatrial.tools.tool_box import MockSet
@@ -368,7 +368,7 @@ def test_what_was_set_up_is_torn_down_when_the_trial_is_cancelled_or_played_agai
 
         async def respond(self, messages: Any, *, timeout: float) -> Any:
             if len(done) == 0:
-                raise PlayAgain("another blocked")
+                raise RepeatTrial("another blocked")
             await asyncio.Event().wait()
 
         async def close(self) -> None: ...
@@ -376,7 +376,7 @@ def test_what_was_set_up_is_torn_down_when_the_trial_is_cancelled_or_played_agai
     prepared = a_scenario(GOOD, agent=Disturbed(), teardown=(lambda ctx: done.append("torn down"),))
 
     async def play() -> None:
-        with pytest.raises(PlayAgain):
+        with pytest.raises(RepeatTrial):
             await run_trial(prepared, 0, TrialSettings())
         task = asyncio.create_task(run_trial(prepared, 0, TrialSettings()))
         await asyncio.sleep(0.01)

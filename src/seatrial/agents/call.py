@@ -5,7 +5,7 @@ from typing import Any
 
 from seatrial.foreign import AGENTS, ForeignCode, ForeignError, LoopBlocked
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.results import AgentFailure, PlayAgain, TrialError
+from seatrial.model.results import AgentFailure, RepeatTrial, TrialError
 
 
 async def call_agent(function: Callable[[], Any], *, timeout: float, code: ForeignCode = AGENTS) -> Any:
@@ -15,7 +15,7 @@ async def call_agent(function: Callable[[], Any], *, timeout: float, code: Forei
     except TimeoutError:
         raise overran(timeout) from None
     except LoopBlocked as blocked:
-        raise PlayAgain(str(blocked)) from None
+        raise RepeatTrial(str(blocked)) from None
     except ForeignError as failure:
         raised = failure.raised
         if isinstance(raised, TrialError):

@@ -51,7 +51,7 @@ class ReplayAgent:
 
     def find(self, start: TrialStart, said: str) -> Recording:
         """The recording of a trial: of its scenario's script, and the next one for each further trial."""
-        script = None if start.asked is None else script_of(start.asked)
+        script = None if start.definition is None else script_of(start.definition)
         fitting = [] if script is None else self._by_script.get(words_of(script), [])
         # Where the user is not scripted, or says something else later, the first message has to do.
         fitting = fitting or self._by_beginning.get(words_of([said]), [])
@@ -141,7 +141,7 @@ class _Replay:
 
     def _require_times(self, recording: Recording) -> None:
         """A limit on latency would be kept by any recording that has no times."""
-        limits = None if self._start.asked is None else self._start.asked.limits
+        limits = None if self._start.definition is None else self._start.definition.limits
         if limits is not None and limits.latency_ms is not None and not recording.timed:
             raise TrialError(
                 ErrorKind.CONFIG,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from seatrial.errors import UsageError
-from seatrial.model.run import RUN_ID_RULE, TAKEN_NAMES, is_run_id
+from seatrial.model.run import RESERVED_NAMES, RUN_ID_RULE, is_run_id
 from seatrial.runs.request import RunRequest
 from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store.store import Store, open_store
@@ -124,7 +124,7 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
 
 def check_run_name(text: str | None) -> str | None:
     """The name, if the run can be found by it. Raises UsageError."""
-    if text is None or (text.strip() and text not in TAKEN_NAMES):
+    if text is None or (text.strip() and text not in RESERVED_NAMES):
         return text
     raise UsageError(f"--name {text!r}: expected a name; not blank, latest or baseline, which mean other runs")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from seatrial.model.comparison import AlignedStep, Alignment, Parting
+from seatrial.model.comparison import AlignedStep, Alignment, DifferenceKind
 from seatrial.model.conversation import ToolCall, Transcript
 from seatrial.model.run import Trial
 
@@ -45,7 +45,7 @@ def align(passing: tuple[str, Trial], failing: tuple[str, Trial]) -> Alignment:
         failing=failing[0],
         steps=tuple(_lay_side_by_side(good, bad)),
         parting=parting,
-        step=None if parting is Parting.REPLY else agreed,
+        step=None if parting is DifferenceKind.REPLY else agreed,
         text=text,
     )
 
@@ -94,20 +94,20 @@ def _equal(one: ToolCall, other: ToolCall) -> bool:
 
 def _describe(
     good: Sequence[Step], bad: Sequence[Step], agreed: int, passing: Transcript, failing: Transcript
-) -> tuple[Parting, str]:
+) -> tuple[DifferenceKind, str]:
     turn, one = good[agreed] if agreed < len(good) else (None, None)
     other_turn, other = bad[agreed] if agreed < len(bad) else (None, None)
     if one is None and other is None:
-        return Parting.REPLY, _reply_text(agreed, passing, failing)
+        return DifferenceKind.REPLY, _reply_text(agreed, passing, failing)
     where = f"step {agreed + 1} (turn {1 + (other_turn if other_turn is not None else turn or 0)})"
     if one is None or other is None or one.name != other.name:
-        return Parting.CALL, f"{where}: passing {_called(one)}, failing {_called(other)}"
+        return DifferenceKind.CALL, f"{where}: passing {_called(one)}, failing {_called(other)}"
     differences = list(islice(argument_differences(one.arguments, other.arguments), 4))
     if differences:
-        return Parting.ARGUMENTS, f"{where}: {one.name} was called with {'; '.join(differences)}"
+        return DifferenceKind.ARGUMENTS, f"{where}: {one.name} was called with {'; '.join(differences)}"
     ended = f"failed ({_cut(other.error)})" if other.error is not None else "went well"
     before = f"failed ({_cut(one.error)})" if one.error is not None else "went well"
-    return Parting.ERROR, f"{where}: {one.name} {before} in the passing trial and {ended} in the failing one"
+    return DifferenceKind.ERROR, f"{where}: {one.name} {before} in the passing trial and {ended} in the failing one"
 
 
 def _reply_text(agreed: int, passing: Transcript, failing: Transcript) -> str:

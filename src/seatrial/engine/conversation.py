@@ -20,7 +20,7 @@ from seatrial.model.conversation import (
     total_usage,
 )
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, TrialStart, UserMove, UserPart
+from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, TrialStart, TrialUser, UserMove
 from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_overran, sum_model_use
 
 from .schedule import RateLimit
@@ -199,7 +199,7 @@ class _Conversation:
             turn=self.turn,
             elapsed_ms=self.elapsed_ms,
             tool_schemas=self._prepared.tool_schemas,
-            asked=self._prepared.scenario,
+            definition=self._prepared.scenario,
             timeout_seconds=self._prepared.timeout_seconds,
         )
 
@@ -221,7 +221,7 @@ class _Conversation:
         offered = [str(tool["name"]) for tool in self._tools.offered()]
         return tuple(name for name in offered if reaches is None or name in reaches)
 
-    async def _converse(self, user: UserPart, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
+    async def _converse(self, user: TrialUser, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
         while True:
             # A script has an end of its own.
             if not self._prepared.scripted and len(self._turns) >= self._prepared.max_turns:
@@ -240,7 +240,7 @@ class _Conversation:
             if turn.error is not None:
                 return _stopped_by(turn.error)
 
-    async def _next_move(self, user: UserPart) -> UserMove:
+    async def _next_move(self, user: TrialUser) -> UserMove:
         visible = [(turn.user, turn.reply or "") for turn in self._turns]
         try:
             async with asyncio.timeout(self._trial_seconds_left()):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol
 
-from seatrial.model.results import PlayAgain
+from seatrial.model.results import RepeatTrial
 from seatrial.model.run import Trial
 
 from .schedule import Job, Schedule
@@ -45,7 +45,7 @@ class LocalExecutor:
         for _ in range(MOST_DISTURBANCES):
             try:
                 return await run_trial(job.prepared, job.index, self._settings)
-            except PlayAgain:
+            except RepeatTrial:
                 continue
         return disturbed_trial(job.prepared, job.index, self._settings, times=MOST_DISTURBANCES)
 

@@ -14,7 +14,7 @@ from seatrial import foreign
 from seatrial.clock import milliseconds, now
 from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
-from seatrial.model.results import EvalResult, Judgement, ModelUse, PlayAgain, sum_model_use
+from seatrial.model.results import EvalResult, Judgement, ModelUse, RepeatTrial, sum_model_use
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
 from seatrial.verdicts.trial import decide_trial, find_error
@@ -43,7 +43,7 @@ class _Begun(Struct, frozen=True, kw_only=True):
 
 
 async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSettings) -> Trial:
-    """Set up, play, tear down, redact, evaluate, judge, decide. Raises PlayAgain, and nothing else."""
+    """Set up, play, tear down, redact, evaluate, judge, decide. Raises RepeatTrial, and nothing else."""
     begun = _Begun(
         index=index, seed=trial_seed(settings.seed, prepared.entry.key, index), at=now(), at_ms=milliseconds()
     )
@@ -55,7 +55,7 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
         if settings.redact is not None:
             transcript = settings.redact(transcript)
         return await _judge(prepared, transcript, begun, use=use, redact=settings.redact)
-    except PlayAgain:
+    except RepeatTrial:
         raise
     except BaseException as raised:  # an agent of a user's own class runs here too, and may call sys.exit()
         if _ends_the_run(raised):

@@ -228,7 +228,7 @@ class GateDecision(Struct, frozen=True, kw_only=True):
         return "REGRESSION" if self.regressions else "UNDECIDED" if self.doubts else "NO REGRESSION"
 
 
-class Parting(StrEnum):
+class DifferenceKind(StrEnum):
     """In what two conversations first differ."""
 
     CALL = "call"
@@ -257,7 +257,7 @@ class Alignment(Struct, frozen=True, kw_only=True):
     """Which trial, for people: `trial-2 of run 20250501-120000-abc`."""
     failing: str
     steps: tuple[AlignedStep, ...]
-    parting: Parting
+    parting: DifferenceKind
     step: int | None
     """Index of the step where they part; None when all calls are the same."""
     text: str

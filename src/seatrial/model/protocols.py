@@ -210,7 +210,7 @@ class TrialStart(Struct, frozen=True, kw_only=True):
     elapsed_ms: Callable[[], float]
     tool_schemas: Sequence[Mapping[str, Any]] = ()
     timeout_seconds: float = 30.0
-    asked: Scenario | None = None
+    definition: Scenario | None = None
     """The scenario itself, for recordings, which must be found by what the user is going to say."""
     mcp_url: str | None = None
     """Where the trial's tools are served over MCP; None unless the agent's settings ask for it."""
@@ -271,7 +271,7 @@ class UserMove(Struct, frozen=True, kw_only=True):
     """What making the move took, for a simulated user."""
 
 
-class UserPart(Protocol):
+class TrialUser(Protocol):
     """The user's side of one trial."""
 
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
@@ -294,7 +294,7 @@ class PreparedScenario(Struct, frozen=True, kw_only=True):
     entry: ScenarioEntry
     scenario: Scenario
     agent: Agent
-    make_user: Callable[[int, int], UserPart]
+    make_user: Callable[[int, int], TrialUser]
     """(trial index, seed) -> the user's side of that trial."""
     make_tools: Callable[[str, int], ToolBox]
     """(trial id, seed) -> the tools of that trial."""

@@ -60,7 +60,7 @@ def mock_overran(tool: str) -> TrialError:
     )
 
 
-class PlayAgain(SeatrialError):
+class RepeatTrial(SeatrialError):
     """The trial was disturbed by another and must be played anew; nothing can be said of its own agent."""
 
 

@@ -28,14 +28,14 @@ class RunState(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-TAKEN_NAMES = ("latest", "baseline")
+RESERVED_NAMES = ("latest", "baseline")
 """What these mean wherever a run is named, is another run."""
 RUN_ID_RULE = "expected up to 100 letters, digits, dots, dashes and underscores; not latest"
 
 
 def is_run_id(text: str) -> bool:
     """Whether a run may have the id: it stands in addresses, paths and commands."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) is not None and text not in TAKEN_NAMES
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) is not None and text not in RESERVED_NAMES
 
 
 class ScenarioKey(NamedTuple):
@@ -163,7 +163,7 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
         return f"trial-{self.index + 1}"
 
 
-Figures = tuple[float | None, float | None, int | None, float | None]
+TrialFigures = tuple[float | None, float | None, int | None, float | None]
 """Of a trial that passed and left nothing else to tell: median latency, slowest turn, tokens, cost."""
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import fields
 
 from seatrial import assertions
 from seatrial.errors import UsageError
-from seatrial.model.run import TAKEN_NAMES, RunState
+from seatrial.model.run import RESERVED_NAMES, RunState
 from seatrial.model.scenario import Scenario, Suite
 from seatrial.scenarios.load import each_source
 from seatrial.scenarios.load import load as load_suites
@@ -134,7 +134,7 @@ def _request(
 ) -> RunRequest:
     _require("run: store", store, (str, Path, NoneType), "a path, an address, or None to keep nothing")
     _require("run: name", name, (str, NoneType), "a text")
-    if name is not None and (not name.strip() or name in TAKEN_NAMES):
+    if name is not None and (not name.strip() or name in RESERVED_NAMES):
         raise UsageError(f"run: name {name!r}: expected a name; not blank, latest or baseline, which mean other runs")
     environ = dict(os.environ)
     settings = read_settings(Path.cwd(), environ)

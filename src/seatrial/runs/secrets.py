@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.engine.redact import Redaction, Secret
-from seatrial.model.protocols import PreparedScenario, UserMove, UserPart
+from seatrial.model.protocols import PreparedScenario, TrialUser, UserMove
 from seatrial.model.scenario import User
 from seatrial.scenarios.loaded_suite import LoadedSuite
 
@@ -21,7 +21,7 @@ def discreet(prepared: PreparedScenario, redaction: Redaction) -> PreparedScenar
 
 
 class _DiscreetUser:
-    def __init__(self, user: UserPart, redaction: Redaction) -> None:
+    def __init__(self, user: TrialUser, redaction: Redaction) -> None:
         self._user = user
         self._redaction = redaction
 

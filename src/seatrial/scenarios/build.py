@@ -9,7 +9,7 @@ from msgspec.structs import fields
 from seatrial.agents.resolve import import_attribute
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators.text import ReplyProduced
-from seatrial.model.protocols import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, UserPart
+from seatrial.model.protocols import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, TrialUser
 from seatrial.model.results import Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.model.scenario import Scenario, TrajectorySpec, User
@@ -160,7 +160,7 @@ def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
     return (*system, *(dict(message) for message in scenario.history))
 
 
-def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int], UserPart]:
+def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int], TrialUser]:
     """(trial, seed) -> who speaks in that trial. Raises UsageError for a user that cannot be imported."""
     if scenario.user is None:
         lines = (scenario.input or "",) if not scenario.turns else tuple(turn.user for turn in scenario.turns)

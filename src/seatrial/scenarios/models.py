@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seatrial.errors import UsageError
-from seatrial.model.protocols import Evaluator, TrialJudge, UserPart
+from seatrial.model.protocols import Evaluator, TrialJudge, TrialUser
 from seatrial.model.results import BehaviourFailure
 from seatrial.model.scenario import Judge, Scenario, User
 
@@ -74,7 +74,7 @@ class RunModels:
             self._checked[key] = spec
         return self._checked[key]
 
-    def simulated_user(self, user: User, scenario: Scenario) -> Callable[[int], UserPart]:
+    def simulated_user(self, user: User, scenario: Scenario) -> Callable[[int], TrialUser]:
         """What makes the simulated user of a trial."""
         from seatrial.users.simulated import SimulatedUser
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import UNSET, field
 
 from seatrial.errors import UsageError
-from seatrial.model.run import Figures, ScenarioEntry, ScenarioKey, TrialSummary
+from seatrial.model.run import ScenarioEntry, ScenarioKey, TrialFigures, TrialSummary
 from seatrial.model.struct import Struct
 
 from . import schema
@@ -153,7 +153,7 @@ class Digest(Struct, frozen=True, kw_only=True):
 
     passed: list[tuple[ScenarioEntry, int]] = field(default_factory=list)
     """One scenario that stands for so many."""
-    trials: list[Figures] = field(default_factory=list)
+    trials: list[TrialFigures] = field(default_factory=list)
     """Of all of those."""
     others: list[tuple[int, int]] = field(default_factory=list)
     """Position and number of the rest."""
@@ -235,7 +235,7 @@ def read_digests(
     trial = next(trials, None)
     for number, position, written, terms, is_old in _terms(connections, run_id):
         plain = not is_old  # an earlier version kept a scenario's name among its terms
-        figures: list[Figures] = []
+        figures: list[TrialFigures] = []
         while trial is not None and trial[0] == number:
             if not trial[2]:
                 plain = False

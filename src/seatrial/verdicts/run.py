@@ -8,7 +8,6 @@ from typing import Any
 
 from seatrial.model.results import ModelUse, sum_model_use
 from seatrial.model.run import (
-    Figures,
     MergedErrors,
     RunGates,
     RunOutcome,
@@ -18,6 +17,7 @@ from seatrial.model.run import (
     ScenarioOutcome,
     Status,
     Totals,
+    TrialFigures,
     TrialSummary,
     Verdict,
 )
@@ -98,7 +98,7 @@ class TrialSums:
         if trial.instruments is not None:
             self.add_use(trial.instruments)
 
-    def add_passed(self, trials: Sequence[Figures]) -> None:
+    def add_passed(self, trials: Sequence[TrialFigures]) -> None:
         """Trials that passed and of which nothing else is to be told, column by column: they may be very many."""
         if not trials:
             return
@@ -275,7 +275,7 @@ class RunDecision:
         for group in self._groups:
             group.add_passed(entry, scenarios)
 
-    def add_passed_trials(self, trials: Sequence[Figures]) -> None:
+    def add_passed_trials(self, trials: Sequence[TrialFigures]) -> None:
         """All trials of such scenarios."""
         self._sums.add_passed(trials)
 
