@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.call import call_agent
+from seatrial.agents.python import call_agent
 from seatrial.foreign import ForeignCode
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import AgentFailure, RepeatTrial, TrialError
@@ -484,7 +484,7 @@ def test_after_a_loop_was_left_behind_the_next_call_gets_a_fresh_one() -> None:
 
 ENDS_ANYWAY = """
 import asyncio, threading, time
-from seatrial.agents.call import call_agent
+from seatrial.agents.python import call_agent
 from seatrial.foreign import ForeignCode
 
 def sync_for_ever(): threading.Event().wait()

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial.errors import UsageError
-from seatrial.foreign.jsonl_process import LineProcess
+from seatrial.foreign.jsonl_process import JsonLinesProcess
 from seatrial.model.conversation import Message, ToolCall, Usage
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
-from seatrial.model.results import AgentFailure
+from seatrial.model.results import AgentFailure, agent_timed_out
 
-from .call import overran
 from .chat_messages import latest_user_text, read_amount, read_reported, read_requested, read_usage
 from .placeholders import fill_address
 from .replies import parse_json
@@ -63,7 +62,7 @@ class _CommandSession:
     def __init__(self, agent: CommandAgent, start: TrialStart) -> None:
         self._agent = agent
         self._start = start
-        self._process: LineProcess | None = None
+        self._process: JsonLinesProcess | None = None
         self._asked: tuple[ToolCall, ...] = ()
         """The calls whose results the process waits for."""
 
@@ -75,7 +74,7 @@ class _CommandSession:
                 return await self._exchange(messages)
         except TimeoutError:
             await self._stop(grace_seconds=0)
-            raise overran(timeout) from None
+            raise agent_timed_out(timeout) from None
         except BaseException:
             # After a failure nobody knows what the process waits for, so it cannot be asked again.
             await self._stop(grace_seconds=0)
@@ -89,7 +88,7 @@ class _CommandSession:
             agent, url = self._agent, self._start.mcp_url
             argv = agent.argv if url is None else [fill_address(part, url) for part in agent.argv]
             env = agent.env if url is None else _with_address(agent.env or {}, url)
-            self._process = await LineProcess.start(argv, cwd=agent.cwd, env=env)
+            self._process = await JsonLinesProcess.start(argv, cwd=agent.cwd, env=env)
         asked, self._asked = self._asked, ()
         await self._process.send(_tool_results(asked, messages) if asked else self._turn(messages))
         reply = _read_answer(await self._process.receive(), position=len(messages))

@@ -15,9 +15,7 @@ from urllib.parse import urlsplit
 from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.results import AgentFailure, TrialError
-
-from .call import overran
+from seatrial.model.results import AgentFailure, TrialError, agent_timed_out
 
 if TYPE_CHECKING:
     import asyncio
@@ -232,7 +230,7 @@ class Wire:
                 finally:
                     await response.aclose()
         except TimeoutError:
-            raise overran(timeout) from None
+            raise agent_timed_out(timeout) from None
         except httpx2.HTTPError as error:
             raise _explain(error, request.url) from error
 

@@ -17,9 +17,8 @@ from seatrial.clock import milliseconds
 from seatrial.errors import MissingExtra, ToolError
 from seatrial.model.conversation import ErrorKind, Message
 from seatrial.model.protocols import Agent, AgentReply, AgentSession, ToolAnswer, TrialStart
-from seatrial.model.results import TrialError, mock_overran
+from seatrial.model.results import TrialError, agent_timed_out, mock_timed_out
 
-from .call import overran
 from .context import AgentContext
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ class McpAgent:
     """Another agent, with a server beside it. The server is started with the first trial."""
 
     answers_own_tools = False
-    needs_no_loop = False
-    """Whatever the agent behind it needs: the server is reached over the loop of the run."""
 
     def __init__(self, inner: Agent) -> None:
         if find_spec("mcp") is None:
@@ -152,10 +149,10 @@ class _McpSession:
             if desk.ctx.fatal is not None:
                 raise desk.ctx.fatal from None
             if failure.info.kind is ErrorKind.LIMIT and desk.ctx.waits_for is not None:
-                raise mock_overran(desk.ctx.waits_for) from None
+                raise mock_timed_out(desk.ctx.waits_for) from None
             raise
         if not await desk.settle(timeout=timeout):
-            raise overran(timeout)
+            raise agent_timed_out(timeout)
         if desk.ctx.fatal is not None:
             raise desk.ctx.fatal
         # An agent that came and called nothing has called nothing; of one that never came, nothing is known.

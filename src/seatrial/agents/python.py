@@ -12,13 +12,14 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
+from seatrial.foreign import AGENTS, ForeignCode, ForeignError, LoopBlocked
+from seatrial.foreign.worker_process import CLOSE_SECONDS
 from seatrial.model.conversation import AgentResult, ErrorKind, Message
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import AgentReply, TrialStart
-from seatrial.model.results import AgentFailure, TrialError, mock_overran
+from seatrial.model.results import AgentFailure, RepeatTrial, TrialError, agent_timed_out, mock_timed_out
 from seatrial.model.struct import Struct
 
-from .call import call_agent
 from .context import AgentContext, at_work, being_asked, on_trial, wrapped_tools
 from .replies import read_reply
 
@@ -214,10 +215,24 @@ def _words(message: Mapping[str, Any]) -> str | None:
     return "".join(words).strip() if words else None
 
 
-Scope = Literal["trial", "run"]
+async def call_agent(function: Callable[[], Any], *, timeout: float, code: ForeignCode = AGENTS) -> Any:
+    """What the agent's function returns. Raises AgentFailure if it raises, TrialError(limit) if it is too slow."""
+    try:
+        return await code.call(function, timeout=timeout)
+    except TimeoutError:
+        raise agent_timed_out(timeout) from None
+    except LoopBlocked as blocked:
+        raise RepeatTrial(str(blocked)) from None
+    except ForeignError as failure:
+        raised, text = failure.raised, str(failure)
+        if isinstance(raised, TrialError):
+            raise raised from None
+        if isinstance(raised, SystemExit):
+            text = f"the agent called sys.exit({'' if raised.code is None else repr(raised.code)})"
+        raise AgentFailure(text, traceback=failure.traceback) from None
 
-CLOSE_SECONDS = 10.0
-"""How long an agent may take to close."""
+
+Scope = Literal["trial", "run"]
 
 
 class CallableAgent:
@@ -357,14 +372,14 @@ class CallableSession:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
             if failure.info.kind is ErrorKind.LIMIT and ctx.waits_for is not None:
-                raise mock_overran(ctx.waits_for) from None
+                raise mock_timed_out(ctx.waits_for) from None
             raise
         finally:
             being_asked.discard(ctx)
             ctx.keep_unfinished()
         reply = self._with_evidence(reply, ctx)
         if ctx.is_waiting and not await ctx.settle(timeout=timeout):
-            raise mock_overran(ctx.waits_for or "")
+            raise mock_timed_out(ctx.waits_for or "")
         if ctx.fatal is not None:
             raise ctx.fatal
         return reply

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind, Message, PlayedTurn
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
-from seatrial.model.results import AgentFailure, TrialError
+from seatrial.model.results import TrialError, error_from
 from seatrial.traces.formats import read_trace
 from seatrial.traces.transcript_builder import Recording, script_of, words_of
 
@@ -128,16 +128,7 @@ class _Replay:
         for call in turn.tool_calls or ():
             self._start.record(call)
         assert turn.error is not None
-        error = turn.error
-        if error.kind is ErrorKind.AGENT:
-            return AgentFailure(error.message, hint=error.hint, traceback=error.traceback, final=True)
-        return TrialError(
-            error.kind,
-            error.message,
-            hint=error.hint,
-            traceback=error.traceback,
-            counts_as_failed=error.counts_as_failed,
-        )
+        return error_from(turn.error, final=True)
 
     def _require_times(self, recording: Recording) -> None:
         """A limit on latency would be kept by any recording that has no times."""

@@ -67,7 +67,7 @@ def resolve_agent(spec: Any, *, name: str = "agent", isolated: bool = False) -> 
     `isolated` puts Python agents into processes of their own.
     """
     if isolated:
-        from .isolated import resolve_isolated
+        from .process_isolation import resolve_isolated
 
         return resolve_isolated(spec, name=name)
     if isinstance(spec, str):

@@ -21,7 +21,7 @@ from seatrial.model.conversation import (
 )
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, TrialStart, TrialUser, UserMove
-from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_overran, sum_model_use
+from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_timed_out, sum_model_use
 
 from .schedule import RateLimit
 
@@ -347,7 +347,7 @@ class _Conversation:
                 answer = await self._tools.call(call.name, call.arguments, turn=len(self._turns))
         except TimeoutError:
             self._keep(call, started, error="no answer in time")
-            raise mock_overran(call.name) from None
+            raise mock_timed_out(call.name) from None
         except TrialError as failure:
             self._keep(call, started, error=str(failure))
             raise

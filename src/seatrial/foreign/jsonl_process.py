@@ -22,7 +22,7 @@ _KILL_SECONDS = 5.0
 """How long a killed process may take to be gone; the kernel needs milliseconds."""
 
 
-class LineProcess:
+class JsonLinesProcess:
     """A running process. Everything it does wrong becomes an AgentFailure that shows the end of its stderr."""
 
     def __init__(self, process: "asyncio.subprocess.Process", transport: "asyncio.SubprocessTransport") -> None:
@@ -36,7 +36,7 @@ class LineProcess:
     @classmethod
     async def start(
         cls, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
-    ) -> "LineProcess":
+    ) -> "JsonLinesProcess":
         """Start it in a process group of its own. TrialError(config) when there is no such program."""
         import asyncio
         from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
@@ -85,7 +85,7 @@ class LineProcess:
             message = None
         if not isinstance(message, dict):
             raise self._failure(
-                f"wrote a line that is no JSON object: {_shorten(line)}",
+                f"wrote a line that is no JSON object: {shorten(line)}",
                 hint="stdout is for the protocol alone; write logs to stderr",
             )
         return message
@@ -181,6 +181,6 @@ def _cannot_start(argv: Sequence[str], cwd: str | None, error: OSError) -> Trial
     )
 
 
-def _shorten(line: bytes) -> str:
+def shorten(line: bytes) -> str:
     text = line[: _SHOWN_CHARACTERS * 4].decode("utf-8", "replace").strip()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -315,8 +315,6 @@ class PreparedScenario(Struct, frozen=True, kw_only=True):
     setup: tuple[Hook, ...] = ()
     teardown: tuple[Hook, ...] = ()
     tool_schemas: tuple[Mapping[str, Any], ...] = ()
-    answers_tools: bool = False
-    """Seatrial answers at least some tool calls, so calls through ctx are evidence."""
 
 
 @dataclass(slots=True)

@@ -51,8 +51,24 @@ class AgentFailure(TrialError):
         """Asking again would not help."""
 
 
-def mock_overran(tool: str) -> TrialError:
-    """The agent's time was up while it waited for a mock: the mock's fault, and not the agent's."""
+def error_from(info: ErrorInfo, *, final: bool = False) -> TrialError:
+    """The error that was stored as `info`, or sent by another process. `final`: asking an agent again is useless."""
+    if info.kind is ErrorKind.AGENT:
+        return AgentFailure(info.message, hint=info.hint, traceback=info.traceback, final=final)
+    counts = info.counts_as_failed
+    return TrialError(info.kind, info.message, hint=info.hint, traceback=info.traceback, counts_as_failed=counts)
+
+
+def agent_timed_out(seconds: float) -> TrialError:
+    return TrialError(
+        ErrorKind.LIMIT,
+        f"the agent did not answer within {seconds:g} s",
+        hint="raise timeout_seconds (default_timeout in suite.config) if it needs longer",
+    )
+
+
+def mock_timed_out(tool: str) -> TrialError:
+    """The agent's time was up while it waited for a mock: this is not the agent's fault."""
     return TrialError(
         ErrorKind.TOOL,
         f"the mock of {tool!r} did not answer in time",
