@@ -12,7 +12,7 @@ from seatrial import Scenario, Suite
 from seatrial.cli.main import main
 from seatrial.model.run import ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, Verdict
 from seatrial.reports.registry import write_report
-from seatrial.reports.scenario_totals import flaky_line, is_flaky, repeats_of
+from seatrial.reports.scenario_totals import flaky_line, is_flaky, repeat_chances
 from seatrial.runs.history import find_flaky
 from seatrial.store.store import open_store
 
@@ -37,13 +37,13 @@ def a_run(
 
 
 def test_tries_are_counted_without_bias():
-    found = repeats_of(an_outcome(3, 2))
+    found = repeat_chances(an_outcome(3, 2))
     assert found.pass_hat_k == (0.6, 0.3, 0.1, 0.0, 0.0)
     assert found.pass_at_k == (0.6, 0.9, 1.0, 1.0, 1.0)
 
 
 def test_errored_trials_are_no_tries():
-    assert repeats_of(an_outcome(2, 0, errored=3)).pass_hat_k == (1.0, 1.0)
+    assert repeat_chances(an_outcome(2, 0, errored=3)).pass_hat_k == (1.0, 1.0)
 
 
 def test_an_agent_that_gives_out_in_some_trials_is_flaky_and_no_pass_to_who_tries(tmp_path):
@@ -68,7 +68,7 @@ def test_an_agent_that_gives_out_in_some_trials_is_flaky_and_no_pass_to_who_trie
 
 
 def test_nothing_answered_gives_no_chances():
-    assert repeats_of(an_outcome(0, 0, errored=2)).pass_at_k == ()
+    assert repeat_chances(an_outcome(0, 0, errored=2)).pass_at_k == ()
 
 
 def test_only_passes_and_failures_together_are_flaky():

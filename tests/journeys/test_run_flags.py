@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.cli.request import read_environment
+from seatrial.cli.options import read_environment
 
 AGENT = """
     import os, threading

@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.store.store import open_store
 from seatrial.web.background import StillWorking, Worker
-from seatrial.web.verdict_cache import DecidedRuns
+from seatrial.web.verdict_cache import VerdictCache
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_page_that_must_wait_says_so_and_asks_again(served: Any, monkeypatch: 
 
 def test_a_verdict_is_known_once_it_was_made(project: Any, worker: Worker) -> None:
     with open_store(project.store) as store:
-        runs = DecidedRuns(store, worker)
+        runs = VerdictCache(store, worker)
         row = store.run_row("bad")
         assert row is not None
         assert runs.verdict(row) is None
@@ -73,4 +73,4 @@ def test_a_verdict_is_known_once_it_was_made(project: Any, worker: Worker) -> No
 
 def test_a_run_that_is_gone_is_none(project: Any, worker: Worker) -> None:
     with open_store(project.store) as store:
-        assert DecidedRuns(store, worker).get("nosuch") is None
+        assert VerdictCache(store, worker).get("nosuch") is None

@@ -8,8 +8,8 @@ from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
 
 from . import shell_completion
-from .output import lay_out
-from .request import open_stored
+from .options import open_stored
+from .output import format_table
 
 _store = click.option("--store", help="Where runs are kept: a file or postgresql://….")
 _suite = click.option("--suite", help="Only where the suite has this name.")
@@ -56,7 +56,7 @@ def show(as_json: bool, store: str | None) -> int:
         click.echo("no baseline is set. Choose one: seatrial baseline set RUN")
         return 0
     rows = [(suite or "(every suite)", run.id, run.name, (run.git_commit or "-")[:12]) for suite, run in baselines]
-    for line in lay_out(("suite", "run", "name", "commit"), rows):
+    for line in format_table(("suite", "run", "name", "commit"), rows):
         click.echo(line)
     return 0
 

@@ -75,29 +75,29 @@ def _form(report: "CalibrationReport") -> dict[str, Any]:
 
 
 def _print(report: "CalibrationReport") -> None:
-    from seatrial.reports.terminal import Paper, cut
+    from seatrial.reports.terminal import TerminalWriter, shorten
     from seatrial.reports.texts import counted
 
-    paper = Paper(sys.stdout)
+    writer = TerminalWriter(sys.stdout)
     for line in _numbers(report.calibration):
-        paper.line(line)
+        writer.line(line)
     if report.split_votes:
-        paper.line(f"the judge's votes differ in {counted(len(report.split_votes), 'trial')}:")
+        writer.line(f"the judge's votes differ in {counted(len(report.split_votes), 'trial')}:")
         for row in report.split_votes[:_SHOWN]:
-            paper.line(f"{row.place}: {cut(row.reason, 400)}", indent=2)
+            writer.line(f"{row.place}: {shorten(row.reason, 400)}", indent=2)
     if report.disagreeing:
-        paper.line("where they disagree, what the judge let pass first:")
+        writer.line("where they disagree, what the judge let pass first:")
     for row in report.disagreeing[:_SHOWN]:
         words = "human failed, judge passed" if row.judge else "human passed, judge failed"
-        paper.line(f"{row.place}: {words}: {cut(row.reason, 400)}", indent=2)
+        writer.line(f"{row.place}: {words}: {shorten(row.reason, 400)}", indent=2)
     for row in report.unanswered[:_SHOWN]:
-        paper.line(f"no answer: {row.place}: {cut(row.reason, 400)}")
+        writer.line(f"no answer: {row.place}: {shorten(row.reason, 400)}")
     if report.unanswered:
-        paper.line(f"{counted(len(report.unanswered), 'trial')} without an answer of the judge, left out above")
+        writer.line(f"{counted(len(report.unanswered), 'trial')} without an answer of the judge, left out above")
     use = report.use
     if use.calls or use.cached:
         cost = "cost unknown" if use.cost_usd is None else f"${use.cost_usd:.4f}"
-        paper.line(f"{counted(use.calls, 'model call')} ({use.cached} more cached, {cost})", style="dim")
+        writer.line(f"{counted(use.calls, 'model call')} ({use.cached} more cached, {cost})", style="dim")
 
 
 def _numbers(found: "Calibration") -> list[str]:

@@ -10,12 +10,12 @@ from seatrial.comparison.rerun_suspects import confirm
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, RegressionLimits
 from seatrial.reports.comparison import print_comparison
-from seatrial.reports.json_report import comparison_form
+from seatrial.reports.json_report import comparison_json
 from seatrial.reports.terminal import json_text
 from seatrial.runs.compare_runs import StoredRuns, make_rerun
 
 from . import shell_completion
-from .request import make_request, open_stored, store_url
+from .options import make_request, open_stored, store_url
 
 
 @click.command("compare")
@@ -85,7 +85,7 @@ def command(
         alignments = runs.explain_changes(comparison)
     decision = decide_gate(comparison, gate=chosen, allow_missing=allow_missing)
     if as_json:
-        form = comparison_form(comparison, gate=chosen.value, decision=decision, alignments=alignments)
+        form = comparison_json(comparison, gate=chosen.value, decision=decision, alignments=alignments)
         click.echo(json_text(form))
     else:
         print_comparison(comparison, sys.stdout, decision=decision, alignments=alignments, verbose=verbose)

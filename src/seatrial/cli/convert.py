@@ -6,6 +6,8 @@ import click
 
 from seatrial.converters.conversion import TOOLS, Converted, convert
 from seatrial.errors import UsageError
+from seatrial.reports.terminal import safe_text
+from seatrial.reports.texts import counted
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
 
@@ -63,9 +65,6 @@ def _check(target: Path) -> None:
 
 
 def _tell(file: str, target: Path, converted: Converted) -> None:
-    from seatrial.reports.terminal import defused, visible
-    from seatrial.reports.texts import counted
-
     lines = [f"{file} ({converted.tool}) -> {target}: {counted(converted.scenarios, 'scenario')}"]
     if converted.skipped:
         lines[0] += f", {converted.skipped} of them skipped, because no check was left"
@@ -73,4 +72,4 @@ def _tell(file: str, target: Path, converted: Converted) -> None:
         notes = [note for note in converted.notes if note.lost is lost]
         if notes:
             lines += [f"{title}:", *(f"  {note}" for note in notes)]
-    click.echo(defused(visible("\n".join(lines))))
+    click.echo(safe_text("\n".join(lines)))

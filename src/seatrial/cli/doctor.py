@@ -18,7 +18,7 @@ from seatrial.errors import SeatrialError, UsageError
 from seatrial.model.run import Trial
 from seatrial.model.scenario import Scenario, Suite, SuiteConfig, User
 from seatrial.model.struct import Struct
-from seatrial.reports.terminal import defused, one_line, visible
+from seatrial.reports.terminal import one_line, safe_text
 from seatrial.runs.execute_run import execute
 from seatrial.runs.request import RunRequest
 from seatrial.runs.run_plan import RunPlan
@@ -26,7 +26,7 @@ from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.settings import SETTINGS, read_settings
 from seatrial.version import __version__
 
-from .request import DEFAULT_FOLDER, make_request, read_agent, read_environment, store_url
+from .options import DEFAULT_FOLDER, make_request, read_agent, read_environment, store_url
 
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?(?P<limits>[^;]*);.*extra == ['\"](?P<extra>[\w-]+)")
 _OTHER_VARIABLES: Final = ("SEATRIAL_TOKEN", "SEATRIAL_REQUIRE_BROWSER")
@@ -298,9 +298,9 @@ def command(paths: tuple[str, ...], agent: str | None, store: str | None, env_fi
     found = {"ok": 0, "warning": 0, "problem": 0}
     for finding in _findings(paths, agent=agent, store=store, env_file=env_file):
         found[finding.state] += 1
-        click.echo(defused(visible(f"{finding.state:<7}  {finding.text}")))
+        click.echo(safe_text(f"{finding.state:<7}  {finding.text}"))
         if finding.remedy:
-            click.echo(defused(visible(f"{'':<7}  -> {finding.remedy}")))
+            click.echo(safe_text(f"{'':<7}  -> {finding.remedy}"))
     problems, warnings = found["problem"], found["warning"]
     if problems:
         click.echo(f"\n{problems} problem{'' if problems == 1 else 's'} to solve")

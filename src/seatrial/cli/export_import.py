@@ -11,12 +11,14 @@ import click
 from seatrial.errors import UsageError
 from seatrial.files import replacing
 from seatrial.model.run import Run
+from seatrial.reports.terminal import safe_text
+from seatrial.reports.texts import counted, verdict_line
 from seatrial.runs.report import StoredRecord
 from seatrial.store.export_import import Imported
 from seatrial.store.store import Store, open_store
 
 from . import shell_completion
-from .request import open_stored, store_url
+from .options import open_stored, store_url
 
 
 @click.command("export")
@@ -98,16 +100,14 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
 
 
 def _tell(store: Store, run_id: str, parts: list[Imported]) -> None:
-    from seatrial.reports.terminal import defused, visible
-    from seatrial.reports.texts import counted, verdict_line
-
     record = StoredRecord(store, store.run(run_id))
     added, skipped, corrected = (
         sum(getattr(part, name) for part in parts) for name in ("added", "skipped", "corrected")
     )
     known = f", {skipped:,} known already" if skipped else ""
     verdict = verdict_line(record.outcome)
-    click.echo(defused(visible(f"run {run_id}: {counted(added, 'trial')} added{known}{_part(record.run)}. {verdict}")))
+    added_text = f"{counted(added, 'trial')} added{known}{_part(record.run)}"
+    click.echo(safe_text(f"run {run_id}: {added_text}. {verdict}"))
     if corrected:
         have = "has" if corrected == 1 else "have"
         trials = counted(corrected, "trial")

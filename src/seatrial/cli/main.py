@@ -68,7 +68,7 @@ COMMANDS = {
     "init": ("init", "Write a small suite and agent that pass at once."),
     "run": ("run", "Run scenarios against an agent."),
     "validate": ("validate:validate_command", "Check scenario files without calling an agent."),
-    "list": ("list_", "List scenarios, or stored runs (`list runs`)."),
+    "list": ("list_command", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
     "compare": ("compare", "Compare two stored runs."),
     "baseline": ("baseline", "Choose the run that others are compared with."),
@@ -78,8 +78,8 @@ COMMANDS = {
     "serve": ("serve", "Show runs in a browser, and serve them as a JSON API."),
     "export": ("export_import:export_command", "Write a stored run as lines of JSON."),
     "import": ("export_import:import_command", "Store exported runs, and merge the shards of one."),
-    "import-trace": ("recordings:import_trace_command", "Store recorded conversations and judge them by a suite."),
-    "scenario": ("recordings:scenario_command", "Make scenarios from recordings (`scenario from-trace`)."),
+    "import-trace": ("traces:import_trace_command", "Store recorded conversations and judge them by a suite."),
+    "scenario": ("traces:scenario_command", "Make scenarios from recordings (`scenario from-trace`)."),
     "prune": ("prune", "Delete stored runs."),
     "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
     "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),
@@ -204,6 +204,7 @@ def _drop_output() -> None:
 
 def show_error(error: SeatrialError) -> None:
     """One clear text on stderr. It may quote files and agents, so nothing in it may act on the terminal or the CI."""
-    from seatrial.reports.terminal import defused, visible
 
-    click.echo(defused(visible(f"error: {error}")), err=True)
+    from seatrial.reports.terminal import safe_text
+
+    click.echo(safe_text(f"error: {error}"), err=True)

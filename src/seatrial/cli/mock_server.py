@@ -19,6 +19,7 @@ from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
 from seatrial.model.results import EvalResult
 from seatrial.model.scenario import Expect, Scenario
+from seatrial.reports.terminal import safe_text
 from seatrial.scenarios.build import make_tools
 from seatrial.scenarios.load import load
 
@@ -171,7 +172,6 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
 
 def _report(desks: "Iterable[SessionDesk]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
     """A tick or a cross for each session; 0 only where there were some, and all did as expected."""
-    from seatrial.reports.terminal import defused, visible
 
     passed = []
     for desk in desks:
@@ -182,7 +182,7 @@ def _report(desks: "Iterable[SessionDesk]", scenario: Scenario, evaluators: list
         if desk.broken is not None:
             lines.append(f"    ERROR {desk.broken.info.kind.value}: {desk.broken}")
         lines += [f"    {result.reasoning}" for result in results if not result.passed]
-        click.echo(defused(visible("\n".join(lines))), err=True)
+        click.echo(safe_text("\n".join(lines)), err=True)
     if not passed:
         click.echo("no client came, so nothing was checked", err=True)
     return 0 if passed and all(passed) else 1

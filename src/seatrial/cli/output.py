@@ -9,18 +9,18 @@ import click
 from seatrial.errors import UsageError
 from seatrial.reports.console import print_run
 from seatrial.reports.registry import ReportKind, parse_report_option, write_report
-from seatrial.reports.terminal import defused, one_line
+from seatrial.reports.terminal import escape_ci_commands, one_line
 from seatrial.runs.report import Report
 from seatrial.scenarios.loaded_suite import LoadedSuite
 
 _WIDEST = 60
 
 
-def lay_out(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table; the last column is never cut."""
     shown = [[one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [min(max(len(row[column]) for row in shown), _WIDEST) for column in range(len(head))]
-    return [defused("  ".join(_cells(row, widths)).rstrip()) for row in shown]
+    return [escape_ci_commands("  ".join(_cells(row, widths)).rstrip()) for row in shown]
 
 
 def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
@@ -29,11 +29,11 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [*(cell.ljust(width) for cell, width in zip(cut, widths, strict=False)), last]
 
 
-AskedReport = tuple[ReportKind, Path | None]
+ReportTarget = tuple[ReportKind, Path | None]
 
 
 def show_and_write(
-    report: Report, reports: Sequence[AskedReport], *, folder: Path, verbose: bool, environ: Mapping[str, str]
+    report: Report, reports: Sequence[ReportTarget], *, folder: Path, verbose: bool, environ: Mapping[str, str]
 ) -> None:
     """The console always, files as asked, from the `folder` that the command began in: everything is in the store."""
     print_run(report.record, sys.stdout, verbose=verbose)
@@ -44,7 +44,7 @@ def show_and_write(
                 click.echo(f"wrote {path}", err=True)
 
 
-def reports_of(suite: LoadedSuite) -> list[AskedReport]:
+def reports_of(suite: LoadedSuite) -> list[ReportTarget]:
     """What the suite's own `reports` ask for. Raises UsageError."""
     try:
         return [parse_report_option(text) for text in suite.suite.reports]

@@ -18,7 +18,7 @@ from seatrial.statistics.sequential import SequentialTest, operating_point
 from seatrial.store.store import Store
 from seatrial.verdicts.rates import answer_of
 
-from .request import open_stored, store_url
+from .options import open_stored, store_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

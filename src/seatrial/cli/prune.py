@@ -9,12 +9,12 @@ import click
 from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
-from seatrial.reports.terminal import defused, visible
+from seatrial.reports.terminal import safe_text
 from seatrial.runs.report import find_damaged
 from seatrial.store.store import Store
 
-from .output import lay_out
-from .request import open_stored
+from .options import open_stored
+from .output import format_table
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _MAY_BE_UNDER_WAY = timedelta(days=1)
@@ -60,7 +60,7 @@ def _prune_damaged(place: str | None, *, yes: bool) -> int:
     with open_stored(place) as store:
         found = find_damaged(store)
         for _, problem in found:
-            click.echo(defused(visible(problem)), err=True)
+            click.echo(safe_text(problem), err=True)
         if not found:
             click.echo("nothing to delete")
             return 0
@@ -106,7 +106,7 @@ def _read_age(text: str) -> timedelta:
 
 def _show(runs: list[Run]) -> None:
     rows = [(run.id, run.name, f"{run.started_at:%Y-%m-%d %H:%M} UTC", run.state.value) for run in runs]
-    for line in lay_out(("id", "name", "when", "state"), rows):
+    for line in format_table(("id", "name", "when", "state"), rows):
         click.echo(line, err=True)
 
 

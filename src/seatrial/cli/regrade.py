@@ -14,8 +14,8 @@ from seatrial.runs.report import Report
 from seatrial.runs.request import RunRequest
 
 from . import shell_completion
-from .output import lay_out, show_and_write
-from .request import check_run_name, make_request, read_environment
+from .options import check_run_name, make_request, read_environment
+from .output import format_table, show_and_write
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -86,6 +86,6 @@ def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
         click.echo(done.unfinished, err=True)
     if done.gone:
         click.echo("no longer in the files, so not judged again:", err=True)
-        for line in lay_out(("suite", "scenario"), [(key.suite, key.label) for key in done.gone]):
+        for line in format_table(("suite", "scenario"), [(key.suite, key.label) for key in done.gone]):
             click.echo(f"  {line}", err=True)
     return done.report.exit_code

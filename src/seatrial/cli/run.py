@@ -25,8 +25,7 @@ from seatrial.verdicts.rates import read_sequential_test
 
 from . import shell_completion
 from .main import show_error
-from .output import AskedReport, lay_out, reports_of, show_and_write
-from .request import (
+from .options import (
     check_run_id,
     check_run_name,
     make_request,
@@ -35,8 +34,9 @@ from .request import (
     read_agent,
     read_assignments,
     read_environment,
-    selecting,
+    selection_options,
 )
+from .output import ReportTarget, format_table, reports_of, show_and_write
 
 
 def describe_sequential(entries: Iterable[ScenarioEntry]) -> list[str]:
@@ -69,7 +69,7 @@ def _table(test: SequentialTest) -> list[str]:
         point = operating_point(test, rate)
         shares = (point.passes, point.fails, point.inconclusive)
         rows.append((f"{rate:.3g}", *(_percent(share) for share in shares), f"{point.expected_trials:.1f}"))
-    return lay_out(("true rate", "passes", "fails", "inconclusive", "trials on average"), rows)
+    return format_table(("true rate", "passes", "fails", "inconclusive", "trials on average"), rows)
 
 
 def _whole_suite(test: SequentialTest, count: int) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _percent(share: float) -> str:
 @click.command("run")
 @click.argument("paths", nargs=-1)
 @click.option("--agent", help="The agent to run, instead of the suite's: package.module:attribute, or {type: …}.")
-@selecting
+@selection_options
 @click.option("--failed", is_flag=True, help="Only scenarios that did not pass in the last run.")
 @click.option("--trials", help="How many trials of each scenario: a number, or auto.")
 @click.option("--concurrency", type=int, help="How many trials at a time (20).")
@@ -188,7 +188,7 @@ def _tell_of_agent_errors(report: Report) -> None:
         click.echo(f"run {report.run.id}: {what}. To repeat {them}: --retry-agent-errors", err=True)
 
 
-def play_plan(plan: RunPlan, asked: list[AskedReport], *, verbose: bool, progress: Progress) -> Report:
+def play_plan(plan: RunPlan, asked: list[ReportTarget], *, verbose: bool, progress: Progress) -> Report:
     """Play it, show it, and write the reports that flags and suites ask for."""
     reports = _all_reports(plan, asked)
     folder = Path.cwd()
@@ -284,7 +284,7 @@ def _failed_last_time(store: str | None) -> frozenset[tuple[str, str]]:
     return frozenset((outcome.entry.key.suite, outcome.entry.key.name) for outcome in outcomes)
 
 
-def _all_reports(plan: RunPlan, asked: list[AskedReport]) -> list[AskedReport]:
+def _all_reports(plan: RunPlan, asked: list[ReportTarget]) -> list[ReportTarget]:
     """With what the suites' own `reports` ask for; a flag of the same kind comes instead of it."""
     by_flag = {kind for kind, _ in asked}
     found = dict.fromkeys(report for suite in plan.suites for report in reports_of(suite))
@@ -303,7 +303,7 @@ def _show_plan(plan: RunPlan) -> int:
         if entry.sequential is not None and entry.skip is None:
             what = f"auto, at most {entry.trials}"
         rows.append((entry.key.suite, entry.key.label, prepared.agent.name, what))
-    for line in lay_out(("suite", "scenario", "agent", "trials"), rows):
+    for line in format_table(("suite", "scenario", "agent", "trials"), rows):
         click.echo(line)
     for line in describe_sequential(entries):
         click.echo(line)

@@ -7,7 +7,7 @@ import click
 
 from seatrial.errors import MissingExtra
 
-from .request import store_url
+from .options import store_url
 
 
 @click.command("serve")

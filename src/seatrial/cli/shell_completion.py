@@ -33,7 +33,7 @@ def tags(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[st
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Ids and names of stored runs, newest first, and the words that stand for one."""
-    from .request import open_stored
+    from .options import open_stored
 
     words = ["latest", "baseline"]
     try:
@@ -56,7 +56,7 @@ def _scenarios(ctx: click.Context) -> Iterator[tuple[str, set[str]]]:
     from seatrial.scenarios.problems import UnreadableFile
     from seatrial.scenarios.suite_files import read_outline
 
-    from .request import default_paths
+    from .options import default_paths
 
     # Looking for a module of that name would import the package around it.
     paths = [path for path in default_paths(ctx.params.get("paths") or ()) if os.path.exists(path)]

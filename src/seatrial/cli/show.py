@@ -16,7 +16,7 @@ from seatrial.runs.report import StoredRecord
 from seatrial.store.store import Store
 
 from . import shell_completion
-from .request import open_stored
+from .options import open_stored
 
 
 def about_run(run: Run) -> list[str]:
@@ -137,32 +137,32 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
 
 
 def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:
-    from seatrial.reports.json_report import scenario_form, trial_form
+    from seatrial.reports.json_report import scenario_json, trial_json
     from seatrial.reports.terminal import json_text
 
-    forms = [trial_form(trial) for trial in trials]
-    form: dict[str, Any] = {**scenario_form(outcome), "trials": forms} if whole else forms[0]
+    forms = [trial_json(trial) for trial in trials]
+    form: dict[str, Any] = {**scenario_json(outcome), "trials": forms} if whole else forms[0]
     click.echo(json_text(form))
 
 
 def _print_scenario(outcome: ScenarioOutcome, trials: list[Trial], *, everything: bool) -> None:
     """The verdict and its reasons, then each trial; the conversation of those that did not pass, or of all."""
-    from seatrial.reports.conversation import converse
-    from seatrial.reports.terminal import Paper, one_line
-    from seatrial.reports.texts import aside, explain, share, summarise
+    from seatrial.reports.conversation import conversation_lines
+    from seatrial.reports.terminal import TerminalWriter, one_line
+    from seatrial.reports.texts import explain, not_counted_reason, summarise, trials_line
 
-    paper = Paper(sys.stdout)
-    about = aside(outcome) or share(outcome)
-    paper.line(f"{one_line(outcome.entry.key.label)}  {one_line(about)}", mark=outcome.verdict.status)
+    writer = TerminalWriter(sys.stdout)
+    about = not_counted_reason(outcome) or trials_line(outcome)
+    writer.line(f"{one_line(outcome.entry.key.label)}  {one_line(about)}", mark=outcome.verdict.status)
     if outcome.entry.source:
-        paper.line(one_line(outcome.entry.source), indent=2, style="dim")
+        writer.line(one_line(outcome.entry.source), indent=2, style="dim")
     for reason in () if outcome.skipped else outcome.verdict.failure_reasons:
-        paper.line(reason, indent=2)
+        writer.line(reason, indent=2)
     for trial in trials:
-        paper.line(f"{trial.id} {summarise(trial)}", indent=2, mark=trial.status)
+        writer.line(f"{trial.id} {summarise(trial)}", indent=2, mark=trial.status)
         if trial.status is not Status.PASSED:
             for reason in explain(trial):
-                paper.line(reason, indent=6)
+                writer.line(reason, indent=6)
         if everything or trial.status is not Status.PASSED:
-            for depth, text in converse(trial):
-                paper.line(text, indent=6 + 2 * depth)
+            for depth, text in conversation_lines(trial):
+                writer.line(text, indent=6 + 2 * depth)

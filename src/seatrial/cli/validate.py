@@ -8,8 +8,8 @@ from seatrial.errors import UsageError
 from seatrial.runs.api import load
 from seatrial.scenarios.suite_keys import json_schema
 
+from .options import default_paths
 from .output import reports_of
-from .request import default_paths
 
 
 @click.command("validate")

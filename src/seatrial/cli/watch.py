@@ -29,7 +29,7 @@ from seatrial.scenarios.load import find_files
 from seatrial.scenarios.loaded_suite import LoadedSuite
 
 from .main import show_error
-from .request import default_paths
+from .options import default_paths
 from .run import play_plan, read_request
 
 _OURS: Final = str(Path(__file__).resolve().parent.parent) + os.sep

@@ -15,7 +15,7 @@ from seatrial.model.comparison import (
 from seatrial.model.run import Run, ScenarioKey, Status
 from seatrial.verdicts.reasons import number
 
-from .terminal import Paper, cut, one_line
+from .terminal import TerminalWriter, one_line, shorten
 from .texts import counted, duration, money, percent
 
 SHOWN = 30
@@ -26,7 +26,7 @@ _MARKS = {
     Change.MISSING: Status.NOT_RUN,
 }
 """Of the others the candidate's verdict is the mark: what fails as before, or a little less, still fails."""
-HEADS = {
+TITLES = {
     Change.REGRESSION: "regressed",
     Change.ERROR: "without an answer in one of the runs",
     Change.MISSING: "missing in the candidate",
@@ -45,28 +45,28 @@ def print_comparison(
     verbose: bool = False,
 ) -> None:
     """Write the whole of it. `decision` is the last line; `verbose` names the unchanged scenarios as well."""
-    paper = Paper(stream)
-    paper.line(f"baseline   {_run(comparison.base)}", style="dim")
-    paper.line(f"candidate  {_run(comparison.candidate)}", style="dim")
-    paper.line(comparison.evidence.sentence, style="bold")
+    writer = TerminalWriter(stream)
+    writer.line(f"baseline   {_run(comparison.base)}", style="dim")
+    writer.line(f"candidate  {_run(comparison.candidate)}", style="dim")
+    writer.line(comparison.evidence.sentence, style="bold")
     for detail in comparison.evidence.details:
-        paper.line(detail, indent=2, style="dim")
+        writer.line(detail, indent=2, style="dim")
     for line in _figures(comparison):
-        paper.line(line)
+        writer.line(line)
     by_key = {alignment.key: alignment for alignment in alignments}
-    for change in HEADS:
-        _print_changes(paper, comparison, change, by_key, verbose=verbose)
-    _print_differences(paper, comparison)
+    for change in TITLES:
+        _print_changes(writer, comparison, change, by_key, verbose=verbose)
+    _print_differences(writer, comparison)
     for note in comparison.notes:
-        paper.line(f"note: {note}")
+        writer.line(f"note: {note}")
     for regression in decision.regressions:
-        paper.line(regression, mark=Status.FAILED)
+        writer.line(regression, mark=Status.FAILED)
     for doubt in decision.doubts:
-        paper.line(doubt, mark=Status.INCONCLUSIVE)
+        writer.line(doubt, mark=Status.INCONCLUSIVE)
     if comparison.evidence.worse and not decision.objections:
         names = ", ".join(one_line(key.label) for key in comparison.evidence.worse)
-        paper.line(f"note: worse beyond noise, which the limits allow: {names}. To fail on that: --gate both")
-    paper.line(decision.verdict, style=_STYLES[decision.verdict])
+        writer.line(f"note: worse beyond noise, which the limits allow: {names}. To fail on that: --gate both")
+    writer.line(decision.verdict, style=_STYLES[decision.verdict])
 
 
 _STYLES = {"REGRESSION": "red", "UNDECIDED": "yellow", "NO REGRESSION": "green"}
@@ -100,7 +100,7 @@ def _pass_rates(base: SuiteFigures, now: SuiteFigures) -> str:
 
 
 def _print_changes(
-    paper: Paper,
+    writer: TerminalWriter,
     comparison: Comparison,
     change: Change,
     alignments: Mapping[ScenarioKey, Alignment],
@@ -112,15 +112,15 @@ def _print_changes(
     notable = [one for one in found if not brief or one.beyond_noise or one.edited]
     limit = len(notable) if verbose else SHOWN
     if found:
-        paper.line(f"{counted(len(found), 'scenario')} {HEADS[change]}", style="bold")
+        writer.line(f"{counted(len(found), 'scenario')} {TITLES[change]}", style="bold")
     for scenario in notable[:limit]:
-        paper.line(_describe(scenario), indent=2, mark=mark_of(scenario))
+        writer.line(_describe(scenario), indent=2, mark=mark_of(scenario))
         alignment = alignments.get(scenario.key)
         if alignment is not None:
-            paper.line(cut(one_line(alignment.text), TEXT_LIMIT), indent=6)
-            paper.line(f"({alignment.passing} beside {alignment.failing})", indent=6, style="dim")
+            writer.line(shorten(one_line(alignment.text), TEXT_LIMIT), indent=6)
+            writer.line(f"({alignment.passing} beside {alignment.failing})", indent=6, style="dim")
     if len(notable) > limit:
-        paper.line(f"… {len(notable) - limit:,} more", indent=2, style="dim")
+        writer.line(f"… {len(notable) - limit:,} more", indent=2, style="dim")
 
 
 def mark_of(scenario: ScenarioChange) -> Status:
@@ -142,7 +142,7 @@ def _describe(scenario: ScenarioChange) -> str:
     parts = [one_line(scenario.key.label), " → ".join(map(_share, (scenario.base, scenario.candidate)))]
     if scenario.score_delta is not None and abs(scenario.score_delta) >= 0.005:
         parts.append(f"score {scenario.score_delta:+.1f}")
-    p_value = telling_p(scenario)
+    p_value = shown_p_value(scenario)
     if p_value is not None:
         parts.append(f"p = {p_value:.2g}")
     if scenario.pooled:
@@ -154,7 +154,7 @@ def _describe(scenario: ScenarioChange) -> str:
     return "  ".join(parts)
 
 
-def telling_p(scenario: ScenarioChange) -> float | None:
+def shown_p_value(scenario: ScenarioChange) -> float | None:
     """The p-value in the direction that the scenario moved."""
     if scenario.p_worse is None or scenario.p_better is None or not moved(scenario):
         return None
@@ -170,9 +170,11 @@ def _share(figures: ScenarioFigures | None) -> str:
     return f"{figures.passed}/{figures.answered}" + (f" ({', '.join(asides)})" if asides else "")
 
 
-def _print_differences(paper: Paper, comparison: Comparison) -> None:
+def _print_differences(writer: TerminalWriter, comparison: Comparison) -> None:
     if comparison.config_differences:
-        paper.line("set differently", style="bold")
+        writer.line("set differently", style="bold")
     for one in comparison.config_differences[:SHOWN]:
-        sides = (cut(one_line(str(value)), 100) if value is not None else "-" for value in (one.base, one.candidate))
-        paper.line(f"{one_line(one.what)}: {' → '.join(sides)}", indent=2)
+        sides = (
+            shorten(one_line(str(value)), 100) if value is not None else "-" for value in (one.base, one.candidate)
+        )
+        writer.line(f"{one_line(one.what)}: {' → '.join(sides)}", indent=2)

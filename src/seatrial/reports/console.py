@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, TextIO
 
 from seatrial.model.run import Run, RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
-from .conversation import converse, what_was_said
+from .conversation import conversation_lines, failed_reply
 from .scenario_totals import flaky_line, is_flaky
-from .terminal import Paper, cut, one_line
+from .terminal import TerminalWriter, one_line, shorten
 from .texts import (
     VERDICT_WORDS,
-    aside,
     counts_of,
     explain,
     explain_error,
@@ -22,10 +21,11 @@ from .texts import (
     gates_of,
     is_failing,
     measures_of,
+    not_counted_reason,
     run_facts,
-    share,
+    scenario_counts_line,
     summarise,
-    tally_line,
+    trials_line,
     trials_of,
     verdict_line,
 )
@@ -45,13 +45,13 @@ SAID_LIMIT = 300
 
 def print_run(record: "RunRecord", stream: TextIO, *, verbose: bool = False, colour: bool | None = None) -> None:
     """Write the whole report; scenario by scenario, so that memory does not grow with the run."""
-    _Console(record, Paper(stream, colour=colour), verbose=verbose).print()
+    _Console(record, TerminalWriter(stream, colour=colour), verbose=verbose).print()
 
 
 class _Console:
-    def __init__(self, record: "RunRecord", paper: Paper, *, verbose: bool) -> None:
+    def __init__(self, record: "RunRecord", writer: TerminalWriter, *, verbose: bool) -> None:
         self._record = record
-        self._paper = paper
+        self._writer = writer
         self._verbose = verbose
 
     def print(self) -> None:
@@ -60,9 +60,9 @@ class _Console:
         for name, verdict in outcome.groups:
             reasons = "; ".join(verdict.failure_reasons)
             text = f"group {one_line(name)}: {VERDICT_WORDS[verdict.status]}"
-            self._paper.line(f"{text}  {reasons}" if reasons else text, mark=verdict.status)
+            self._writer.line(f"{text}  {reasons}" if reasons else text, mark=verdict.status)
         for gate in gates_of(self._record.run, outcome.totals):
-            self._paper.line(gate.text)
+            self._writer.line(gate.text)
         self._print_verdict(outcome)
         self._print_failures(outcome)
 
@@ -72,32 +72,32 @@ class _Console:
         for one in outcome.scenarios if self._verbose else _first(outcome, counts, untouched=_shows_untouched(counts)):
             if counts.suites > 1 and one.entry.key.suite != suite:
                 suite = one.entry.key.suite
-                self._paper.line(one_line(suite), style="bold")
+                self._writer.line(one_line(suite), style="bold")
             self._print_scenario(one)
         if not self._verbose:
             self._print_rest(_good(counts) - PASSING_SHOWN, "passed")
             self._print_rest(_bad(counts) - FAILING_SHOWN, "did not pass")
             if not _shows_untouched(counts):
-                self._paper.line(f"… {counts.untouched:,} were not run", style="dim")
+                self._writer.line(f"… {counts.untouched:,} were not run", style="dim")
 
     def _print_rest(self, count: int, words: str) -> None:
         if count > 0:
-            self._paper.line(f"… {count:,} more {words}", style="dim")
+            self._writer.line(f"… {count:,} more {words}", style="dim")
 
     def _print_scenario(self, outcome: ScenarioOutcome) -> None:
         name = one_line(outcome.entry.key.label)
-        reason = aside(outcome)
+        reason = not_counted_reason(outcome)
         if reason is not None:
-            self._paper.line(f"{name}  {one_line(reason)}", mark=Status.NOT_RUN)
+            self._writer.line(f"{name}  {one_line(reason)}", mark=Status.NOT_RUN)
             if self._verbose and not outcome.skipped:
                 self._print_trials(outcome)
             return
         only = next(self._record.trials(outcome.entry.key), None) if trials_of(outcome) == 1 else None
         if only is not None:
-            self._paper.line(f"{name}  {cut(summarise(only), TEXT_LIMIT)}", mark=outcome.verdict.status)
+            self._writer.line(f"{name}  {shorten(summarise(only), TEXT_LIMIT)}", mark=outcome.verdict.status)
             self._print_reasons(only, indent=4)
         else:
-            self._paper.line(f"{name}  {share(outcome)}", mark=outcome.verdict.status)
+            self._writer.line(f"{name}  {trials_line(outcome)}", mark=outcome.verdict.status)
             self._print_trials(outcome)
         self._print_findings(outcome)
 
@@ -107,66 +107,66 @@ class _Console:
             shown[trial.status] += 1
             if shown[trial.status] > TRIALS_SHOWN and not self._verbose:
                 continue
-            self._paper.line(f"{trial.id} {cut(summarise(trial), TEXT_LIMIT)}", indent=2, mark=trial.status)
+            self._writer.line(f"{trial.id} {shorten(summarise(trial), TEXT_LIMIT)}", indent=2, mark=trial.status)
             self._print_reasons(trial, indent=6)
         for status, count in shown.items():
             if count > TRIALS_SHOWN and not self._verbose:
-                self._paper.line(f"… {count - TRIALS_SHOWN:,} more trials {status}", indent=2, style="dim")
+                self._writer.line(f"… {count - TRIALS_SHOWN:,} more trials {status}", indent=2, style="dim")
 
     def _print_reasons(self, trial: Trial, *, indent: int) -> None:
         if trial.status is not Status.PASSED:
             for reason in explain(trial):
-                self._paper.line(cut(reason, TEXT_LIMIT), indent=indent)
+                self._writer.line(shorten(reason, TEXT_LIMIT), indent=indent)
         if self._verbose:
-            for depth, text in converse(trial):
-                self._paper.line(text, indent=indent + 2 * depth)
-        elif trial.status is Status.FAILED and (said := what_was_said(trial)) is not None:
-            self._paper.line(cut(one_line(said), SAID_LIMIT), indent=indent, style="dim")
+            for depth, text in conversation_lines(trial):
+                self._writer.line(text, indent=indent + 2 * depth)
+        elif trial.status is Status.FAILED and (said := failed_reply(trial)) is not None:
+            self._writer.line(shorten(one_line(said), SAID_LIMIT), indent=indent, style="dim")
 
     def _print_findings(self, outcome: ScenarioOutcome) -> None:
         measures = "   ".join(one_line(measure.text) for measure in measures_of(outcome))
         if measures:
-            self._paper.line(measures, indent=2)
+            self._writer.line(measures, indent=2)
         if is_flaky(outcome):
-            self._paper.line(flaky_line(outcome), indent=2)
+            self._writer.line(flaky_line(outcome), indent=2)
         if outcome.unique_errors:
-            self._paper.line("Unique errors:", indent=2)
+            self._writer.line("Unique errors:", indent=2)
         for error in outcome.unique_errors:
             for text in explain_error(error):
-                self._paper.line(cut(text, TEXT_LIMIT), indent=4)
+                self._writer.line(shorten(text, TEXT_LIMIT), indent=4)
         if not outcome.verdict.passed and not outcome.failed and not outcome.errored:
             # No trial explains it: an unexpected pass, a gate that more trials would decide, nothing run.
             for reason in outcome.verdict.failure_reasons:
-                self._paper.line(cut(reason, TEXT_LIMIT), indent=4)
+                self._writer.line(shorten(reason, TEXT_LIMIT), indent=4)
         for note in outcome.notes:
-            self._paper.line(f"note: {note}", indent=2)
+            self._writer.line(f"note: {note}", indent=2)
 
     def _print_verdict(self, outcome: RunOutcome) -> None:
         run = self._record.run
-        self._paper.line(tally_line(outcome))
-        self._paper.line(verdict_line(outcome), style="green" if outcome.verdict.passed else "red")
+        self._writer.line(scenario_counts_line(outcome))
+        self._writer.line(verdict_line(outcome), style="green" if outcome.verdict.passed else "red")
         for note in outcome.notes:
-            self._paper.line(f"note: {note}")
-        self._paper.line(run_facts(run, outcome.totals), style="dim")
+            self._writer.line(f"note: {note}")
+        self._writer.line(run_facts(run, outcome.totals), style="dim")
         if run.state is RunState.INTERRUPTED:
-            self._paper.line(_how_to_go_on(run))
+            self._writer.line(_how_to_go_on(run))
 
     def _print_failures(self, outcome: RunOutcome) -> None:
         counts = counts_of(outcome)
         count = counts.failing if self._verbose else _bad(counts)
         if not count:
             return
-        self._paper.line()
-        self._paper.line("Failures, worst first:", style="bold")
+        self._writer.line()
+        self._writer.line("Failures, worst first:", style="bold")
         run = shlex.quote(one_line(self._record.run.id))
         most = None if self._verbose else FAILING_SHOWN
         for one in failing(outcome, most=most, untouched=self._verbose or _shows_untouched(counts)):
             reasons = "; ".join(one.verdict.failure_reasons) or one.verdict.status.replace("_", " ")
             name = one_line(one.entry.key.label)
-            self._paper.line(f"{name}: {cut(reasons, TEXT_LIMIT)}", indent=2, mark=one.verdict.status)
-            self._paper.line(f"seatrial show {run} {_quoted(one_line(one.entry.key.name))}", indent=6)
+            self._writer.line(f"{name}: {shorten(reasons, TEXT_LIMIT)}", indent=2, mark=one.verdict.status)
+            self._writer.line(f"seatrial show {run} {_quoted(one_line(one.entry.key.name))}", indent=6)
         if count > FAILING_SHOWN and not self._verbose:
-            self._paper.line(f"… {count - FAILING_SHOWN:,} more: seatrial show {run}", indent=2)
+            self._writer.line(f"… {count - FAILING_SHOWN:,} more: seatrial show {run}", indent=2)
 
 
 def _how_to_go_on(run: Run) -> str:

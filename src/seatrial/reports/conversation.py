@@ -9,8 +9,8 @@ from seatrial.model.results import EvalResult, MetricScore
 from seatrial.model.run import Trial
 from seatrial.verdicts.reasons import number
 
-from .json_report import plain
-from .terminal import cut
+from .json_report import to_json
+from .terminal import shorten
 from .texts import checked, duration
 
 Line = tuple[int, str]
@@ -18,10 +18,10 @@ Line = tuple[int, str]
 TEXT_LIMIT = 100_000
 
 
-def converse(trial: Trial) -> Iterator[Line]:
+def conversation_lines(trial: Trial) -> Iterator[Line]:
     """The whole trial in lines: turns with their tool calls, scores and checks, then what concerns all of it."""
     for message in trial.transcript.history:
-        yield 0, cut(f"before: {compact(message)}", TEXT_LIMIT)
+        yield 0, shorten(f"before: {one_line_json(message)}", TEXT_LIMIT)
     for turn in trial.transcript.turns:
         yield from _converse_turn(turn)
         yield from _findings(trial, turn.index, depth=1)
@@ -31,10 +31,10 @@ def converse(trial: Trial) -> Iterator[Line]:
     if only is not None:
         yield 0, f"checked: {only}"
     if trial.error is not None and trial.error.traceback:
-        yield 0, cut(trial.error.traceback.rstrip(), TEXT_LIMIT)
+        yield 0, shorten(trial.error.traceback.rstrip(), TEXT_LIMIT)
 
 
-def what_was_said(trial: Trial) -> str | None:
+def failed_reply(trial: Trial) -> str | None:
     """What the agent said where a check of it failed first, else in the end; None where no such check failed.
 
     A trajectory says itself what was called.
@@ -49,29 +49,29 @@ def what_was_said(trial: Trial) -> str | None:
     return f"the agent said{where}: {turn.reply}"
 
 
-def compact(value: Any) -> str:
+def one_line_json(value: Any) -> str:
     """The value as JSON on one line, with its letters as they are."""
-    return json.dumps(plain(value), ensure_ascii=False)
+    return json.dumps(to_json(value), ensure_ascii=False)
 
 
 def describe_call(call: ToolCall) -> str:
     """`create_booking({"time": "10am"}) -> {"id": 1}`, or the error after `!!`."""
-    arguments = "?" if call.arguments is None else compact(call.arguments)
+    arguments = "?" if call.arguments is None else one_line_json(call.arguments)
     took = f"  ({duration(call.duration_ms)})" if call.duration_ms is not None else ""
     if call.error is not None:
         return f"{call.name}({arguments}) !! {call.error}{took}"
-    return f"{call.name}({arguments}) -> {compact(call.result)}{took}"
+    return f"{call.name}({arguments}) -> {one_line_json(call.result)}{took}"
 
 
 def _converse_turn(turn: PlayedTurn) -> Iterator[Line]:
     retries = f", {turn.retries} retries" if turn.retries else ""
     yield 0, f"turn {turn.index + 1} ({duration(turn.latency_ms)}{retries})"
-    yield 1, cut(f"user: {turn.user}", TEXT_LIMIT)
+    yield 1, shorten(f"user: {turn.user}", TEXT_LIMIT)
     if turn.tool_calls is None:
         yield 1, "tool calls: not recorded"
     for call in turn.tool_calls or ():
-        yield 1, cut(f"tool: {describe_call(call)}", TEXT_LIMIT)
-    yield 1, "agent: (no reply)" if turn.reply is None else cut(f"agent: {turn.reply}", TEXT_LIMIT)
+        yield 1, shorten(f"tool: {describe_call(call)}", TEXT_LIMIT)
+    yield 1, "agent: (no reply)" if turn.reply is None else shorten(f"agent: {turn.reply}", TEXT_LIMIT)
     if turn.error is not None:
         yield 1, _describe_error(turn.error)
 
@@ -103,7 +103,7 @@ def _describe_result(result: EvalResult) -> Iterator[Line]:
     if result.error is not None:
         yield 0, f"✗ {result.evaluator}: {_describe_error(result.error)}"
         if result.error.traceback:
-            yield 1, cut(result.error.traceback.rstrip(), TEXT_LIMIT)
+            yield 1, shorten(result.error.traceback.rstrip(), TEXT_LIMIT)
         return
     score = "" if result.score in (0.0, 1.0, None) else f" (score {number(result.score or 0.0)})"
     yield 0, f"{'✓' if result.passed else '✗'} {result.evaluator}{score}: {result.reasoning}"

@@ -10,8 +10,8 @@ from seatrial.model.protocols import RunRecord
 from seatrial.model.run import ScenarioOutcome, Status, Trial
 
 from .pages.environment import make_environment, style_sheet
-from .scenario_totals import Tally, tally
-from .texts import aside
+from .scenario_totals import ScenarioTotals, scenario_totals
+from .texts import not_counted_reason
 
 BODIES_OF_ALL = 300
 """In a run of more trials only those that did not pass are shown with their conversation."""
@@ -32,7 +32,7 @@ class _Row:
 
     anchor: str
     outcome: ScenarioOutcome
-    sums: Tally
+    sums: ScenarioTotals
     aside: str | None
 
     @property
@@ -50,8 +50,8 @@ class _Page:
 
     def rows(self) -> Iterator[_Row]:
         for place, outcome in enumerate(self._record.outcome.scenarios):
-            sums = tally(self._record, outcome)
-            yield _Row(anchor=f"scenario-{place + 1}", outcome=outcome, sums=sums, aside=aside(outcome))
+            sums = scenario_totals(self._record, outcome)
+            yield _Row(anchor=f"scenario-{place + 1}", outcome=outcome, sums=sums, aside=not_counted_reason(outcome))
 
     def sections(self) -> Iterator[tuple[str, ScenarioOutcome]]:
         for place, outcome in enumerate(self._record.outcome.scenarios):

@@ -18,7 +18,7 @@ from seatrial.model.results import EvalResult, Judgement, MetricScore, ModelUse,
 from seatrial.model.run import Gates, Run, RunOutcome, ScenarioKey, ScenarioOutcome, Trial
 from seatrial.model.struct import field_names
 
-from .scenario_totals import is_flaky, repeats_of
+from .scenario_totals import is_flaky, repeat_chances
 from .terminal import json_text
 from .texts import checked
 
@@ -27,7 +27,7 @@ _LARGEST_BITS = 4_096
 """Python refuses to print integers of more than 4,300 digits, and parsers to read them."""
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def to_json(value: Any, depth: int = 0) -> Any:
     """The value in terms of JSON, whatever it was."""
     if value is None or isinstance(value, bool):
         return value
@@ -40,9 +40,9 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth >= DEEPEST:
         return f"(nested deeper than {DEEPEST} levels)"
     if isinstance(value, Mapping):
-        return {str(key): plain(one, depth + 1) for key, one in value.items()}
+        return {str(key): to_json(one, depth + 1) for key, one in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray):
-        return [plain(one, depth + 1) for one in value]
+        return [to_json(one, depth + 1) for one in value]
     return repr(value)
 
 
@@ -52,12 +52,12 @@ def _not_finite(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def moment(when: datetime | None) -> str | None:
+def iso_time(when: datetime | None) -> str | None:
     """ISO 8601, with its time zone."""
     return None if when is None else when.isoformat()
 
 
-def trial_form(trial: Trial) -> dict[str, Any]:
+def trial_json(trial: Trial) -> dict[str, Any]:
     """A trial with its conversation and everything that was said about it."""
     transcript, judgement = trial.transcript, trial.judgement or Judgement()
     return {
@@ -70,10 +70,10 @@ def trial_form(trial: Trial) -> dict[str, Any]:
         "earlier_errors": [_error(error) for error in transcript.earlier],
         "stop_reason": transcript.stop_reason.value,
         "goal_met": transcript.goal_met,
-        "history": plain(transcript.history),
+        "history": to_json(transcript.history),
         "turns": [_turn(turn) for turn in transcript.turns],
         "reachable_tools": list(transcript.reachable_tools),
-        "state": plain(transcript.state),
+        "state": to_json(transcript.state),
         "trajectory": _trajectory(_main_trajectory(trial.results)),
         "results": [_result(result) for result in trial.results],
         "checked": checked(trial),
@@ -93,17 +93,17 @@ def trial_form(trial: Trial) -> dict[str, Any]:
             }
             for one in judgement.failures
         ],
-        "overall_score": plain(judgement.overall_score),
+        "overall_score": to_json(judgement.overall_score),
         "judge": None
         if trial.judgement is None
-        else {"summary": judgement.summary, "error": _error(judgement.error), "details": plain(judgement.details)},
-        "latency_ms": plain(transcript.latency_ms),
-        "duration_ms": plain(trial.duration_ms),
+        else {"summary": judgement.summary, "error": _error(judgement.error), "details": to_json(judgement.details)},
+        "latency_ms": to_json(transcript.latency_ms),
+        "duration_ms": to_json(trial.duration_ms),
         "usage": _usage(transcript.usage),
-        "cost_usd": plain(transcript.cost_usd),
+        "cost_usd": to_json(transcript.cost_usd),
         "instruments": _model_use(trial.instruments),
         "seed": trial.seed,
-        "started_at": moment(trial.started_at),
+        "started_at": iso_time(trial.started_at),
     }
 
 
@@ -114,10 +114,10 @@ def _turn(turn: PlayedTurn) -> dict[str, Any]:
         "reply": turn.reply,
         "tool_calls": None if turn.tool_calls is None else [_tool_call(call) for call in turn.tool_calls],
         "calls_complete": turn.tool_calls is not None and turn.calls_complete,
-        "started_ms": plain(turn.started_ms),
-        "latency_ms": plain(turn.latency_ms),
+        "started_ms": to_json(turn.started_ms),
+        "latency_ms": to_json(turn.latency_ms),
         "usage": _usage(turn.usage),
-        "cost_usd": plain(turn.cost_usd),
+        "cost_usd": to_json(turn.cost_usd),
         "retries": turn.retries,
         "error": _error(turn.error),
     }
@@ -127,11 +127,11 @@ def _tool_call(call: ToolCall) -> dict[str, Any]:
     return {
         "id": call.id,
         "name": call.name,
-        "arguments": plain(call.arguments),
-        "result": plain(call.result),
+        "arguments": to_json(call.arguments),
+        "result": to_json(call.result),
         "error": call.error,
-        "started_ms": plain(call.started_ms),
-        "duration_ms": plain(call.duration_ms),
+        "started_ms": to_json(call.started_ms),
+        "duration_ms": to_json(call.duration_ms),
         "real": call.real,
     }
 
@@ -141,7 +141,7 @@ def _result(result: EvalResult) -> dict[str, Any]:
         "evaluator": result.evaluator,
         "turn": result.turn,
         "passed": result.passed,
-        "score": plain(result.score),
+        "score": to_json(result.score),
         "reasoning": result.reasoning,
         "checks": [{"name": one.name, "passed": one.passed, "detail": one.detail} for one in result.checks],
         "error": _error(result.error),
@@ -157,7 +157,7 @@ def _main_trajectory(results: Sequence[EvalResult]) -> TrajectoryMatch | None:
 
 
 def _trajectory(match: TrajectoryMatch | None) -> dict[str, Any] | None:
-    return None if match is None else {name: plain(getattr(match, name)) for name in match.__struct_fields__}
+    return None if match is None else {name: to_json(getattr(match, name)) for name in match.__struct_fields__}
 
 
 def _evaluation(scores: Sequence[MetricScore]) -> dict[str, Any]:
@@ -167,12 +167,13 @@ def _evaluation(scores: Sequence[MetricScore]) -> dict[str, Any]:
         grouped.setdefault(score.metric, []).append(score)
     return {
         metric: {
-            "value": plain(sum(one.value for one in group) / len(group)),
+            "value": to_json(sum(one.value for one in group) / len(group)),
             "reason": "\n".join(one.reason for one in group if one.reason),
             "label": group[0].label if len(group) == 1 else None,
-            "weight": plain(group[0].weight),
+            "weight": to_json(group[0].weight),
             "scores": [
-                {"turn": one.turn, "value": plain(one.value), "reason": one.reason, "label": one.label} for one in group
+                {"turn": one.turn, "value": to_json(one.value), "reason": one.reason, "label": one.label}
+                for one in group
             ],
         }
         for metric, group in grouped.items()
@@ -205,33 +206,33 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
 def _model_use(use: ModelUse | None) -> dict[str, Any] | None:
     if use is None:
         return None
-    return {"calls": use.calls, "cached": use.cached, "usage": _usage(use.usage), "cost_usd": plain(use.cost_usd)}
+    return {"calls": use.calls, "cached": use.cached, "usage": _usage(use.usage), "cost_usd": to_json(use.cost_usd)}
 
 
 SCHEMA_VERSION = 1
 """Of results.schema.json: raised when a field changes its meaning or goes away, not when one is added."""
 
 
-def run_form(run: Run) -> dict[str, Any]:
+def run_json(run: Run) -> dict[str, Any]:
     """The run itself, without scenarios."""
     return {
         "id": run.id,
         "name": run.name,
         "state": run.state.value,
-        "started_at": moment(run.started_at),
-        "finished_at": moment(run.finished_at),
+        "started_at": iso_time(run.started_at),
+        "finished_at": iso_time(run.finished_at),
         "seed": run.seed,
         "git_commit": run.git_commit,
         "git_dirty": run.git_dirty,
-        "versions": plain(run.versions),
+        "versions": to_json(run.versions),
         "parent": run.parent,
         "replayed": run.replayed,
         "problem": run.problem,
-        "config": plain(run.config),
+        "config": to_json(run.config),
     }
 
 
-def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
+def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
     """The run's verdict, its aggregates and its groups."""
     totals = outcome.totals
     return {
@@ -239,7 +240,7 @@ def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
         "passed": outcome.verdict.passed,
         "failure_reasons": list(outcome.verdict.failure_reasons),
         "notes": list(outcome.notes),
-        "totals": {name: plain(getattr(totals, name)) for name in totals.__struct_fields__},
+        "totals": {name: to_json(getattr(totals, name)) for name in totals.__struct_fields__},
         "groups": [
             {
                 "name": name,
@@ -252,10 +253,10 @@ def outcome_form(outcome: RunOutcome) -> dict[str, Any]:
     }
 
 
-def scenario_form(outcome: ScenarioOutcome) -> dict[str, Any]:
+def scenario_json(outcome: ScenarioOutcome) -> dict[str, Any]:
     """A scenario's verdict and numbers, without its trials."""
     entry = outcome.entry
-    repeats = repeats_of(outcome)
+    repeats = repeat_chances(outcome)
     return {
         "name": entry.key.name,
         "suite": entry.key.suite,
@@ -283,14 +284,14 @@ def scenario_form(outcome: ScenarioOutcome) -> dict[str, Any]:
         "pass_at_k": list(repeats.pass_at_k),
         "pass_hat_k": list(repeats.pass_hat_k),
         "gates": _gates(entry.gates),
-        "metric_averages": plain(outcome.metric_averages or {}),
+        "metric_averages": to_json(outcome.metric_averages or {}),
         "unique_errors": [_unique_error(error) for error in outcome.unique_errors],
-        "overall_score": plain(outcome.overall_score),
+        "overall_score": to_json(outcome.overall_score),
     }
 
 
 def _gates(gates: Gates) -> dict[str, Any]:
-    return {name: plain(getattr(gates, name)) for name in gates.__struct_fields__}
+    return {name: to_json(getattr(gates, name)) for name in gates.__struct_fields__}
 
 
 def _unique_error(error: UniqueError) -> dict[str, Any]:
@@ -306,7 +307,7 @@ def _unique_error(error: UniqueError) -> dict[str, Any]:
 COMPARISON_SCHEMA_VERSION = 1
 
 
-def comparison_form(
+def comparison_json(
     comparison: Comparison, *, gate: str, decision: GateDecision, alignments: tuple[Alignment, ...] = ()
 ) -> dict[str, Any]:
     """Everything that the console shows, and the numbers behind it."""
@@ -335,7 +336,7 @@ def _delta(base: float | None, candidate: float | None) -> float | None:
 
 def _form(value: Any) -> Any:
     if isinstance(value, Run):
-        return run_form(value)
+        return run_json(value)
     if isinstance(value, ScenarioKey):
         return {"suite": value.suite, "name": value.name, "agent": value.agent or None}
     if isinstance(value, Enum):
@@ -345,12 +346,12 @@ def _form(value: Any) -> Any:
         return {name: _form(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [_form(item) for item in value]
-    return plain(value)
+    return to_json(value)
 
 
 def write_json(record: RunRecord, stream: TextIO) -> None:
     """One JSON document that follows results.schema.json."""
-    head = {"schema_version": SCHEMA_VERSION, "run": run_form(record.run), **outcome_form(record.outcome)}
+    head = {"schema_version": SCHEMA_VERSION, "run": run_json(record.run), **outcome_json(record.outcome)}
     stream.write(f'{json_text(head)[:-1]}, "scenarios": [')
     for position, outcome in enumerate(record.outcome.scenarios):
         stream.write(",\n" if position else "\n")
@@ -365,11 +366,11 @@ def write_jsonl(record: RunRecord, stream: TextIO) -> None:
         where = {"schema_version": SCHEMA_VERSION, "run_id": record.run.id, "run_name": record.run.name}
         where |= {"scenario": key.name, "suite": key.suite, "agent": key.agent or None}
         for trial in record.trials(key):
-            stream.write(json_text({**where, **trial_form(trial)}) + "\n")
+            stream.write(json_text({**where, **trial_json(trial)}) + "\n")
 
 
 def _write_scenario(record: RunRecord, outcome: ScenarioOutcome, stream: TextIO) -> None:
-    stream.write(f'{json_text(scenario_form(outcome))[:-1]}, "trials": [')
+    stream.write(f'{json_text(scenario_json(outcome))[:-1]}, "trials": [')
     for position, trial in enumerate(record.trials(outcome.entry.key)):
-        stream.write((",\n" if position else "\n") + json_text(trial_form(trial)))
+        stream.write((",\n" if position else "\n") + json_text(trial_json(trial)))
     stream.write("]}")

@@ -10,9 +10,9 @@ from typing import TextIO
 from seatrial.model.protocols import RunRecord
 from seatrial.model.run import RunOutcome, ScenarioOutcome, Status
 
-from .scenario_totals import Tally, is_flaky, repeats_of, tally
-from .terminal import cut, markup_text, one_line
-from .texts import aside, interval, trials_of, verdict_line
+from .scenario_totals import ScenarioTotals, is_flaky, repeat_chances, scenario_totals
+from .terminal import escape_markup, one_line, shorten
+from .texts import interval, not_counted_reason, trials_of, verdict_line
 
 TEXT_LIMIT = 20_000
 RUN_SUITE = "seatrial"
@@ -61,32 +61,32 @@ def _write_suite(record: RunRecord, name: str, outcomes: list[ScenarioOutcome], 
     for outcome in outcomes:
         # Read twice, here for the sums and below for the texts, so that no more than one scenario is in memory.
         label = outcome.entry.key.label
-        known = _numbers(outcome, tally(record, outcome))
+        known = _numbers(outcome, scenario_totals(record, outcome))
         _write_properties({f"{label}.{key}": value for key, value in known.items()}, stream)
     stream.write("</properties>\n")
     for outcome in outcomes:
-        _write_testcase(outcome, tally(record, outcome), stream)
+        _write_testcase(outcome, scenario_totals(record, outcome), stream)
     stream.write("</testsuite>\n")
 
 
-def _write_testcase(outcome: ScenarioOutcome, sums: Tally, stream: TextIO) -> None:
+def _write_testcase(outcome: ScenarioOutcome, sums: ScenarioTotals, stream: TextIO) -> None:
     key = outcome.entry.key
     names = {"name": key.label, "classname": key.suite, "time": f"{sums.duration_ms / 1000:.3f}"}
     stream.write(f"<testcase{_attributes(names)}>")
     kind = _element(outcome)
     reasons = "; ".join(outcome.verdict.failure_reasons)
     if kind == "skipped":
-        stream.write(f"<skipped{_attributes({'message': aside(outcome) or reasons})}/>")
+        stream.write(f"<skipped{_attributes({'message': not_counted_reason(outcome) or reasons})}/>")
     elif kind is not None:
-        attributes = {"message": cut(reasons, 1_000), "type": outcome.verdict.status.value}
-        stream.write(f"<{kind}{_attributes(attributes)}>{markup_text(_body(outcome, sums))}</{kind}>")
+        attributes = {"message": shorten(reasons, 1_000), "type": outcome.verdict.status.value}
+        stream.write(f"<{kind}{_attributes(attributes)}>{escape_markup(_body(outcome, sums))}</{kind}>")
     known = "\n".join(f"{name}={value}" for name, value in _numbers(outcome, sums).items())
-    stream.write(f"<system-out>{markup_text(known)}</system-out></testcase>\n")
+    stream.write(f"<system-out>{escape_markup(known)}</system-out></testcase>\n")
 
 
 def _element(outcome: ScenarioOutcome) -> str | None:
     """Failed is the agent's fault; all else that is no pass has no answer, and JUnit calls that an error."""
-    if aside(outcome) is not None:
+    if not_counted_reason(outcome) is not None:
         return "skipped"
     if outcome.verdict.passed:
         return None
@@ -98,14 +98,14 @@ def _counts(outcomes: Iterable[ScenarioOutcome]) -> tuple[int, int, int]:
     return kinds.count("failure"), kinds.count("error"), kinds.count("skipped")
 
 
-def _body(outcome: ScenarioOutcome, sums: Tally) -> str:
+def _body(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
     lines = [*outcome.verdict.failure_reasons, *(reasons.text for reasons in sums.reasons)]
     if sums.untold:
         lines.append(f"… {sums.untold:,} more trials did not pass")
-    return cut("\n".join(lines), TEXT_LIMIT)
+    return shorten("\n".join(lines), TEXT_LIMIT)
 
 
-def _numbers(outcome: ScenarioOutcome, sums: Tally) -> dict[str, str]:
+def _numbers(outcome: ScenarioOutcome, sums: ScenarioTotals) -> dict[str, str]:
     known = {"trials": str(trials_of(outcome)), "passes": str(outcome.passed), "interval": interval(outcome)}
     if is_flaky(outcome):
         known |= {"flaky": "true", "pass_at_2": _two(outcome, "pass_at_k"), "pass_hat_2": _two(outcome, "pass_hat_k")}
@@ -117,7 +117,7 @@ def _numbers(outcome: ScenarioOutcome, sums: Tally) -> dict[str, str]:
 
 def _two(outcome: ScenarioOutcome, name: str) -> str:
     """The chance over two tries; a flaky scenario has at least two trials."""
-    return f"{getattr(repeats_of(outcome), name)[1]:.3f}"
+    return f"{getattr(repeat_chances(outcome), name)[1]:.3f}"
 
 
 def _write_properties(known: dict[str, str], stream: TextIO) -> None:
@@ -126,5 +126,5 @@ def _write_properties(known: dict[str, str], stream: TextIO) -> None:
 
 
 def _attributes(values: Mapping[str, object]) -> str:
-    quoted = ((name, markup_text(one_line(str(value))).replace('"', "&quot;")) for name, value in values.items())
+    quoted = ((name, escape_markup(one_line(str(value))).replace('"', "&quot;")) for name, value in values.items())
     return "".join(f' {name}="{value}"' for name, value in quoted)

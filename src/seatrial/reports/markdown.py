@@ -10,12 +10,11 @@ from typing import TextIO
 from seatrial.model.protocols import RunRecord
 from seatrial.model.run import ScenarioOutcome, Status
 
-from .conversation import converse
-from .scenario_totals import Tally, flaky_line, is_flaky, tally
-from .terminal import cut, defused, markup_text, one_line, visible
+from .conversation import conversation_lines
+from .scenario_totals import ScenarioTotals, flaky_line, is_flaky, scenario_totals
+from .terminal import escape_ci_commands, escape_controls, escape_markup, one_line, shorten
 from .texts import (
     VERDICT_WORDS,
-    aside,
     counts_of,
     duration,
     explain_error,
@@ -25,8 +24,9 @@ from .texts import (
     is_failing,
     measures_of,
     money,
+    not_counted_reason,
     run_facts,
-    tally_line,
+    scenario_counts_line,
     trials_of,
     verdict_line,
 )
@@ -58,7 +58,7 @@ def blocks(record: RunRecord) -> Iterator[str]:
     """The report in pieces, each of them whole Markdown, so that it can end after any."""
     outcome = record.outcome
     yield f"## {_MARKS[outcome.verdict.status]} {escaped(verdict_line(outcome))}\n\n"
-    facts = f"{record.run.name}: {tally_line(outcome)}; {run_facts(record.run, outcome.totals)}"
+    facts = f"{record.run.name}: {scenario_counts_line(outcome)}; {run_facts(record.run, outcome.totals)}"
     yield f"{escaped(facts)}\n\n"
     for gate in gates_of(record.run, outcome.totals):
         yield f"- {escaped(gate.text)}\n"
@@ -79,7 +79,7 @@ def escaped(text: str) -> str:
 
 def quoted(text: str) -> str:
     """The text as it is, line by line, in a block of its own."""
-    return f"<pre>\n{markup_text(text)}\n</pre>\n\n"
+    return f"<pre>\n{escape_markup(text)}\n</pre>\n\n"
 
 
 def _table(record: RunRecord) -> Iterator[str]:
@@ -90,24 +90,24 @@ def _table(record: RunRecord) -> Iterator[str]:
     yield "\n| | Scenario | Passed | Interval | Slowest turn | Cost | Why |\n|---|---|---|---|---|---|---|\n"
     ordered = chain(failing(outcome, most=ROWS_SHOWN), filterfalse(is_failing, outcome.scenarios))
     for one in islice(ordered, ROWS_SHOWN):
-        yield _row(one, tally(record, one))
+        yield _row(one, scenario_totals(record, one))
     if count > ROWS_SHOWN:
         yield f"\n… {count - ROWS_SHOWN:,} more scenarios\n"
     yield "\n"
 
 
-def _row(outcome: ScenarioOutcome, sums: Tally) -> str:
-    reason = aside(outcome)
+def _row(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
+    reason = not_counted_reason(outcome)
     flaky = [flaky_line(outcome)] if is_flaky(outcome) else []
     why = reason or "; ".join([*outcome.verdict.failure_reasons, *flaky, *outcome.notes])
     cells = (
         "➖" if reason is not None else _MARKS[outcome.verdict.status],
-        escaped(cut(outcome.entry.key.label, CELL_LIMIT)),
+        escaped(shorten(outcome.entry.key.label, CELL_LIMIT)),
         f"{outcome.passed}/{trials_of(outcome)}",
         interval(outcome) or "",
         duration(sums.latency_ms) or "",
         money(sums.cost_usd) or "",
-        escaped(cut(why, CELL_LIMIT)),
+        escaped(shorten(why, CELL_LIMIT)),
     )
     return f"| {' | '.join(cells)} |\n"
 
@@ -123,11 +123,11 @@ def _failures(record: RunRecord) -> Iterator[str]:
 
 
 def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:
-    sums = tally(record, outcome)
+    sums = scenario_totals(record, outcome)
     mark = _MARKS[outcome.verdict.status]
-    text = f"#### {mark} {escaped(cut(outcome.entry.key.label, CELL_LIMIT))}\n\n"
-    text += "".join(f"- {escaped(cut(reason, CELL_LIMIT))}\n" for reason in outcome.verdict.failure_reasons)
-    text += "".join(f"- note: {escaped(cut(note, CELL_LIMIT))}\n" for note in outcome.notes)
+    text = f"#### {mark} {escaped(shorten(outcome.entry.key.label, CELL_LIMIT))}\n\n"
+    text += "".join(f"- {escaped(shorten(reason, CELL_LIMIT))}\n" for reason in outcome.verdict.failure_reasons)
+    text += "".join(f"- note: {escaped(shorten(note, CELL_LIMIT))}\n" for note in outcome.notes)
     text += "".join(f"- {escaped(one.text)}\n" for one in measures_of(outcome) if one.held is not False)
     text += "\n"
     lines = [line for error in outcome.unique_errors for line in explain_error(error)]
@@ -135,7 +135,7 @@ def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:
     if sums.untold:
         lines.append(f"… {sums.untold:,} more trials did not pass")
     if lines:
-        text += quoted(cut("\n".join(lines), TEXT_LIMIT))
+        text += quoted(shorten("\n".join(lines), TEXT_LIMIT))
     return text + _conversation(record, outcome)
 
 
@@ -143,8 +143,8 @@ def _conversation(record: RunRecord, outcome: ScenarioOutcome) -> str:
     """What was said in the first trial that did not pass, folded away."""
     for trial in record.trials(outcome.entry.key):
         if trial.status is not Status.PASSED:
-            said = "\n".join("  " * depth + text for depth, text in converse(trial))
-            body = quoted(cut(said, TEXT_LIMIT))
+            said = "\n".join("  " * depth + text for depth, text in conversation_lines(trial))
+            body = quoted(shorten(said, TEXT_LIMIT))
             return f"<details><summary>Conversation of {trial.id}</summary>\n\n{body}</details>\n\n"
     return ""
 
@@ -200,8 +200,8 @@ def _limited(level: str, commands: list[str]) -> Iterator[str]:
 
 
 def _command(level: str, outcome: ScenarioOutcome, message: str) -> str:
-    properties = [f"title={_property(cut(outcome.entry.key.label, 200))}", *_place(outcome.entry.source)]
-    text = cut(message or outcome.verdict.status.value, MESSAGE_LIMIT)
+    properties = [f"title={_property(shorten(outcome.entry.key.label, 200))}", *_place(outcome.entry.source)]
+    text = shorten(message or outcome.verdict.status.value, MESSAGE_LIMIT)
     return f"::{level} {','.join(properties)}::{_data(text)}"
 
 
@@ -218,7 +218,7 @@ def _place(source: str | None) -> Iterator[str]:
 
 
 def _data(text: str) -> str:
-    return defused(visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
+    return escape_ci_commands(escape_controls(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

@@ -8,7 +8,7 @@ from seatrial.clock import milliseconds
 from seatrial.model.protocols import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 
-from .terminal import Paper, cut, one_line
+from .terminal import TerminalWriter, one_line, shorten
 
 LIVE_EVERY_MS = 100.0
 PLAIN_EVERY_MS = 1_000.0
@@ -22,7 +22,7 @@ class Progress:
     def __init__(self, stream: TextIO, *, live: bool | None = None, clock: Callable[[], float] = milliseconds) -> None:
         self._stream = stream
         self._live = stream.isatty() if live is None else live
-        self._paper = Paper(stream, colour=False)
+        self._writer = TerminalWriter(stream, colour=False)
         self._clock = clock
         self._began = self._last = clock()
         self._drawn = False
@@ -98,7 +98,7 @@ class Progress:
 
     def _say(self, text: str) -> None:
         self._last = self._clock()
-        self._paper.line(cut(text, 500))
+        self._writer.line(shorten(text, 500))
         self._stream.flush()
 
     def _text(self) -> str:

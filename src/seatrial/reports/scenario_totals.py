@@ -26,7 +26,7 @@ class TrialReasons(Struct, frozen=True, kw_only=True):
         return "\n".join([f"{self.id} {self.summary}", *below])
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class ScenarioTotals(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
     """All trials one after the other."""
     latency_ms: float | None = None
@@ -39,7 +39,7 @@ class Tally(Struct, frozen=True, kw_only=True):
     """How many further trials did not pass."""
 
 
-def tally(record: RunRecord, outcome: ScenarioOutcome) -> Tally:
+def scenario_totals(record: RunRecord, outcome: ScenarioOutcome) -> ScenarioTotals:
     """The sums over a scenario's trials, and why those that did not pass did not."""
     took = 0.0
     latencies: list[float] = []
@@ -56,7 +56,7 @@ def tally(record: RunRecord, outcome: ScenarioOutcome) -> Tally:
         elif trial.status is not Status.PASSED:
             silent += 1
     known = [cost for cost in costs if cost is not None]
-    return Tally(
+    return ScenarioTotals(
         duration_ms=took,
         latency_ms=max(latencies, default=None),
         cost_usd=sum(known) if known and len(known) == len(costs) else None,
@@ -72,7 +72,7 @@ def _reasons(trial: Trial) -> TrialReasons:
 MOST_TRIES: Final = 10
 
 
-class Repeats(Struct, frozen=True, kw_only=True):
+class RepeatChances(Struct, frozen=True, kw_only=True):
     """Chances for k tries, k counted from 1: the first entry is the pass rate itself."""
 
     pass_at_k: tuple[float, ...] = ()
@@ -81,7 +81,7 @@ class Repeats(Struct, frozen=True, kw_only=True):
     """That all of them pass."""
 
 
-def repeats_of(outcome: ScenarioOutcome) -> Repeats:
+def repeat_chances(outcome: ScenarioOutcome) -> RepeatChances:
     """The chances, over the trials that have an answer, as the interval; nothing where none has.
 
     An agent that gives out is no pass to a user who tries; where an instrument did, nobody knows.
@@ -92,7 +92,7 @@ def repeats_of(outcome: ScenarioOutcome) -> Repeats:
     tries = range(1, min(answered, MOST_TRIES) + 1)
     some = [pass_at_k(outcome.passed, answered, k=k) for k in tries]
     every = [pass_hat_k(outcome.passed, answered, k=k) for k in tries]
-    return Repeats(
+    return RepeatChances(
         pass_at_k=tuple(value for value in some if value is not None),
         pass_hat_k=tuple(value for value in every if value is not None),
     )
@@ -105,7 +105,7 @@ def is_flaky(outcome: ScenarioOutcome) -> bool:
 
 def flaky_line(outcome: ScenarioOutcome) -> str:
     """`flaky: 3 passed, 2 failed; of two tries both pass in 30 % (pass^2), at least one in 90 % (pass@2)`."""
-    known = repeats_of(outcome)
+    known = repeat_chances(outcome)
     both, one = known.pass_hat_k[1], known.pass_at_k[1]
     counts = {"passed": outcome.passed, "failed": outcome.failed, "errored": outcome.broken_down}
     what = ", ".join(f"{count} {status}" for status, count in counts.items() if count)

@@ -19,29 +19,34 @@ _COLONS = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 _HASHES = re.compile(r"##(?=\w*\[)")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""The text with every character that acts instead of showing spelt out, as in \x1b, \udc80 or \u202e."""
     return _UNSEEN.sub(_spell, text)
 
 
 def one_line(text: str) -> str:
     r"""The visible text on one line, with \n and \t spelt out."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape_controls(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def defused(text: str) -> str:
+def escape_ci_commands(text: str) -> str:
     """The text without anything that a CI system would take for a command."""
     if ":" in text:
         text = _COLONS.sub(r"\1\\x3a", text)
     return _HASHES.sub(r"#\\x23", text) if "##" in text else text
 
 
-def markup_text(text: str) -> str:
+def safe_text(text: str) -> str:
+    """The text for a terminal: control characters and CI commands are escaped."""
+    return escape_ci_commands(escape_controls(text))
+
+
+def escape_markup(text: str) -> str:
     """The visible text for XML, and for the HTML in Markdown: no tag and no CI command.
 
     What a CI system would obey becomes a character reference, so that the text still reads as it was said.
     """
-    text = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = escape_controls(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _HASHES.sub("#&#35;", _COLONS.sub(r"\1&#58;", text))
 
 
@@ -50,7 +55,7 @@ def json_text(form: Any) -> str:
     return json.dumps(form, ensure_ascii=True, allow_nan=False).replace("##", "#\\u0023")
 
 
-def cut(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """The text up to the limit, and how much of it is missing."""
     if len(text) <= limit:
         return text
@@ -80,7 +85,7 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-class Paper:
+class TerminalWriter:
     """Lines of text on a stream, with marks and a few colours where the stream can show them."""
 
     def __init__(self, stream: TextIO, *, colour: bool | None = None) -> None:
@@ -91,14 +96,14 @@ class Paper:
 
     def line(self, text: str = "", *, indent: int = 0, mark: Status | None = None, style: str | None = None) -> None:
         """Write the text, made visible; further lines of it are indented below the first."""
-        first, *more = visible(text).split("\n")
+        first, *more = escape_controls(text).split("\n")
         glyph, colour = ("", None) if mark is None else _MARKS[mark]
         head = f"{self._paint(glyph, colour)} " if glyph else ""
         # A mark before the text already keeps it from the start of the line, where CI commands would stand.
-        shown = defused(first if head else " " * indent + first)
+        shown = escape_ci_commands(first if head else " " * indent + first)
         self._write((" " * indent + head if head else "") + self._paint(shown, style))
         for rest in more:
-            self._write(self._paint(defused(" " * (indent + 2) + rest), style))
+            self._write(self._paint(escape_ci_commands(" " * (indent + 2) + rest), style))
 
     def _paint(self, text: str, style: str | None) -> str:
         if not self._colour or style is None or not text.strip():

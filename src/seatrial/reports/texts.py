@@ -76,7 +76,7 @@ def trials_of(outcome: ScenarioOutcome) -> int:
     return outcome.played + outcome.not_run
 
 
-def share(outcome: ScenarioOutcome) -> str:
+def trials_line(outcome: ScenarioOutcome) -> str:
     """`2/3 trials passed [0.21, 0.94]`, and how many were not run."""
     text = f"{outcome.passed}/{counted(trials_of(outcome), 'trial')} passed"
     if outcome.not_run:
@@ -85,7 +85,7 @@ def share(outcome: ScenarioOutcome) -> str:
     return f"{text} {found}" if found else text
 
 
-def aside(outcome: ScenarioOutcome) -> str | None:
+def not_counted_reason(outcome: ScenarioOutcome) -> str | None:
     """Why a scenario's verdict does not count against the run; None when it counts."""
     if outcome.skipped:
         return f"skipped: {outcome.entry.skip}"
@@ -94,7 +94,7 @@ def aside(outcome: ScenarioOutcome) -> str | None:
 
 def is_failing(outcome: ScenarioOutcome) -> bool:
     """Whether the scenario speaks against the run."""
-    return not outcome.verdict.passed and aside(outcome) is None
+    return not outcome.verdict.passed and not_counted_reason(outcome) is None
 
 
 def failing_in_order(outcome: RunOutcome, *, untouched: bool = True) -> Iterator[ScenarioOutcome]:
@@ -135,7 +135,7 @@ def counts_of(outcome: RunOutcome) -> ScenarioCounts:
     )
 
 
-def tally_line(outcome: RunOutcome) -> str:
+def scenario_counts_line(outcome: RunOutcome) -> str:
     """`2/3 scenarios passed, 1 skipped`."""
     counts = counts_of(outcome)
     text = f"{counts.passed:,}/{counted(counts.passed + counts.failing, 'scenario')} passed"

@@ -14,48 +14,48 @@ from seatrial.model.run import Run, RunState
 from seatrial.store.runs import Label
 
 from .access import try_again
-from .app_state import AtDesk, Desk, NotFound
+from .app_state import AppState, NotFound, State
 from .middleware import no_cookie, session_cookie
-from .rendering import render
-from .run_processes import NotNow, Start, find_suite
+from .responses import render
+from .run_processes import Conflict, Start, find_suite
 from .urls import run_url
 
 
-def cancel_run(desk: Desk, run_id: str) -> None:
-    """Raises NotFound, or NotNow where the run is not under way in a process of ours."""
-    if desk.launcher.cancel(run_id):
+def cancel_run(state: AppState, run_id: str) -> None:
+    """Raises NotFound, or Conflict where the run is not under way in a process of ours."""
+    if state.processes.cancel(run_id):
         return
-    if not desk.launcher.knows(run_id) and desk.store.run_row(run_id) is None:
+    if not state.processes.knows(run_id) and state.store.run_row(run_id) is None:
         raise NotFound(f"no run has the id {run_id!r}")
-    raise NotNow(f"run {run_id}: is not under way in this server, so it cannot be cancelled from here")
+    raise Conflict(f"run {run_id}: is not under way in this server, so it cannot be cancelled from here")
 
 
-def put_label(desk: Desk, run_id: str, scenario: str, index: int, *, metric: str, value: float, who: str) -> Label:
+def put_label(state: AppState, run_id: str, scenario: str, index: int, *, metric: str, value: float, who: str) -> Label:
     """The label, stored. Raises NotFound where there is no such trial."""
-    decided, outcome = desk.scenario(run_id, scenario)
+    decided, outcome = state.scenario(run_id, scenario)
     key = outcome.entry.key
     if not any(one.index == index for one in decided.trials.get(key, ())):
         raise NotFound(f"run {run_id}: has no trial-{index + 1} of {key.label!r}")
     label = Label(run_id=run_id, key=key, index=index, metric=metric, value=value, who=who, at=now())
-    desk.store.label(label)
+    state.store.label(label)
     return label
 
 
-def choose_baseline(desk: Desk, run_id: str, *, suite: str | None) -> Run:
+def choose_baseline(state: AppState, run_id: str, *, suite: str | None) -> Run:
     """The run that is the baseline now. Raises UsageError where it cannot be one."""
-    decided = desk.run(run_id)
+    decided = state.run(run_id)
     run = decided.run
     if run.state is not RunState.FINISHED:
-        raise NotNow(f"run {run.id}: did not come to its end, so others would be compared with a part")
+        raise Conflict(f"run {run.id}: did not come to its end, so others would be compared with a part")
     if suite is not None and all(one.entry.key.suite != suite for one in decided.outcome.scenarios):
         raise UsageError(f"run {run.id}: has no suite {suite!r}")
-    desk.store.set_baseline(run.id, suite=suite)
+    state.store.set_baseline(run.id, suite=suite)
     return run
 
 
-def forget_baseline(desk: Desk, suite: str | None) -> None:
+def forget_baseline(state: AppState, suite: str | None) -> None:
     """Raises NotFound where none is set."""
-    if not desk.store.clear_baseline(suite):
+    if not state.store.clear_baseline(suite):
         raise NotFound("no such baseline is set")
 
 
@@ -74,35 +74,35 @@ _HARMLESS = {
 """Settings of a stored run that may hold again. Others name models and agents, and a stored run may be anybody's."""
 
 
-def silent_since(desk: Desk, run: Run) -> datetime | None:
+def silent_since(state: AppState, run: Run) -> datetime | None:
     """When the last trial of a run under way was written, if that is long ago and nobody here plays it."""
-    if run.state is not RunState.RUNNING or desk.launcher.is_running(run.id):
+    if run.state is not RunState.RUNNING or state.processes.is_running(run.id):
         return None
-    written = desk.store.last_written(run.id) or run.started_at
-    is_left = desk.launcher.knows(run.id) or (now() - written).total_seconds() > SILENT_SECONDS
+    written = state.store.last_written(run.id) or run.started_at
+    is_left = state.processes.knows(run.id) or (now() - written).total_seconds() > SILENT_SECONDS
     return written if is_left else None
 
 
-def resume_run(desk: Desk, run_id: str) -> None:
-    """Go on with the run in a process of its own. Raises NotFound, or NotNow where that cannot be done."""
-    row = desk.store.run_row(run_id)
+def resume_run(state: AppState, run_id: str) -> None:
+    """Go on with the run in a process of its own. Raises NotFound, or Conflict where that cannot be done."""
+    row = state.store.run_row(run_id)
     if row is None:
         raise NotFound(f"no run has the id {run_id!r}")
-    refused = why_not_resumed(desk, row.run)
+    refused = why_not_resumed(state, row.run)
     if refused is not None:
-        raise NotNow(f"run {run_id}: {refused}")
-    desk.launcher.resume(row.run, _files(desk, row.run))
+        raise Conflict(f"run {run_id}: {refused}")
+    state.processes.resume(row.run, _files(state, row.run))
 
 
-def why_not_resumed(desk: Desk, run: Run) -> str | None:
+def why_not_resumed(state: AppState, run: Run) -> str | None:
     """Why the run cannot go on from here; None where it can."""
     config = run.config or {}
     if run.state is RunState.FINISHED:
         return "has come to its end"
     # One that was interrupted may still be ending; it is waited for.
-    if desk.launcher.is_waking(run) or (run.state is RunState.RUNNING and desk.launcher.is_running(run.id)):
+    if state.processes.is_resuming(run) or (run.state is RunState.RUNNING and state.processes.is_running(run.id)):
         return "is under way"
-    if run.state is RunState.RUNNING and silent_since(desk, run) is None:
+    if run.state is RunState.RUNNING and silent_since(state, run) is None:
         return "was written to a moment ago, so another process may be playing it"
     by_hand = f"Where it was started, this may: seatrial run --resume {run.id}"
     if run.parent is not None or "run" not in config:
@@ -110,13 +110,13 @@ def why_not_resumed(desk: Desk, run: Run) -> str | None:
     if config.get("agent") is not None or not set(config.get("overrides") or ()) <= _HARMLESS:
         return f"was started with an agent or settings that are not in its files. {by_hand}"
     try:
-        return None if _files(desk, run) else f"has no files. {by_hand}"
+        return None if _files(state, run) else f"has no files. {by_hand}"
     except UsageError as problem:
         return f"{problem} {by_hand}"
 
 
-def _files(desk: Desk, run: Run) -> list[Path]:
-    return [find_suite(desk.options.root, str(source)) for source in (run.config or {}).get("sources") or ()]
+def _files(state: AppState, run: Run) -> list[Path]:
+    return [find_suite(state.options.root, str(source)) for source in (run.config or {}).get("sources") or ()]
 
 
 router = APIRouter(include_in_schema=False)
@@ -183,7 +183,7 @@ def _is_secure(request: Request) -> bool:
 
 
 @router.post("/runs")
-def start_run(desk: AtDesk, form: Form) -> Response:
+def start_run(state: State, form: Form) -> Response:
     texts = {name: form.get(name, "").strip() for name in ("path", "name", "scenario", "tag", "trials")}
     if texts["trials"] and texts["trials"] != "auto" and not texts["trials"].isdecimal():
         raise UsageError(f"trials {texts['trials']!r}: expected a number or auto")
@@ -194,29 +194,29 @@ def start_run(desk: AtDesk, form: Form) -> Response:
         tags=(texts["tag"],) if texts["tag"] else (),
         trials=texts["trials"] or None,
     )
-    return _go(run_url(desk.launcher.start(start)))
+    return _go(run_url(state.processes.start(start)))
 
 
 @router.post("/runs/{run_id}/cancel")
-def cancel(desk: AtDesk, run_id: str, form: Form) -> Response:
-    cancel_run(desk, run_id)
+def cancel(state: State, run_id: str, form: Form) -> Response:
+    cancel_run(state, run_id)
     return _go(run_url(run_id))
 
 
 @router.post("/runs/{run_id}/resume")
-def resume(desk: AtDesk, run_id: str, form: Form) -> Response:
-    resume_run(desk, run_id)
+def resume(state: State, run_id: str, form: Form) -> Response:
+    resume_run(state, run_id)
     return _go(run_url(run_id))
 
 
 @router.post("/runs/{run_id}/baseline")
-def set_baseline(desk: AtDesk, run_id: str, form: Form) -> Response:
-    choose_baseline(desk, run_id, suite=None)
+def set_baseline(state: State, run_id: str, form: Form) -> Response:
+    choose_baseline(state, run_id, suite=None)
     return _go(run_url(run_id))
 
 
 @router.post("/runs/{run_id}/scenarios/{scenario}/trials/{number}/labels")
-def label(desk: AtDesk, run_id: str, scenario: str, number: int, form: Form) -> Response:
+def label(state: State, run_id: str, scenario: str, number: int, form: Form) -> Response:
     who = form.get("who", "").strip()
     if not who:
         raise UsageError("who: say whose opinion it is")
@@ -227,7 +227,7 @@ def label(desk: AtDesk, run_id: str, scenario: str, number: int, form: Form) -> 
     if not -1e9 <= value <= 1e9:
         raise UsageError(f"value {value!r}: expected a score")
     metric = form.get("metric", "").strip() or "passed"
-    put_label(desk, run_id, scenario, number - 1, metric=metric[:500], value=value, who=who[:500])
+    put_label(state, run_id, scenario, number - 1, metric=metric[:500], value=value, who=who[:500])
     return _go(f"{run_url(run_id)}/scenarios/{quote(scenario)}/trials/{number}#labels")
 
 

@@ -13,11 +13,11 @@ from seatrial.model.comparison import RegressionLimits
 from seatrial.model.run import Status, Verdict
 from seatrial.reports.json_report import (
     SCHEMA_VERSION,
-    comparison_form,
-    outcome_form,
-    run_form,
-    scenario_form,
-    trial_form,
+    comparison_json,
+    outcome_json,
+    run_json,
+    scenario_json,
+    trial_json,
 )
 from seatrial.store.runs import RunRow
 
@@ -44,11 +44,11 @@ from .api_models import (
     run_item,
     trial_item,
 )
-from .app_state import AtDesk, Desk, NotFound
-from .events import Watch, tell
-from .rendering import AsciiJSONResponse, Problem
+from .app_state import AppState, NotFound, State
+from .events import ProgressReader, tell
+from .responses import AsciiJSONResponse, Problem
 from .run_processes import Start, list_suites
-from .selection import Wanted, take_page
+from .selection import TrialFilter, take_page
 from .urls import scenario_id
 
 router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)
@@ -57,36 +57,36 @@ RunId = Annotated[str, Path(max_length=200)]
 
 
 @router.get("/runs")
-def list_runs(desk: AtDesk, asked: Annotated[RunsQuery, Query()]) -> RunList:
+def list_runs(state: State, asked: Annotated[RunsQuery, Query()]) -> RunList:
     """Runs with their verdicts, newest first; `name` keeps those of exactly that name."""
     problems: list[tuple[str, str]] = []
-    found = desk.store.runs(name=asked.name, problems=problems)
+    found = state.store.runs(name=asked.name, problems=problems)
     page = take_page(found, offset=asked.offset, limit=asked.limit)
-    rows = desk.store.rows_of(page.items)
-    kept = [(row, desk.runs.verdict(row)) for row in rows]
-    items = [run_item(row, _verdict(desk, row) if known is None else known) for row, known in kept]
+    rows = state.store.rows_of(page.items)
+    kept = [(row, state.runs.verdict(row)) for row in rows]
+    items = [run_item(row, _verdict(state, row) if known is None else known) for row, known in kept]
     unreadable = [problem for _, problem in problems]
     return RunList(total=page.total, offset=asked.offset, runs=items, unreadable=unreadable)
 
 
-def _verdict(desk: Desk, row: RunRow) -> Verdict:
+def _verdict(state: AppState, row: RunRow) -> Verdict:
     """A run that cannot be read is errored, and does not hide the others."""
     try:
-        return desk.runs.of(row).outcome.verdict
+        return state.runs.of(row).outcome.verdict
     except StoreError as broken:
         return Verdict(status=Status.ERRORED, failure_reasons=(str(broken),))
 
 
 @router.get("/runs/compare", responses=answer("ComparisonResult", "Two runs side by side."))
-def compare_runs(desk: AtDesk, asked: Annotated[ComparisonQuery, Query()]) -> Response:
+def compare_runs(state: State, asked: Annotated[ComparisonQuery, Query()]) -> Response:
     """What changed from the baseline to the candidate, whether it is a regression, and whether it is beyond noise."""
     limits = RegressionLimits(
         max_pass_rate_drop=asked.max_pass_rate_drop,
         max_avg_score_drop=asked.max_avg_score_drop,
         max_latency_increase_pct=asked.max_latency_increase_pct,
     )
-    runs, comparison = desk.comparisons.compare(asked.baseline_run_id, asked.candidate_run_id, limits)
-    form = comparison_form(
+    runs, comparison = state.comparisons.compare(asked.baseline_run_id, asked.candidate_run_id, limits)
+    form = comparison_json(
         comparison,
         gate=asked.gate,
         decision=decide_gate(comparison, gate=Gate(asked.gate)),
@@ -96,28 +96,28 @@ def compare_runs(desk: AtDesk, asked: Annotated[ComparisonQuery, Query()]) -> Re
 
 
 @router.get("/runs/{run_id}", responses=answer("RunDetail", "The run as in results.json, without its trials."))
-def show_run(desk: AtDesk, run_id: RunId, asked: Annotated[PageQuery, Query()]) -> Response:
+def show_run(state: State, run_id: RunId, asked: Annotated[PageQuery, Query()]) -> Response:
     """A run's verdict, its numbers, and its scenarios in the order of the selection, page by page."""
-    decided = desk.run(run_id)
+    decided = state.run(run_id)
     page = take_page(decided.outcome.scenarios, offset=asked.offset, limit=asked.limit)
     form = {
         "schema_version": SCHEMA_VERSION,
-        "run": run_form(decided.run),
-        **outcome_form(decided.outcome),
+        "run": run_json(decided.run),
+        **outcome_json(decided.outcome),
         "scenario_count": page.total,
-        "scenarios": [{"id": scenario_id(one.entry.key), **scenario_form(one)} for one in page.items],
+        "scenarios": [{"id": scenario_id(one.entry.key), **scenario_json(one)} for one in page.items],
     }
     return AsciiJSONResponse(form)
 
 
 @router.get("/runs/{run_id}/trials", responses={200: {"model": TrialList}})
-def list_trials(desk: AtDesk, run_id: RunId, asked: Annotated[TrialQuery, Query()]) -> Response:
+def list_trials(state: State, run_id: RunId, asked: Annotated[TrialQuery, Query()]) -> Response:
     """The trials that pass the filter, without their conversations."""
-    wanted = Wanted(
+    wanted = TrialFilter(
         status=asked.status, tag=asked.tag, text=asked.q, error_kind=asked.error_kind, scenario=asked.scenario
     )
-    decided = desk.run(run_id) if asked.scenario is None else desk.scenario(run_id, asked.scenario)[0]
-    found, said = desk.trials(decided, wanted)
+    decided = state.run(run_id) if asked.scenario is None else state.scenario(run_id, asked.scenario)[0]
+    found, said = state.trials(decided, wanted)
     page = take_page(found, offset=asked.offset, limit=asked.limit)
     items = [trial_item(summary) for summary in page.items]
     searched = None if said is None or said.is_whole else said.looked_at
@@ -128,14 +128,14 @@ def list_trials(desk: AtDesk, run_id: RunId, asked: Annotated[TrialQuery, Query(
     "/runs/{run_id}/scenarios/{scenario}/trials/{number}",
     responses=answer("Trial", "A trial as in results.json, with where it belongs."),
 )
-def show_trial(desk: AtDesk, run_id: RunId, scenario: RunId, number: Annotated[int, Path(ge=1, le=2**31)]) -> Response:
+def show_trial(state: State, run_id: RunId, scenario: RunId, number: Annotated[int, Path(ge=1, le=2**31)]) -> Response:
     """One trial with its whole conversation and everything that was said about it."""
-    decided, outcome = desk.scenario(run_id, scenario)
+    decided, outcome = state.scenario(run_id, scenario)
     key = outcome.entry.key
     if not any(one.index == number - 1 for one in decided.trials.get(key, ())):
         raise NotFound(f"run {run_id}: has no trial-{number} of {key.label!r}")
     place = {"run_id": run_id, "scenario_id": scenario, "scenario": key.name, "suite": key.suite}
-    form = trial_form(desk.store.trial(run_id, key, number - 1))
+    form = trial_json(state.store.trial(run_id, key, number - 1))
     return AsciiJSONResponse({**place, "agent": key.agent or None, **form})
 
 
@@ -144,33 +144,33 @@ def show_trial(desk: AtDesk, run_id: RunId, scenario: RunId, number: Annotated[i
     response_class=StreamingResponse,
     responses={200: {"description": "Lines of JSON, for `seatrial import`.", "content": {"application/x-ndjson": {}}}},
 )
-def export_run(desk: AtDesk, run_id: RunId) -> Response:
+def export_run(state: State, run_id: RunId) -> Response:
     """The whole run as lines of JSON, as `seatrial export` writes it."""
-    decided = desk.run(run_id)
-    lines: Iterator[bytes] = desk.store.export_run(decided.run.id)
+    decided = state.run(run_id)
+    lines: Iterator[bytes] = state.store.export_run(decided.run.id)
     headers = {"content-disposition": f'attachment; filename="{_file_name(run_id)}.jsonl"'}
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses=events())
-async def follow_run(desk: AtDesk, run_id: RunId) -> Response:
+async def follow_run(state: State, run_id: RunId) -> Response:
     """Live progress as server-sent events, of runs started here or anywhere else."""
-    if await run_in_threadpool(Watch(desk, run_id).look) is None:
+    if await run_in_threadpool(ProgressReader(state, run_id).look) is None:
         raise NotFound(f"no run has the id {run_id!r}")
-    return StreamingResponse(tell(desk, run_id), media_type="text/event-stream")
+    return StreamingResponse(tell(state, run_id), media_type="text/event-stream")
 
 
 @router.get("/runs/{run_id}/labels", responses={200: {"model": list[LabelItem]}})
-def list_labels(desk: AtDesk, run_id: RunId) -> Response:
+def list_labels(state: State, run_id: RunId) -> Response:
     """What people said of the run's trials; `seatrial calibrate --run RUN` holds the judge against it."""
-    decided = desk.run(run_id)
-    return AsciiJSONResponse([label_item(label) for label in desk.store.labels(decided.run.id)])
+    decided = state.run(run_id)
+    return AsciiJSONResponse([label_item(label) for label in state.store.labels(decided.run.id)])
 
 
 @router.get("/suites")
-def show_suites(desk: AtDesk) -> SuiteList:
+def show_suites(state: State) -> SuiteList:
     """The suites that can be run from here."""
-    return SuiteList(suites=list_suites(desk.options.root))
+    return SuiteList(suites=list_suites(state.options.root))
 
 
 def _file_name(run_id: str) -> str:
@@ -178,7 +178,7 @@ def _file_name(run_id: str) -> str:
 
 
 @router.post("/runs", status_code=202)
-def start_run(desk: AtDesk, asked: StartRun) -> Started:
+def start_run(state: State, asked: StartRun) -> Started:
     """Start `seatrial run` in a process of its own. Its progress is at `/api/runs/{run_id}/events`."""
     start = Start(
         paths=tuple(asked.paths),
@@ -187,28 +187,28 @@ def start_run(desk: AtDesk, asked: StartRun) -> Started:
         tags=tuple(asked.tags),
         trials=None if asked.trials is None else str(asked.trials),
     )
-    return Started(run_id=desk.launcher.start(start))
+    return Started(run_id=state.processes.start(start))
 
 
 @router.post("/runs/{run_id}/cancel", status_code=202)
-def cancel(desk: AtDesk, run_id: RunId) -> Cancelled:
+def cancel(state: State, run_id: RunId) -> Cancelled:
     """Interrupt a run that was started here, as Ctrl-C would; what is finished is kept and can be resumed."""
-    cancel_run(desk, run_id)
+    cancel_run(state, run_id)
     return Cancelled(run_id=run_id)
 
 
 @router.post("/runs/{run_id}/resume", status_code=202)
-def resume(desk: AtDesk, run_id: RunId) -> Started:
+def resume(state: State, run_id: RunId) -> Started:
     """Play what is missing of a run that did not come to its end, as `seatrial run --resume` would."""
-    resume_run(desk, run_id)
+    resume_run(state, run_id)
     return Started(run_id=run_id)
 
 
 @router.post("/runs/{run_id}/labels", responses={200: {"model": LabelItem}})
-def label_trial(desk: AtDesk, run_id: RunId, asked: PutLabel) -> Response:
+def label_trial(state: State, run_id: RunId, asked: PutLabel) -> Response:
     """Store a person's opinion of a trial; it takes the place of their earlier one of the same metric."""
     label = put_label(
-        desk,
+        state,
         run_id,
         asked.scenario_id,
         asked.number - 1,
@@ -220,19 +220,19 @@ def label_trial(desk: AtDesk, run_id: RunId, asked: PutLabel) -> Response:
 
 
 @router.get("/baselines")
-def list_baselines(desk: AtDesk) -> list[BaselineItem]:
+def list_baselines(state: State) -> list[BaselineItem]:
     """The runs that others are compared with."""
-    return [BaselineItem(suite=suite, run_id=run.id, name=run.name) for suite, run in desk.store.baselines()]
+    return [BaselineItem(suite=suite, run_id=run.id, name=run.name) for suite, run in state.store.baselines()]
 
 
 @router.put("/baselines")
-def put_baseline(desk: AtDesk, asked: PutBaseline) -> BaselineItem:
+def put_baseline(state: State, asked: PutBaseline) -> BaselineItem:
     """Compare others with this run: everywhere, or where the suite has that name."""
-    run = choose_baseline(desk, asked.run_id, suite=asked.suite)
+    run = choose_baseline(state, asked.run_id, suite=asked.suite)
     return BaselineItem(suite=asked.suite, run_id=run.id, name=run.name)
 
 
 @router.delete("/baselines", status_code=204, response_class=Response)
-def delete_baseline(desk: AtDesk, asked: Annotated[BaselineQuery, Query()]) -> None:
+def delete_baseline(state: State, asked: Annotated[BaselineQuery, Query()]) -> None:
     """Forget a baseline; its run stays."""
-    forget_baseline(desk, asked.suite)
+    forget_baseline(state, asked.suite)

@@ -14,7 +14,7 @@ from seatrial.model.comparison import Alignment, Comparison
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Run, ScenarioKey, Status, TrialSummary, Verdict
 from seatrial.model.struct import field_names
-from seatrial.reports.json_report import moment, plain
+from seatrial.reports.json_report import iso_time, to_json
 from seatrial.store.runs import Label, RunRow
 
 from .events import Progress
@@ -234,7 +234,7 @@ def run_item(row: RunRow, verdict: Verdict) -> RunItem:
         status=verdict.status.value,
         failure_reasons=list(verdict.failure_reasons),
         started_at=run.started_at.isoformat(),
-        finished_at=moment(run.finished_at),
+        finished_at=iso_time(run.finished_at),
         git_commit=run.git_commit,
         git_dirty=run.git_dirty,
         scenarios=row.scenarios,
@@ -262,12 +262,12 @@ def trial_item(summary: TrialSummary) -> dict[str, Any]:
         "error_message": summary.error_message,
         "stop_reason": summary.stop_reason,
         "turns": summary.turns,
-        "overall_score": plain(summary.overall_score),
-        "latency_ms": plain(summary.latency_ms),
-        "cost_usd": plain(summary.cost_usd),
+        "overall_score": to_json(summary.overall_score),
+        "latency_ms": to_json(summary.latency_ms),
+        "cost_usd": to_json(summary.cost_usd),
         "tokens": summary.tokens,
         "started_at": summary.started_at.isoformat(),
-        "duration_ms": plain(summary.duration_ms),
+        "duration_ms": to_json(summary.duration_ms),
     }
 
 
@@ -280,7 +280,7 @@ def label_item(label: Label) -> dict[str, Any]:
         "agent": key.agent or None,
         "number": label.index + 1,
         "metric": label.metric,
-        "value": plain(label.value),
+        "value": to_json(label.value),
         "who": label.who,
         "at": label.at.isoformat(),
     }

@@ -28,10 +28,10 @@ from seatrial.version import __version__
 from . import actions, api, page_compare, page_runs, page_scenario
 from .access import Access, ServeOptions
 from .api_models import shared_schemas
-from .app_state import Desk
-from .middleware import Guard
-from .rendering import STATIC, environment, explain_problems
-from .run_processes import Launcher
+from .app_state import AppState
+from .middleware import SecurityMiddleware
+from .responses import STATIC, environment, explain_problems
+from .run_processes import RunProcesses
 
 _WARM_SECONDS = 3.0
 """So long the server may take to get ready; what is not decided by then is decided while it answers."""
@@ -63,7 +63,7 @@ def make_app(options: ServeOptions) -> FastAPI:
     app.mount("/static", StaticFiles(directory=STATIC))
     for router in ROUTERS:
         app.include_router(router)
-    app.add_middleware(Guard, access=app.state.access)
+    app.add_middleware(SecurityMiddleware, access=app.state.access)
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
     return app
 
@@ -72,10 +72,10 @@ def make_app(options: ServeOptions) -> FastAPI:
 async def _open(app: FastAPI) -> AsyncIterator[None]:
     options: ServeOptions = app.state.options
     with open_store(options.store) as store:
-        desk = Desk(options=options, store=store, launcher=Launcher(options, os.environ))
-        app.state.desk = desk
+        state = AppState(options=options, store=store, processes=RunProcesses(options, os.environ))
+        app.state.app_state = state
         environment()
-        warming = Thread(target=_warm, args=(desk,), name="seatrial-warm", daemon=True)
+        warming = Thread(target=_warm, args=(state,), name="seatrial-warm", daemon=True)
         warming.start()
         await asyncio.to_thread(warming.join, _WARM_SECONDS)
         # Ten thousand trials that are kept are no garbage: looking through them would hold up a page for a while.
@@ -84,13 +84,13 @@ async def _open(app: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            desk.close()
+            state.close()
 
 
-def _warm(desk: Desk) -> None:
+def _warm(state: AppState) -> None:
     """Decide the runs of the first page before anybody asks."""
     try:
-        desk.runs.warm(page_runs.newest_rows(desk))
+        state.runs.warm(page_runs.newest_rows(state))
     except (SeatrialError, CancelledError, RuntimeError):
         return  # the server ends, or whoever asks for the run will be told
 

@@ -12,9 +12,9 @@ from seatrial.store.trials import Said
 
 from .access import ServeOptions
 from .background import Worker
-from .run_processes import Launcher
-from .selection import Searches, Wanted, find_trials
-from .verdict_cache import Comparisons, DecidedRun, DecidedRuns
+from .run_processes import RunProcesses
+from .selection import ConversationSearch, TrialFilter, find_trials
+from .verdict_cache import ComparisonCache, DecidedRun, VerdictCache
 
 
 class NotFound(UsageError):
@@ -22,61 +22,61 @@ class NotFound(UsageError):
 
 
 @dataclass(slots=True)
-class Desk:
+class AppState:
     """The store and those who work with it, for as long as the server runs."""
 
     options: ServeOptions
     store: Store
-    launcher: Launcher
+    processes: RunProcesses
     worker: Worker = field(default_factory=Worker)
-    runs: DecidedRuns = field(init=False)
-    comparisons: Comparisons = field(init=False)
-    searches: Searches = field(init=False)
+    runs: VerdictCache = field(init=False)
+    comparisons: ComparisonCache = field(init=False)
+    searches: ConversationSearch = field(init=False)
     closing: bool = False
 
     def __post_init__(self) -> None:
-        self.runs = DecidedRuns(self.store, self.worker)
-        self.comparisons = Comparisons(self.runs, self.worker)
-        self.searches = Searches(self.store, self.worker)
+        self.runs = VerdictCache(self.store, self.worker)
+        self.comparisons = ComparisonCache(self.runs, self.worker)
+        self.searches = ConversationSearch(self.store, self.worker)
 
     def close(self) -> None:
         """End what is under way, before the store is closed."""
         self.closing = True
-        self.launcher.close()
+        self.processes.close()
         self.worker.close()
 
-    def run(self, run_id: str, *, patience: float | None = None) -> DecidedRun:
+    def run(self, run_id: str, *, timeout: float | None = None) -> DecidedRun:
         """The run of that id. Raises NotFound, StillWorking."""
-        found = self.runs.get(run_id, patience=patience)
+        found = self.runs.get(run_id, timeout=timeout)
         if found is None:
             raise NotFound(f"no run has the id {run_id!r}")
         return found
 
     def scenario(
-        self, run_id: str, scenario: str, *, patience: float | None = None
+        self, run_id: str, scenario: str, *, timeout: float | None = None
     ) -> tuple[DecidedRun, ScenarioOutcome]:
         """A scenario of a run. Raises NotFound, StillWorking."""
-        decided = self.run(run_id, patience=patience)
+        decided = self.run(run_id, timeout=timeout)
         outcome = decided.scenarios.get(scenario)
         if outcome is None:
             raise NotFound(f"run {run_id}: has no scenario with the id {scenario!r}")
         return decided, outcome
 
     def trials(
-        self, decided: DecidedRun, wanted: Wanted, *, patience: float | None = None
+        self, decided: DecidedRun, wanted: TrialFilter, *, timeout: float | None = None
     ) -> tuple[list[TrialSummary], Said | None]:
         """The trials that pass the filter, and how far what was said was searched. Raises StillWorking."""
         if not wanted.text:
             return find_trials(decided, wanted), None
         chosen = decided.scenarios.get(wanted.scenario) if wanted.scenario is not None else None
         key = None if chosen is None else chosen.entry.key
-        said = self.searches.find(decided, wanted.text, key=key, patience=patience)
+        said = self.searches.find(decided, wanted.text, key=key, timeout=timeout)
         return find_trials(decided, wanted, said.trials), said
 
 
-def find_desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def get_state(request: Request) -> AppState:
+    state: AppState = request.app.state.app_state
+    return state
 
 
-AtDesk = Annotated[Desk, Depends(find_desk)]
+State = Annotated[AppState, Depends(get_state)]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 T = TypeVar("T")
-OF_PAGES = 0.1
+PAGE_TIMEOUT_SECONDS = 0.1
 """Seconds. Together with making the page it stays under the 200 ms in which pages answer."""
 
 
@@ -24,15 +24,15 @@ class Worker:
         self._under_way: dict[Hashable, Future[Any]] = {}
         self._lock = Lock()
 
-    def do(self, what: Hashable, work: Callable[[], T], patience: float | None = None) -> T:
-        """What comes of it. Raises StillWorking where that takes longer than the patience; None waits to the end."""
+    def do(self, what: Hashable, work: Callable[[], T], timeout: float | None = None) -> T:
+        """What comes of it. Raises StillWorking where that takes longer than the timeout; None waits to the end."""
         with self._lock:
             future = self._under_way.get(what)
             if future is None:
                 future = self._under_way[what] = self._pool.submit(work)
                 future.add_done_callback(lambda _: self._under_way.pop(what, None))
         try:
-            found: T = future.result(patience)
+            found: T = future.result(timeout)
         except TimeoutError:
             if future.done():
                 raise  # the work's own
@@ -43,6 +43,6 @@ class Worker:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def patience_of(request: Request) -> float | None:
+def page_timeout(request: Request) -> float | None:
     """How long a page may wait; a part of one that is loaded later may wait to the end."""
-    return None if "hx-request" in request.headers else OF_PAGES
+    return None if "hx-request" in request.headers else PAGE_TIMEOUT_SECONDS

@@ -11,7 +11,7 @@ from seatrial.model.run import Run, RunState
 from seatrial.model.struct import Struct
 from seatrial.store.runs import RunRow
 
-from .app_state import Desk
+from .app_state import AppState
 
 EVERY_SECONDS = 0.4
 KEEP_ALIVE_SECONDS = 15.0
@@ -35,23 +35,23 @@ class Progress(Struct, frozen=True, kw_only=True):
         return self.state not in ("starting", RunState.RUNNING)
 
 
-class Watch:
+class ProgressReader:
     """Looks at one run again and again."""
 
-    def __init__(self, desk: Desk, run_id: str) -> None:
-        self._desk = desk
+    def __init__(self, state: AppState, run_id: str) -> None:
+        self._app_state = state
         self._run_id = run_id
         self._planned = (0, 0)
         """For how many scenarios, and how many trials they plan."""
 
     def look(self) -> Progress | None:
         """Where it stands; None when nobody knows of such a run."""
-        row = self._desk.store.run_row(self._run_id)
+        row = self._app_state.store.run_row(self._run_id)
         if row is None:
-            launcher = self._desk.launcher
-            if not launcher.knows(self._run_id):
+            processes = self._app_state.processes
+            if not processes.knows(self._run_id):
                 return None
-            return Progress(state="starting" if launcher.is_running(self._run_id) else "refused")
+            return Progress(state="starting" if processes.is_running(self._run_id) else "refused")
         return Progress(
             state=self._state(row.run),
             planned=self._plan(row),
@@ -62,25 +62,25 @@ class Watch:
         )
 
     def _state(self, run: Run) -> str:
-        launcher = self._desk.launcher
-        if launcher.is_waking(run):
+        processes = self._app_state.processes
+        if processes.is_resuming(run):
             return "starting"
-        is_left = run.state is RunState.RUNNING and launcher.knows(run.id) and not launcher.is_running(run.id)
+        is_left = run.state is RunState.RUNNING and processes.knows(run.id) and not processes.is_running(run.id)
         return "left" if is_left else run.state.value
 
     def _plan(self, row: RunRow) -> int:
         if self._planned[0] != row.scenarios:
-            entries = self._desk.store.entries(self._run_id)
+            entries = self._app_state.store.entries(self._run_id)
             self._planned = (row.scenarios, sum(entry.trials for entry in entries if entry.skip is None))
         return self._planned[1]
 
 
-async def tell(desk: Desk, run_id: str) -> AsyncIterator[bytes]:
+async def tell(state: AppState, run_id: str) -> AsyncIterator[bytes]:
     """Server-sent events: `progress` whenever a number changes, `end` when there is nothing more to come."""
-    watch = Watch(desk, run_id)
+    watch = ProgressReader(state, run_id)
     last: Progress | None = None
     silent = 0.0
-    while not desk.closing:
+    while not state.closing:
         found = await asyncio.to_thread(watch.look)
         if found is None:
             return

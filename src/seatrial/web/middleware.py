@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 
 from .access import COOKIE, Access, Refusal
-from .rendering import AsciiJSONResponse
+from .responses import AsciiJSONResponse
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -32,7 +32,7 @@ _HEADERS = {
 }
 
 
-class Guard:
+class SecurityMiddleware:
     """Pure ASGI, since a stream of events must pass through as it comes."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], *, access: Access) -> None:

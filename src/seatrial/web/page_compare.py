@@ -10,12 +10,12 @@ from seatrial.comparison.gate import decide_gate
 from seatrial.model.comparison import Alignment, Change, RegressionLimits, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey, Trial
 from seatrial.model.struct import Struct
-from seatrial.reports.comparison import HEADS, mark_of, telling_p
+from seatrial.reports.comparison import TITLES, mark_of, shown_p_value
 from seatrial.runs.compare_runs import StoredRuns
 
-from .app_state import AtDesk, Desk, NotFound
-from .background import patience_of
-from .rendering import render
+from .app_state import AppState, NotFound, State
+from .background import page_timeout
+from .responses import render
 from .selection import take_page
 from .urls import scenario_id
 from .verdict_cache import Compared
@@ -36,7 +36,7 @@ class Side(Struct, frozen=True, kw_only=True):
 @router.get("/compare")
 def show_comparison(
     request: Request,
-    desk: AtDesk,
+    state: State,
     baseline_run_id: Ref = "",
     candidate_run_id: Ref = "",
     change: Change | None = None,
@@ -44,18 +44,18 @@ def show_comparison(
 ) -> Response:
     """Two runs, or the choice of two."""
     if not baseline_run_id or not candidate_run_id:
-        return _show_choice(request, desk.store.runs(CHOICE), baseline_run_id, candidate_run_id)
-    runs, comparison = _compare(request, desk, baseline_run_id, candidate_run_id)
-    found = [one for kind in HEADS for one in comparison.scenarios if one.change is kind and change in (None, kind)]
+        return _show_choice(request, state.store.runs(CHOICE), baseline_run_id, candidate_run_id)
+    runs, comparison = _compare(request, state, baseline_run_id, candidate_run_id)
+    found = [one for kind in TITLES for one in comparison.scenarios if one.change is kind and change in (None, kind)]
     values: dict[str, Any] = {
         "title": "Compare",
         "comparison": comparison,
         "decision": decide_gate(comparison),
         "gaps": [gap for side in runs.sides if (gap := find_gap(side)) is not None],
-        "heads": HEADS,
+        "titles": TITLES,
         "mark_of": mark_of,
-        "telling_p": telling_p,
-        "counts": {kind: comparison.count(kind) for kind in HEADS},
+        "shown_p_value": shown_p_value,
+        "counts": {kind: comparison.count(kind) for kind in TITLES},
         "change": change,
         "page": take_page(found, offset=offset, limit=PAGE),
         "alignments": {alignment.key: alignment for alignment in runs.explain_changes(comparison)},
@@ -65,10 +65,10 @@ def show_comparison(
 
 @router.get("/compare/{scenario}")
 def show_side_by_side(
-    request: Request, desk: AtDesk, scenario: str, baseline_run_id: Ref, candidate_run_id: Ref
+    request: Request, state: State, scenario: str, baseline_run_id: Ref, candidate_run_id: Ref
 ) -> Response:
     """One scenario in both runs: the numbers, and two conversations beside each other."""
-    runs, comparison = _compare(request, desk, baseline_run_id, candidate_run_id)
+    runs, comparison = _compare(request, state, baseline_run_id, candidate_run_id)
     found = next((one for one in comparison.scenarios if scenario_id(one.key) == scenario), None)
     if found is None:
         raise NotFound(f"neither run has a scenario with the id {scenario!r}")
@@ -78,7 +78,7 @@ def show_side_by_side(
         "title": found.key.label,
         "comparison": comparison,
         "scenario": found,
-        "head": HEADS[found.change],
+        "head": TITLES[found.change],
         "mark_of": mark_of,
         "alignment": alignment,
         "base": base,
@@ -87,10 +87,10 @@ def show_side_by_side(
     return render(request, "side_by_side.html.jinja", values)
 
 
-def _compare(request: Request, desk: Desk, base: str, candidate: str) -> Compared:
+def _compare(request: Request, state: AppState, base: str, candidate: str) -> Compared:
     """With the limits that hold where nobody sets others; of runs under way, what is there."""
-    patience = patience_of(request)
-    return desk.comparisons.compare(base, candidate, RegressionLimits(), allow_unfinished=True, patience=patience)
+    timeout = page_timeout(request)
+    return state.comparisons.compare(base, candidate, RegressionLimits(), allow_unfinished=True, timeout=timeout)
 
 
 def _show_choice(request: Request, known: list[Run], base: str, candidate: str) -> Response:

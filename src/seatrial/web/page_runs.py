@@ -16,12 +16,12 @@ from seatrial.store.runs import RunRow
 from seatrial.store.trials import Said
 
 from .actions import silent_since, why_not_resumed
-from .app_state import AtDesk, Desk, NotFound
-from .background import patience_of
-from .events import Watch
-from .rendering import render
+from .app_state import AppState, NotFound, State
+from .background import page_timeout
+from .events import ProgressReader
+from .responses import render
 from .run_processes import list_suites
-from .selection import ORDERS, Order, Page, Wanted, find_scenarios, tags_of, take_page
+from .selection import ORDERS, Order, Page, TrialFilter, find_scenarios, tags_of, take_page
 from .urls import run_url
 from .verdict_cache import DecidedRun
 
@@ -49,21 +49,21 @@ class ShownRun(Struct, frozen=True, kw_only=True):
 @router.get("/")
 def show_runs(
     request: Request,
-    desk: AtDesk,
+    state: State,
     q: Annotated[str, Query(max_length=200)] = "",
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> Response:
     """Runs, newest first."""
-    found = [run for run in desk.store.runs() if not q or q.lower() in f"{run.name}\n{run.id}".lower()]
+    found = [run for run in state.store.runs() if not q or q.lower() in f"{run.name}\n{run.id}".lower()]
     page = take_page(found, offset=offset, limit=RUNS_PER_PAGE)
-    baselines = {run.id for _, run in desk.store.baselines()}
-    rows = desk.store.rows_of(page.items)
+    baselines = {run.id for _, run in state.store.baselines()}
+    rows = state.store.rows_of(page.items)
     shown = [
         ShownRun(
             row=row,
-            verdict=desk.runs.verdict(row),
+            verdict=state.runs.verdict(row),
             is_baseline=row.run.id in baselines,
-            silent_since=silent_since(desk, row.run),
+            silent_since=silent_since(state, row.run),
         )
         for row in rows
     ]
@@ -73,15 +73,15 @@ def show_runs(
         "page": page,
         "q": q,
         "trend": trend([_dot(one) for one in reversed(shown) if one.row.trials]),
-        "suites": [] if desk.options.read_only else list_suites(desk.options.root),
+        "suites": [] if state.options.read_only else list_suites(state.options.root),
     }
     return render(request, "runs.html.jinja", values)
 
 
 @router.get("/runs/{run_id}/verdict")
-def show_verdict(request: Request, desk: AtDesk, run_id: str) -> Response:
+def show_verdict(request: Request, state: State, run_id: str) -> Response:
     """A verdict that the list left open, for the cell that waits for it."""
-    return render(request, "verdict.html.jinja", {"status": desk.run(run_id).outcome.verdict.status.value})
+    return render(request, "verdict.html.jinja", {"status": state.run(run_id).outcome.verdict.status.value})
 
 
 def _dot(one: ShownRun) -> Dot:
@@ -96,9 +96,9 @@ def _dot(one: ShownRun) -> Dot:
     )
 
 
-def newest_rows(desk: Desk) -> list[RunRow]:
+def newest_rows(state: AppState) -> list[RunRow]:
     """Of the first page."""
-    return desk.store.run_rows(RUNS_PER_PAGE)
+    return state.store.run_rows(RUNS_PER_PAGE)
 
 
 SCENARIOS_PER_PAGE = 100
@@ -119,20 +119,20 @@ class Asked(BaseModel):
         return {**self.model_dump(exclude={"offset"}, exclude_defaults=True), **other}
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(status=Status(self.status) if self.status else None, tag=self.tag, text=self.q)
+    def wanted(self) -> TrialFilter:
+        return TrialFilter(status=Status(self.status) if self.status else None, tag=self.tag, text=self.q)
 
 
 @router.get("/runs/{run_id}")
-def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked, Query()]) -> Response:
+def show_run(request: Request, state: State, run_id: str, asked: Annotated[Asked, Query()]) -> Response:
     """One run."""
-    decided = desk.runs.get(run_id, patience=patience_of(request))
+    decided = state.runs.get(run_id, timeout=page_timeout(request))
     if decided is None:
-        return _show_start(request, desk, run_id)
+        return _show_start(request, state, run_id)
     run = decided.run
-    is_live = run.state is RunState.RUNNING or desk.launcher.is_waking(run)
-    silent = silent_since(desk, run)
-    page, said = _page(desk, decided, asked, patience=patience_of(request))
+    is_live = run.state is RunState.RUNNING or state.processes.is_resuming(run)
+    silent = silent_since(state, run)
+    page, said = _page(state, decided, asked, timeout=page_timeout(request))
     values: dict[str, Any] = {
         "title": run.name,
         "decided": decided,
@@ -143,47 +143,47 @@ def show_run(request: Request, desk: AtDesk, run_id: str, asked: Annotated[Asked
         "said": said,
         "tags": tags_of(decided),
         "orders": ORDERS,
-        "progress": Watch(desk, run_id).look() if is_live else None,
-        "can_cancel": is_live and desk.launcher.is_running(run_id),
+        "progress": ProgressReader(state, run_id).look() if is_live else None,
+        "can_cancel": is_live and state.processes.is_running(run_id),
         "silent_since": silent,
         "silent_ms": None if silent is None else (now() - silent).total_seconds() * 1000,
-        "can_resume": why_not_resumed(desk, run) is None,
-        "complaint": desk.launcher.complaint(run_id) if run.state is not RunState.FINISHED else None,
-        "baselines": [suite for suite, one in desk.store.baselines() if one.id == run.id],
-        "baseline": _baseline(desk, decided),
+        "can_resume": why_not_resumed(state, run) is None,
+        "error_output": state.processes.error_output(run_id) if run.state is not RunState.FINISHED else None,
+        "baselines": [suite for suite, one in state.store.baselines() if one.id == run.id],
+        "baseline": _baseline(state, decided),
         "config": run.config or {},
     }
     return render(request, "run.html.jinja", values)
 
 
-def _page(desk: Desk, decided: DecidedRun, asked: Asked, *, patience: float | None) -> tuple[Page, Said | None]:
+def _page(state: AppState, decided: DecidedRun, asked: Asked, *, timeout: float | None) -> tuple[Page, Said | None]:
     """What is listed, and how far what was said was searched."""
     if asked.view == "trials":
-        found, said = desk.trials(decided, asked.wanted, patience=patience)
+        found, said = state.trials(decided, asked.wanted, timeout=timeout)
         return take_page(found, offset=asked.offset, limit=SCENARIOS_PER_PAGE), said
     return take_page(
         find_scenarios(decided, asked.wanted, asked.order), offset=asked.offset, limit=SCENARIOS_PER_PAGE
     ), None
 
 
-def _baseline(desk: Desk, decided: DecidedRun) -> str | None:
+def _baseline(state: AppState, decided: DecidedRun) -> str | None:
     """The run that this one would be compared with; None where there is none, or it is this one."""
     suites = dict.fromkeys(one.entry.key.suite for one in decided.outcome.scenarios[:SCENARIOS_PER_PAGE])
     for suite in suites:
-        found = desk.store.baseline(suite)
+        found = state.store.baseline(suite)
         if found is not None:
             return None if found.id == decided.run.id else found.id
     return None
 
 
-def _show_start(request: Request, desk: Desk, run_id: str) -> Response:
+def _show_start(request: Request, state: AppState, run_id: str) -> Response:
     """A run that was started here and is not in the store: still reading its files, or refused."""
-    if not desk.launcher.knows(run_id):
+    if not state.processes.knows(run_id):
         raise NotFound(f"no run has the id {run_id!r}")
     values = {
         "title": "Starting",
         "run_id": run_id,
-        "is_running": desk.launcher.is_running(run_id),
-        "complaint": desk.launcher.complaint(run_id),
+        "is_running": state.processes.is_running(run_id),
+        "error_output": state.processes.error_output(run_id),
     }
     return render(request, "starting.html.jinja", values)

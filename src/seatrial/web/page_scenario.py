@@ -6,16 +6,16 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.model.run import ScenarioKey, Status, TrialSummary
-from seatrial.reports.pages.environment import UNKNOWN, Bar, Dot, bins, trend
+from seatrial.reports.pages.environment import UNKNOWN, Bar, Dot, histogram, trend
 from seatrial.reports.scenario_totals import flaky_line, is_flaky
 from seatrial.runs.calibrate import WHOLE_TRIAL
 from seatrial.statistics.intervals import wilson_interval
 from seatrial.store.runs import RunRow
 
-from .app_state import AtDesk, Desk, NotFound
-from .background import patience_of
-from .rendering import render
-from .selection import Wanted, take_page
+from .app_state import AppState, NotFound, State
+from .background import page_timeout
+from .responses import render
+from .selection import TrialFilter, take_page
 from .urls import scenario_url
 
 PAGE = 100
@@ -27,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/runs/{run_id}/scenarios/{scenario}")
 def show_scenario(
     request: Request,
-    desk: AtDesk,
+    state: State,
     run_id: str,
     scenario: str,
     status: Literal["", "passed", "failed", "errored"] = "",
@@ -35,12 +35,12 @@ def show_scenario(
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> Response:
     """One scenario."""
-    decided, outcome = desk.scenario(run_id, scenario, patience=patience_of(request))
+    decided, outcome = state.scenario(run_id, scenario, timeout=page_timeout(request))
     key = outcome.entry.key
     trials = decided.trials.get(key, ())
-    wanted = Wanted(status=Status(status) if status else None, text=q, scenario=scenario)
-    found, said = desk.trials(decided, wanted, patience=patience_of(request))
-    history = [_dot(row, key, _status(desk, row, scenario)) for row in reversed(desk.store.history(key, LOOKED_BACK))]
+    wanted = TrialFilter(status=Status(status) if status else None, text=q, scenario=scenario)
+    found, said = state.trials(decided, wanted, timeout=page_timeout(request))
+    history = [_dot(row, key, _status(state, row, scenario)) for row in reversed(state.store.history(key, LOOKED_BACK))]
     values: dict[str, Any] = {
         "title": key.label,
         "run": decided.run,
@@ -57,9 +57,9 @@ def show_scenario(
     return render(request, "scenario.html.jinja", values)
 
 
-def _status(desk: Desk, row: RunRow, scenario: str) -> str:
+def _status(state: AppState, row: RunRow, scenario: str) -> str:
     """What the scenario came to in that run, where that is known without work; its trials alone do not tell."""
-    decided = desk.runs.known(row.run)
+    decided = state.runs.known(row.run)
     outcome = None if decided is None else decided.scenarios.get(scenario)
     return UNKNOWN if outcome is None or outcome.played != row.trials else outcome.verdict.status.value
 
@@ -83,20 +83,20 @@ def _metrics(trials: tuple[TrialSummary, ...]) -> list[tuple[str, list[Bar]]]:
     for trial in trials:
         for score in trial.scores:
             values.setdefault(score.metric, []).append(score.value)
-    return [(metric, bins(given)) for metric, given in values.items()]
+    return [(metric, histogram(given)) for metric, given in values.items()]
 
 
 @router.get("/runs/{run_id}/scenarios/{scenario}/trials/{number}")
-def show_trial(request: Request, desk: AtDesk, run_id: str, scenario: str, number: int) -> Response:
+def show_trial(request: Request, state: State, run_id: str, scenario: str, number: int) -> Response:
     """One conversation."""
-    decided, outcome = desk.scenario(run_id, scenario, patience=patience_of(request))
+    decided, outcome = state.scenario(run_id, scenario, timeout=page_timeout(request))
     key = outcome.entry.key
     known = decided.trials.get(key, ())
     place = next((place for place, one in enumerate(known) if one.index == number - 1), None)
     if place is None:
         raise NotFound(f"run {run_id}: has no trial-{number} of {key.label!r}")
-    trial = desk.store.trial(run_id, key, number - 1)
-    labels = [one for one in desk.store.labels(run_id, key=key) if one.index == trial.index]
+    trial = state.store.trial(run_id, key, number - 1)
+    labels = [one for one in state.store.labels(run_id, key=key) if one.index == trial.index]
     values: dict[str, Any] = {
         "title": f"{trial.id} of {key.label}",
         "run": decided.run,

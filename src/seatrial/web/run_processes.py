@@ -64,10 +64,10 @@ def _looks_like_suite(path: Path) -> bool:
 
 MOST_AT_ONCE = 8
 _SAID_AT_MOST = 4_000
-_PATIENCE_SECONDS = 5.0
+_STOP_TIMEOUT_SECONDS = 5.0
 
 
-class NotNow(UsageError):
+class Conflict(UsageError):
     """What is asked for cannot be done in the state that things are in."""
 
 
@@ -97,9 +97,9 @@ class _Started:
     def wait(self, run_id: str) -> None:
         """Until it has ended, which it is about to."""
         try:
-            self.process.wait(_PATIENCE_SECONDS)
+            self.process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            raise NotNow(f"run {run_id}: is still ending. Try again in a moment.") from None
+            raise Conflict(f"run {run_id}: is still ending. Try again in a moment.") from None
 
     def said(self) -> str:
         """The end of what it wrote to stderr."""
@@ -109,7 +109,7 @@ class _Started:
         return text.strip()
 
 
-class Launcher:
+class RunProcesses:
     """Starts runs and cancels them. Runs of other processes are none of its business."""
 
     def __init__(self, options: ServeOptions, environ: Mapping[str, str]) -> None:
@@ -122,7 +122,7 @@ class Launcher:
         self._lock = Lock()
 
     def start(self, asked: Start) -> str:
-        """The id of the run, which will be in the store as soon as its files are read. Raises UsageError, NotNow."""
+        """The id of the run, which will be in the store as soon as its files are read. Raises UsageError, Conflict."""
         if not asked.paths:
             raise UsageError("paths: name at least one suite")
         files = [find_suite(self._options.root, path) for path in asked.paths]
@@ -140,7 +140,7 @@ class Launcher:
         return run_id
 
     def resume(self, run: Run, files: list[Path]) -> None:
-        """Play what is missing of a run that nobody plays any more. Raises NotNow."""
+        """Play what is missing of a run that nobody plays any more. Raises Conflict."""
         with self._lock:
             earlier = self._started.get(run.id)
             if earlier is not None and earlier.is_running and earlier.before == run:
@@ -151,7 +151,7 @@ class Launcher:
                 earlier.errors.close()
             self._started[run.id] = self._spawn([f"--resume={run.id}"], files, before=run)
 
-    def is_waking(self, run: Run) -> bool:
+    def is_resuming(self, run: Run) -> bool:
         """Whether the run was resumed, and its process is still reading files."""
         started = self._started.get(run.id)
         if started is None or run.state is RunState.RUNNING:
@@ -173,7 +173,7 @@ class Launcher:
     def knows(self, run_id: str) -> bool:
         return run_id in self._started
 
-    def complaint(self, run_id: str) -> str | None:
+    def error_output(self, run_id: str) -> str | None:
         """What the process said when it ended without a pass; None while it runs, and of others."""
         started = self._started.get(run_id)
         if started is None or started.is_running or not started.process.returncode:
@@ -187,7 +187,7 @@ class Launcher:
             one.process.send_signal(signal.SIGINT)
         for one in running:
             try:
-                one.process.wait(_PATIENCE_SECONDS)
+                one.process.wait(_STOP_TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
                 one.process.kill()
                 one.process.wait()
@@ -196,10 +196,10 @@ class Launcher:
 
     def _require_room(self) -> None:
         if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
-            raise NotNow(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
+            raise Conflict(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
 
     def _spawn(self, options: list[str], files: list[Path], *, before: Run | None = None) -> _Started:
-        errors = TemporaryFile()  # noqa: SIM115  closed with the launcher
+        errors = TemporaryFile()  # noqa: SIM115  closed with the processes
         process = subprocess.Popen(
             [sys.executable, "-m", "seatrial", "run", *options, "--", *map(str, files)],
             stdin=subprocess.DEVNULL,

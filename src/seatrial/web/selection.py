@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
 from seatrial.model.struct import Struct
-from seatrial.reports.texts import aside, failing, trials_of
+from seatrial.reports.texts import failing, not_counted_reason, trials_of
 from seatrial.store.store import Store
 from seatrial.store.trials import Said
 
@@ -19,7 +19,7 @@ Order = Literal["worst", "order", "rate", "slowest", "costliest"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class TrialFilter(Struct, frozen=True, kw_only=True):
     """A filter; what is None or empty lets everything through."""
 
     status: Status | None = None
@@ -57,14 +57,14 @@ def take_page(items: Sequence[T], *, offset: int, limit: int) -> Page:
     return Page(items=tuple(items[offset : offset + limit]), total=len(items), offset=offset, limit=limit)
 
 
-def find_scenarios(decided: DecidedRun, wanted: Wanted, order: Order = "worst") -> list[ScenarioOutcome]:
+def find_scenarios(decided: DecidedRun, wanted: TrialFilter, order: Order = "worst") -> list[ScenarioOutcome]:
     """The scenarios that pass the filter, in order."""
     found = [one for one in decided.outcome.scenarios if _is_wanted_scenario(one, wanted)]
     return _ORDERS[order](decided, found)
 
 
 def find_trials(
-    decided: DecidedRun, wanted: Wanted, said: Collection[tuple[ScenarioKey, int]] = ()
+    decided: DecidedRun, wanted: TrialFilter, said: Collection[tuple[ScenarioKey, int]] = ()
 ) -> list[TrialSummary]:
     """The trials that pass the filter, in the order of the run. `said`: those in which the text was said."""
     summaries: Sequence[TrialSummary] = decided.summaries
@@ -89,10 +89,10 @@ def tags_of(decided: DecidedRun) -> list[str]:
 
 def status_of(one: ScenarioOutcome) -> str:
     """As rows show it: what does not count against the run is set apart."""
-    return "skipped" if aside(one) is not None else one.verdict.status.value
+    return "skipped" if not_counted_reason(one) is not None else one.verdict.status.value
 
 
-def _is_wanted_scenario(one: ScenarioOutcome, wanted: Wanted) -> bool:
+def _is_wanted_scenario(one: ScenarioOutcome, wanted: TrialFilter) -> bool:
     if wanted.status is not None and one.verdict.status is not wanted.status:
         return False
     if wanted.tag and wanted.tag not in one.entry.tags:
@@ -151,7 +151,7 @@ _ORDERS: dict[Order, Callable[[DecidedRun, list[ScenarioOutcome]], list[Scenario
 MOST_SEARCHES = 32
 
 
-class Searches:
+class ConversationSearch:
     """Looks through conversations for a text, when it is first asked for."""
 
     def __init__(self, store: Store, worker: Worker) -> None:
@@ -160,13 +160,13 @@ class Searches:
         self._kept: OrderedDict[str, Said] = OrderedDict()
 
     def find(
-        self, decided: DecidedRun, text: str, *, key: ScenarioKey | None = None, patience: float | None = None
+        self, decided: DecidedRun, text: str, *, key: ScenarioKey | None = None, timeout: float | None = None
     ) -> Said:
         """Where the text was said in the run, or in one of its scenarios. Raises StillWorking."""
         asked = repr((decided.row, text, key))
         known = self._kept.get(asked)
         if known is None:
-            known = self._worker.do(asked, lambda: self._find(asked, decided, text, key), patience)
+            known = self._worker.do(asked, lambda: self._find(asked, decided, text, key), timeout)
         return known
 
     def _find(self, asked: str, decided: DecidedRun, text: str, key: ScenarioKey | None) -> Said:

@@ -18,7 +18,7 @@ from seatrial.store.runs import RunRow
 from seatrial.store.store import Store
 
 from .background import Worker
-from .run_processes import NotNow
+from .run_processes import Conflict
 from .urls import scenario_id
 
 MOST_SUMMARIES = 60_000
@@ -53,7 +53,7 @@ class DecidedRun(Struct, frozen=True, kw_only=True):
         return self.row.run
 
 
-class DecidedRuns:
+class VerdictCache:
     """The runs of a store as pages show them. A verdict is made anew as soon as a row says something else."""
 
     def __init__(self, store: Store, worker: Worker) -> None:
@@ -63,17 +63,17 @@ class DecidedRuns:
         self._verdicts: dict[str, tuple[RunRow, Verdict]] = {}
         self._lock = Lock()
 
-    def get(self, run_id: str, *, patience: float | None = None) -> DecidedRun | None:
+    def get(self, run_id: str, *, timeout: float | None = None) -> DecidedRun | None:
         """The run of that id; None when there is none. Raises StillWorking."""
         row = self.store.run_row(run_id)
-        return None if row is None else self.of(row, patience=patience)
+        return None if row is None else self.of(row, timeout=timeout)
 
-    def of(self, row: RunRow, *, patience: float | None = None) -> DecidedRun:
-        """The run of that row. Who has no patience takes a run under way as it was a moment ago."""
+    def of(self, row: RunRow, *, timeout: float | None = None) -> DecidedRun:
+        """The run of that row. Who has no timeout takes a run under way as it was a moment ago."""
         known = self._kept.get(row.run.id)
-        if known is None or not (known.row == row or (patience is not None and _is_recent(known, row))):
+        if known is None or not (known.row == row or (timeout is not None and _is_recent(known, row))):
             stamp = (row.run.id, row.run.state, row.run.finished_at, row.passed, row.failed, row.errored)
-            known = self._worker.do(stamp, lambda: self._decide(row), patience)
+            known = self._worker.do(stamp, lambda: self._decide(row), timeout)
         return known
 
     def verdict(self, row: RunRow) -> Verdict | None:
@@ -160,10 +160,10 @@ MOST_COMPARISONS = 16
 Compared = tuple[StoredRuns, Comparison]
 
 
-class Comparisons:
+class ComparisonCache:
     """Pairs of runs, compared when they are first asked for."""
 
-    def __init__(self, runs: DecidedRuns, worker: Worker) -> None:
+    def __init__(self, runs: VerdictCache, worker: Worker) -> None:
         self._runs = runs
         self._worker = worker
         self._kept: OrderedDict[str, Compared] = OrderedDict()
@@ -175,16 +175,16 @@ class Comparisons:
         limits: RegressionLimits,
         *,
         allow_unfinished: bool = False,
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> Compared:
         """Two runs by what people call them: an id, a name, `latest` or `baseline`.
 
-        Raises UsageError, NotNow where a run has not come to its end, and StillWorking.
+        Raises UsageError, Conflict where a run has not come to its end, and StillWorking.
         """
         began = milliseconds()
 
         def left() -> float | None:
-            return None if patience is None else max(0.0, patience - (milliseconds() - began) / 1000)
+            return None if timeout is None else max(0.0, timeout - (milliseconds() - began) / 1000)
 
         runs = StoredRuns(self._runs.store, base, candidate, read=lambda run: self._side(run, left()))
         asked = repr((runs.stamp(), limits, allow_unfinished))
@@ -198,7 +198,7 @@ class Comparisons:
             whole = runs.base.state is runs.candidate.state is RunState.FINISHED
             if allow_unfinished or whole or runs.base.id == runs.candidate.id:
                 raise
-            raise NotNow(str(problem)) from None
+            raise Conflict(str(problem)) from None
 
     def _compare(self, asked: str, runs: StoredRuns, limits: RegressionLimits, allow_unfinished: bool) -> Compared:
         made = (runs, runs.compare(limits=limits, allow_unfinished=allow_unfinished))
@@ -208,7 +208,7 @@ class Comparisons:
                 self._kept.popitem(last=False)
         return made
 
-    def _side(self, run: Run, patience: float | None) -> RunSide:
-        decided = self._runs.get(run.id, patience=patience)
+    def _side(self, run: Run, timeout: float | None) -> RunSide:
+        decided = self._runs.get(run.id, timeout=timeout)
         assert decided is not None
         return RunSide(run=decided.run, outcome=decided.outcome, summaries=decided.summaries)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from seatrial.model.conversation import PlayedTurn
 from seatrial.model.results import TrajectoryMatch
 from seatrial.model.run import Status, Trial
-from seatrial.reports.conversation import compact
-from seatrial.reports.json_report import plain
-from seatrial.reports.terminal import cut, visible
+from seatrial.reports.conversation import one_line_json
+from seatrial.reports.json_report import to_json
+from seatrial.reports.terminal import escape_controls, shorten
 from seatrial.reports.texts import (
     VERDICT_WORDS,
-    aside,
     counted,
     duration,
     explain,
@@ -25,10 +24,11 @@ from seatrial.reports.texts import (
     interval,
     measures_of,
     money,
+    not_counted_reason,
     percent,
     run_facts,
+    scenario_counts_line,
     summarise,
-    tally_line,
     trials_of,
     verdict_line,
 )
@@ -140,7 +140,7 @@ def _height(rate: float) -> float:
     return round(_MARGIN + (1 - rate) * (TREND_HEIGHT - 2 * _MARGIN), 1)
 
 
-def bins(values: Iterable[float]) -> list[Bar]:
+def histogram(values: Iterable[float]) -> list[Bar]:
     """How often each value was given, rounded to halves, largest value first."""
     counts = Counter(round(2 * value) / 2 for value in values)
     most = max(counts.values(), default=1)
@@ -211,7 +211,7 @@ def make_environment(*folders: Path) -> "Environment":
         """What stands in the page for a value: text made visible and cut, nothing for None."""
         if value is None:
             return ""
-        return value if isinstance(value, Markup) else visible(cut(str(value), TEXT_LIMIT))
+        return value if isinstance(value, Markup) else escape_controls(shorten(str(value), TEXT_LIMIT))
 
     environment = Environment(
         loader=FileSystemLoader([*folders, _HERE / "templates"]),
@@ -223,8 +223,8 @@ def make_environment(*folders: Path) -> "Environment":
         lstrip_blocks=True,
     )
     words = (
-        aside,
-        compact,
+        not_counted_reason,
+        one_line_json,
         counted,
         duration,
         explain,
@@ -237,9 +237,9 @@ def make_environment(*folders: Path) -> "Environment":
         number,
         percent,
         run_facts,
-        spread,
+        pretty_json,
         summarise,
-        tally_line,
+        scenario_counts_line,
         trials_of,
         verdict_line,
         waterfall,
@@ -249,9 +249,9 @@ def make_environment(*folders: Path) -> "Environment":
     return environment
 
 
-def spread(value: Any) -> str:
+def pretty_json(value: Any) -> str:
     """The value as JSON: on one line where it is short, else on several."""
-    text = compact(value)
+    text = one_line_json(value)
     if len(text) <= _ON_ONE_LINE or not isinstance(value, dict | list | tuple):
         return text
-    return json.dumps(plain(value), ensure_ascii=False, indent=2)
+    return json.dumps(to_json(value), ensure_ascii=False, indent=2)

@@ -21,7 +21,7 @@ from . import shell_completion
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def selecting(command: _Command) -> _Command:
+def selection_options(command: _Command) -> _Command:
     """`--scenario` and `--tag`."""
     by_name = click.option(
         "--scenario",

@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from seatrial.errors import UsageError
+from seatrial.reports.terminal import safe_text
 from seatrial.traces.formats import FORMATS, read_trace
 from seatrial.traces.scenario_file import notes_on, write_scenarios, write_yaml
 from seatrial.traces.transcript_builder import Recording, TraceFile
 
-from .output import lay_out
+from .output import format_table
 from .regrade import judge_recorded, judging_options
 
 
@@ -41,20 +42,18 @@ def import_trace_command(files: tuple[str, ...], suites: tuple[str, ...], **opti
 
 
 def _tell_notes(traces: list[TraceFile]) -> None:
-    from seatrial.reports.terminal import defused, visible
 
     for trace in traces:
         for note in trace.notes:
-            click.echo(defused(visible(f"{trace.path}: {note}")), err=True)
+            click.echo(safe_text(f"{trace.path}: {note}"), err=True)
 
 
 def _tell_rest(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from seatrial.reports.terminal import defused, visible
 
     if rows:
         click.echo(head, err=True)
-        for line in lay_out(columns, rows):
-            click.echo(defused(visible(f"  {line}")), err=True)
+        for line in format_table(columns, rows):
+            click.echo(safe_text(f"  {line}"), err=True)
 
 
 @click.group("scenario")

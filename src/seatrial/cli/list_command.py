@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seatrial.errors import StoreError, UsageError
+from seatrial.reports.terminal import safe_text
 
-from .output import lay_out
-from .request import default_paths, open_stored, selecting
+from .options import default_paths, open_stored, selection_options
+from .output import format_table
 
 if TYPE_CHECKING:
     from seatrial.model.scenario import Scenario
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.argument("paths", nargs=-1)
-@selecting
+@selection_options
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Of `list runs`: how many.")
 @click.option("--store", help="Of `list runs`: where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -84,7 +85,6 @@ def _kind(scenario: "Scenario") -> str:
 
 
 def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
-    from seatrial.reports.terminal import defused, visible
     from seatrial.runs.report import StoredRecord
 
     with open_stored(store) as opened:
@@ -109,7 +109,7 @@ def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
                 }
             )
         for _, problem in problems:
-            click.echo(defused(visible(f"left out: {problem}")), err=True)
+            click.echo(safe_text(f"left out: {problem}"), err=True)
         return found
 
 
@@ -134,7 +134,7 @@ def _print(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: boo
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    for line in lay_out(columns, [[_cell(row, column) for column in columns] for row in rows]):
+    for line in format_table(columns, [[_cell(row, column) for column in columns] for row in rows]):
         click.echo(line)
 
 

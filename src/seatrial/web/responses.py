@@ -22,7 +22,7 @@ from seatrial.version import __version__
 from . import urls
 from .app_state import NotFound
 from .background import StillWorking
-from .run_processes import NotNow
+from .run_processes import Conflict
 from .selection import status_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _answer(request: Request, status: int, text: str) -> Response:
 
 
 async def _usage(request: Request, error: Exception) -> Response:
-    status = 404 if isinstance(error, NotFound | UnknownRun) else 409 if isinstance(error, NotNow) else 422
+    status = 404 if isinstance(error, NotFound | UnknownRun) else 409 if isinstance(error, Conflict) else 422
     return _answer(request, status, str(error))
 
 
