@@ -91,7 +91,7 @@ def test_the_turn_of_the_parting_is_named():
 def test_the_same_calls_leave_the_replies():
     found = aligned([LOOKUP], [LOOKUP])
     assert (found.parting, found.step) == (DifferenceKind.REPLY, None)
-    assert found.text == "the same tool call; the replies part in turn 1"
+    assert found.text == "the same tool call; the replies differ from turn 1 on"
 
 
 def test_an_error_at_the_end_is_named():

@@ -205,7 +205,7 @@ def test_a_run_without_results_is_refused(side):
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [(RunState.INTERRUPTED, "was interrupted"), (RunState.RUNNING, "has not come to its end")]
+    ("state", "words"), [(RunState.INTERRUPTED, "was interrupted"), (RunState.RUNNING, "is not finished")]
 )
 def test_an_unfinished_run_is_refused_unless_allowed(state, words):
     base, candidate = a_run("base", {"a": "p"}), a_run("cand", {"a": "p"}, state=state)

@@ -126,7 +126,7 @@ def test_a_run_that_is_under_way_is_compared_later(server: Any, gate: Path) -> N
             gate.touch()
 
     assert (answer.status_code, same.status_code) == (409, 422)
-    assert "has not come to its end" in answer.json()["detail"]
+    assert "is not finished" in answer.json()["detail"]
 
 
 def test_a_selection_can_be_run(server: Any) -> None:

@@ -1,5 +1,4 @@
-"""Two runs side by side: what changed, whether it is beyond noise, and where the conversations part.
+"""Comparison of two runs: what changed, whether it is more than noise, and where conversations differ.
 
-A room of its own, pure, so that the command line, the pages and Python programs all compare by the same rules: runs and
-summaries come in, frozen results go out.
+Pure functions: runs and summaries come in, frozen results go out. The command line, the pages and Python use them.
 """

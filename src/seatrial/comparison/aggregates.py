@@ -1,4 +1,4 @@
-"""Which scenarios two runs have in common, and which runs cannot be compared at all."""
+"""The figures of the compared runs, the threshold rules on them, and checks whether two runs are comparable."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
@@ -31,29 +31,29 @@ from seatrial.verdicts.rates import answer_of
 
 
 class RunSide(Struct, frozen=True, kw_only=True):
-    """One of the two runs: what it came to, and its trials."""
+    """One of the two runs with its outcome and trials."""
 
     run: Run
     outcome: RunOutcome
     summaries: Sequence[TrialSummary]
     original: str | None = None
-    """The id of the run that held the conversations, where somebody looked it up."""
+    """The id of the run that made the conversations, if known."""
 
     @property
     def conversations(self) -> str:
-        """The same for any two runs that judge the same conversations, as far as is known."""
+        """The id of the run that made the conversations: equal for two runs that judge the same ones."""
         return self.original or self.run.parent or self.run.id
 
     def trials(self) -> dict[ScenarioKey, list[TrialSummary]]:
         return group_trials(self.summaries)
 
     def played(self) -> dict[ScenarioKey, ScenarioOutcome]:
-        """The scenarios of which at least one trial was played; a skipped one is not there."""
+        """The scenarios with at least one trial."""
         return {outcome.entry.key: outcome for outcome in self.outcome.scenarios if outcome.played}
 
 
 def refuse_incomparable(base: RunSide, candidate: RunSide, *, allow_unfinished: bool) -> None:
-    """Raise UsageError with every reason for which the two cannot be compared."""
+    """Raise UsageError with every reason why the runs cannot be compared."""
     if base.run.id == candidate.run.id:
         raise UsageError(f"run {base.run.id}: was given on both sides. Give two runs: seatrial list runs")
     problems = [problem for side in (base, candidate) for problem in _problems(side, allow_unfinished)]
@@ -75,10 +75,10 @@ def _problems(side: RunSide, allow_unfinished: bool) -> list[str]:
 
 
 def find_gap(side: RunSide) -> str | None:
-    """What the run lacks where it is not whole, so that a comparison says less than it seems to; None where it is."""
+    """What the run lacks: it did not finish, or some trials did not run; None if it is complete."""
     where = f"run {side.run.id}"
     if side.run.state is not RunState.FINISHED:
-        return f"{where}: {'was interrupted' if side.run.state is RunState.INTERRUPTED else 'has not come to its end'}"
+        return f"{where}: {'was interrupted' if side.run.state is RunState.INTERRUPTED else 'is not finished'}"
     missing = [outcome for outcome in side.outcome.scenarios if outcome.not_run and not outcome.skipped]
     if not missing:
         return None
@@ -128,8 +128,7 @@ def measure_suites(
 ) -> tuple[SuiteFigures, SuiteFigures]:
     """The figures of both runs over the scenarios that both have.
 
-    A rate, score, latency or cost counts only where both sides know it: else a scenario that lost its value would move
-    the mean of the others.
+    A rate, score, latency or cost counts only if both runs have it: otherwise a missing value would move the mean.
     """
     shared = [key for key in candidate if key in base]
     rated = [key for key in shared if base[key].answered and candidate[key].answered]
@@ -160,17 +159,17 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 SCORE_NOISE: Final = 5.0
-"""Points that a scenario's score may move without counting as a change."""
+"""Smaller changes of a scenario's score do not count."""
 
 ROUNDING: Final = 1e-9
-"""A drop of exactly the limit is tolerated, also when floats put it a hair above."""
+"""A drop of exactly the limit is allowed, apart from rounding."""
 
 _NO_ANSWER = (Status.ERRORED, Status.NOT_RUN)
 _GATES = tuple(field.name for field in fields(Gates))
 
 
 def classify(base: ScenarioFigures, candidate: ScenarioFigures) -> Change:
-    """What became of a scenario that both runs have."""
+    """The change of a scenario that both runs have, by the threshold rules."""
     if base.status in _NO_ANSWER or candidate.status in _NO_ANSWER:
         return Change.ERROR
     passed_before, passes_now = base.status is Status.PASSED, candidate.status is Status.PASSED
@@ -183,14 +182,14 @@ def classify(base: ScenarioFigures, candidate: ScenarioFigures) -> Change:
 
 
 def score_delta(base: ScenarioFigures, candidate: ScenarioFigures) -> float | None:
-    """By how many points the overall score rose; None where one side has none."""
+    """The change of the overall score; None if one run has none."""
     if base.avg_score is None or candidate.avg_score is None:
         return None
     return candidate.avg_score - base.avg_score
 
 
 def find_edits(base: ScenarioEntry, candidate: ScenarioEntry) -> tuple[str, ...]:
-    """What was edited between the runs, apart from the agent and the number of trials."""
+    """What was edited between the runs, except the agent and the number of trials."""
     edits = []
     if trial_identity(base) != trial_identity(candidate):
         edits.append("scenario")
@@ -204,7 +203,7 @@ def find_edits(base: ScenarioEntry, candidate: ScenarioEntry) -> tuple[str, ...]
 
 
 def trial_identity(entry: ScenarioEntry) -> str:
-    """The hash that is equal where trials of two runs asked the same of the agent."""
+    """The hash that is equal if trials of two runs are comparable."""
     return entry.trial_fingerprint or entry.fingerprint
 
 
@@ -213,11 +212,11 @@ def _shown(value: object) -> str:
 
 
 LATENCY_NOISE_MS = 20.0
-"""A mean that rises by less tells of the machine, not of the agent."""
+"""A smaller rise of the mean is noise of the machine."""
 
 
 def check_limits(limits: RegressionLimits) -> None:
-    """Refuse limits that would flag a run compared with its equal, or none at all."""
+    """Raise UsageError for negative limits, and for a pass rate drop above 1."""
     wrong = [
         f"{field.name}: {value!r} is not 0 or more. Give how much worse the candidate may be, such as {field.default}."
         for field in fields(limits)
@@ -233,54 +232,29 @@ def check_limits(limits: RegressionLimits) -> None:
 def find_regressions(
     base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits | None = None
 ) -> tuple[Regression, ...]:
-    """Every figure that is worse by more than its limit: pass rate, then score, then latency."""
+    """Every figure that is worse by more than its limit: pass rate, score, latency."""
     limits = limits or RegressionLimits()
     check_limits(limits)
-    found = (_pass_rate(base, candidate, limits), _score(base, candidate, limits), _latency(base, candidate, limits))
-    return tuple(regression for regression in found if regression is not None)
+    found = []
+    if base.pass_rate is not None and candidate.pass_rate is not None:
+        drop, limit = base.pass_rate - candidate.pass_rate, limits.max_pass_rate_drop
+        if drop > limit + ROUNDING:
+            text = f"pass rate fell by {100 * drop:.3g} points (limit: {100 * limit:.3g})"
+            found.append(_regression(RegressionReason.PASS_RATE, base.pass_rate, candidate.pass_rate, limit, text))
+    if base.avg_score is not None and candidate.avg_score is not None:
+        drop, limit = base.avg_score - candidate.avg_score, limits.max_avg_score_drop
+        if drop > limit + ROUNDING:
+            text = f"average overall score fell by {drop:.3g} points (limit: {limit:.3g})"
+            found.append(_regression(RegressionReason.AVG_SCORE, base.avg_score, candidate.avg_score, limit, text))
+    if base.avg_latency_ms and candidate.avg_latency_ms is not None:
+        rise, limit = candidate.avg_latency_ms - base.avg_latency_ms, limits.max_latency_increase_pct
+        percent = 100.0 * rise / base.avg_latency_ms
+        if percent > limit + ROUNDING and rise >= LATENCY_NOISE_MS:
+            text = f"average latency rose by {percent:.3g} % (limit: {limit:.3g} %)"
+            before, now = base.avg_latency_ms, candidate.avg_latency_ms
+            found.append(_regression(RegressionReason.AVG_LATENCY, before, now, limit, text))
+    return tuple(found)
 
 
-def _pass_rate(base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits) -> Regression | None:
-    if base.pass_rate is None or candidate.pass_rate is None:
-        return None
-    drop, limit = base.pass_rate - candidate.pass_rate, limits.max_pass_rate_drop
-    if drop <= limit + ROUNDING:
-        return None
-    return Regression(
-        reason=RegressionReason.PASS_RATE,
-        base=base.pass_rate,
-        candidate=candidate.pass_rate,
-        limit=limit,
-        text=f"pass rate fell by {100 * drop:.3g} points (limit: {100 * limit:.3g})",
-    )
-
-
-def _score(base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits) -> Regression | None:
-    if base.avg_score is None or candidate.avg_score is None:
-        return None
-    drop, limit = base.avg_score - candidate.avg_score, limits.max_avg_score_drop
-    if drop <= limit + ROUNDING:
-        return None
-    return Regression(
-        reason=RegressionReason.AVG_SCORE,
-        base=base.avg_score,
-        candidate=candidate.avg_score,
-        limit=limit,
-        text=f"average overall score fell by {drop:.3g} points (limit: {limit:.3g})",
-    )
-
-
-def _latency(base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits) -> Regression | None:
-    if not base.avg_latency_ms or candidate.avg_latency_ms is None:
-        return None
-    rise = 100.0 * (candidate.avg_latency_ms - base.avg_latency_ms) / base.avg_latency_ms
-    limit = limits.max_latency_increase_pct
-    if rise <= limit + ROUNDING or candidate.avg_latency_ms - base.avg_latency_ms < LATENCY_NOISE_MS:
-        return None
-    return Regression(
-        reason=RegressionReason.AVG_LATENCY,
-        base=base.avg_latency_ms,
-        candidate=candidate.avg_latency_ms,
-        limit=limit,
-        text=f"average latency rose by {rise:.3g} % (limit: {limit:.3g} %)",
-    )
+def _regression(reason: RegressionReason, base: float, candidate: float, limit: float, text: str) -> Regression:
+    return Regression(reason=reason, base=base, candidate=candidate, limit=limit, text=text)

@@ -1,4 +1,4 @@
-"""Why it got worse: a passing and a failing conversation side by side, and the first step where they part."""
+"""A passing and a failing conversation, aligned, and their first difference."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,18 +9,18 @@ from seatrial.model.conversation import ToolCall, Transcript
 from seatrial.model.run import Trial
 
 Step = tuple[int, ToolCall]
-"""A tool call with the turn it was made in."""
+"""A tool call with the index of its turn."""
 
 MOST_STEPS: Final = 400
-"""Longer conversations are aligned up to here; where they part is found in the whole of them."""
+"""The alignment of longer conversations is cut; their first difference is still found."""
 _MOST_SHOWN: Final = 200
 _NOTHING: Final = object()
 
 
 def align_closest(passing: Sequence[tuple[str, Trial]], failing: Sequence[tuple[str, Trial]]) -> Alignment | None:
-    """The pair of conversations that agree the longest, aligned; None where no two have their calls recorded.
+    """The alignment of the pair with the longest common beginning; None without recorded calls.
 
-    Each trial comes with the words that say which one it is.
+    Each trial comes with its label.
     """
     pairs = [
         (_agreement(steps_of(good.transcript), steps_of(bad.transcript)), (good_name, good), (bad_name, bad))
@@ -35,7 +35,7 @@ def align_closest(passing: Sequence[tuple[str, Trial]], failing: Sequence[tuple[
 
 
 def align(passing: tuple[str, Trial], failing: tuple[str, Trial]) -> Alignment:
-    """Two conversations side by side."""
+    """The alignment of two conversations."""
     good, bad = steps_of(passing[1].transcript), steps_of(failing[1].transcript)
     agreed = _agreement(good, bad)
     parting, text = _describe(good, bad, agreed, passing[1].transcript, failing[1].transcript)
@@ -43,7 +43,7 @@ def align(passing: tuple[str, Trial], failing: tuple[str, Trial]) -> Alignment:
         key=failing[1].key,
         passing=passing[0],
         failing=failing[0],
-        steps=tuple(_lay_side_by_side(good, bad)),
+        steps=tuple(_align_steps(good, bad)),
         parting=parting,
         step=None if parting is DifferenceKind.REPLY else agreed,
         text=text,
@@ -77,7 +77,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _agreement(good: Sequence[Step], bad: Sequence[Step]) -> int:
-    """How many steps the two have in common from the beginning."""
+    """The number of equal steps at the beginning."""
     agreed = 0
     for (_, one), (_, other) in zip(good, bad, strict=False):
         if not _equal(one, other):
@@ -118,7 +118,7 @@ def _reply_text(agreed: int, passing: Transcript, failing: Transcript) -> str:
         return f"{calls}; then the failing trial ended with: {_cut(failing.error.message)}"
     for one, other in zip(passing.turns, failing.turns, strict=False):
         if (one.reply or "") != (other.reply or ""):
-            return f"{calls}; the replies part in turn {other.index + 1}"
+            return f"{calls}; the replies differ from turn {other.index + 1} on"
     if len(passing.turns) != len(failing.turns):
         return f"{calls}; the passing trial has {len(passing.turns)} turns, the failing one {len(failing.turns)}"
     return f"{calls} and the same replies; they were judged differently"
@@ -128,8 +128,8 @@ def _called(call: ToolCall | None) -> str:
     return "called nothing more" if call is None else f"called {call.name}"
 
 
-def _lay_side_by_side(good: Sequence[Step], bad: Sequence[Step]) -> Iterator[AlignedStep]:
-    """The two lists with equal names beside each other (longest common subsequence)."""
+def _align_steps(good: Sequence[Step], bad: Sequence[Step]) -> Iterator[AlignedStep]:
+    """The steps with equal names next to each other (longest common subsequence)."""
     good, bad = good[:MOST_STEPS], bad[:MOST_STEPS]
     lengths = _common_lengths([call.name for _, call in good], [call.name for _, call in bad])
     at, beside = 0, 0
@@ -148,7 +148,7 @@ def _lay_side_by_side(good: Sequence[Step], bad: Sequence[Step]) -> Iterator[Ali
 
 
 def _common_lengths(left: Sequence[str], right: Sequence[str]) -> list[list[int]]:
-    """For each pair of places, how long the longest common subsequence of what follows is."""
+    """The length of the longest common subsequence from each pair of positions on."""
     lengths = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
     for i in range(len(left) - 1, -1, -1):
         for j in range(len(right) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Two runs in, one comparison out."""
+"""Compares two runs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,13 +32,13 @@ NO_LIMITS = RegressionLimits()
 
 
 class BaselinePool(Struct, frozen=True, kw_only=True):
-    """Trials of further runs of the same agent and scenarios, which make the baseline longer for the tests."""
+    """Trials of other runs with the same agent and scenarios, added to the baseline for the tests."""
 
     runs: tuple[str, ...] = ()
     counts: Mapping[ScenarioKey, tuple[int, int]]
     """(passed, answered) by scenario."""
     notes: tuple[str, ...] = ()
-    """Why it has less than a reader may expect."""
+    """Why runs were left out."""
 
 
 NO_POOL = BaselinePool(counts={})
@@ -53,7 +53,7 @@ def compare_runs(
     differences: Sequence[ConfigDifference] = (),
     allow_unfinished: bool = False,
 ) -> Comparison:
-    """What changed from the baseline to the candidate. Raises UsageError where the two cannot be compared."""
+    """What changed from the baseline to the candidate. Raises UsageError if the runs cannot be compared."""
     check_limits(limits)
     refuse_incomparable(base, candidate, allow_unfinished=allow_unfinished)
     before, now = _measure(base), _measure(candidate)
@@ -91,7 +91,7 @@ def _changes(
     now: Mapping[ScenarioKey, ScenarioFigures],
     pool: BaselinePool,
 ) -> list[ScenarioChange]:
-    """In the order of the candidate's scenarios; what is missing comes last."""
+    """The changes in the order of the candidate's scenarios; missing ones last."""
     old, new = base.played(), candidate.played()
     found = []
     for key, outcome in new.items():

@@ -1,4 +1,4 @@
-"""What speaks against the candidate, by the gate that was chosen."""
+"""The gate of `compare`: decides whether the candidate passes."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -22,12 +22,12 @@ class Gate(StrEnum):
 def find_objections(
     comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_missing: bool = False
 ) -> tuple[str, ...]:
-    """Every reason for which the candidate does not pass; none means that it does."""
+    """Every reason why the candidate does not pass; empty: it passes."""
     return decide_gate(comparison, gate=gate, allow_missing=allow_missing).objections
 
 
 def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_missing: bool = False) -> GateDecision:
-    """The verdict on the candidate. A trial that could not be judged is neither a pass nor a regression."""
+    """The decision on the candidate. Trials with instrument errors count neither as passed nor as failed."""
     regressions: list[str] = []
     doubts: list[str] = []
     missing = comparison.keys(Change.MISSING)

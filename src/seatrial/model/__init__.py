@@ -1,1 +1,1 @@
-"""The words of the house: what every room speaks of. Frozen dataclasses and protocols, standard library only."""
+"""The types that all packages share: frozen structs and protocols, without I/O."""

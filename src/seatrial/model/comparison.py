@@ -1,4 +1,4 @@
-"""What changed from one run to another: scenario by scenario, in the figures of the suite, and beyond noise or not."""
+"""The result of comparing two runs: changes of scenarios and of the suite, and the statistical evidence."""
 
 from enum import StrEnum
 from typing import Any, Literal
@@ -9,13 +9,13 @@ from .struct import Struct
 
 
 class Change(StrEnum):
-    """What became of a scenario, by the rule of thresholds."""
+    """How a scenario changed, by the threshold rules."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
     UNCHANGED = "unchanged"
     ERROR = "error"
-    """One of the runs has no answer: it errored, or did not come to a verdict."""
+    """One of the runs errored or has no verdict."""
     NEW = "new"
     MISSING = "missing"
 
@@ -27,31 +27,31 @@ class RegressionReason(StrEnum):
 
 
 class RegressionLimits(Struct, frozen=True, kw_only=True):
-    """How much worse the candidate may be before it counts as a regression; only more than that does."""
+    """How much worse the candidate may be. More is a regression."""
 
     max_pass_rate_drop: float = 0.0
-    """As a share: 0.05 tolerates five points."""
+    """As a share: 0.05 allows five points."""
     max_avg_score_drop: float = 5.0
-    """In points of the overall score, 0 to 100."""
+    """In points of the overall score (0 to 100)."""
     max_latency_increase_pct: float = 20.0
 
 
 class SuiteFigures(Struct, frozen=True, kw_only=True):
-    """A run in four numbers, each a mean over scenarios: one with many trials weighs no more than one with few."""
+    """Means over the scenarios of a run; each scenario has the same weight."""
 
     pass_rate: float | None
-    """Of the trials with an answer, in scenarios that have one in both runs; None where there is none."""
+    """Mean over the scenarios that have answered trials in both runs; None without any."""
     avg_score: float | None = None
     avg_latency_ms: float | None = None
-    """Of the median turn of each trial."""
+    """Mean of each trial's median turn."""
     avg_cost_usd: float | None = None
-    """Of one trial; None unless every trial says."""
+    """Of one trial; None unless every trial reports it."""
     trials: int = 0
     passed: int = 0
     failed: int = 0
     errored: int = 0
     rated: int = 0
-    """The trials that the pass rate counts."""
+    """The trials behind the pass rate."""
     rated_passed: int = 0
 
 
@@ -63,9 +63,9 @@ class ScenarioFigures(Struct, frozen=True, kw_only=True):
     failed: int
     errored: int
     answered: int
-    """Trials that say something of the agent: without those that an instrument spoiled."""
+    """Trials without an instrument error."""
     interval: Interval | None = None
-    """Of the pass rate, over the answered trials."""
+    """Interval of the pass rate of the answered trials."""
     avg_score: float | None = None
     avg_latency_ms: float | None = None
     avg_cost_usd: float | None = None
@@ -76,12 +76,12 @@ class ScenarioFigures(Struct, frozen=True, kw_only=True):
 
     @property
     def not_judged(self) -> int:
-        """Trials that an instrument spoiled."""
+        """Trials with an instrument error."""
         return self.trials - self.answered
 
 
 class ScenarioChange(Struct, frozen=True, kw_only=True):
-    """What became of one scenario from the baseline to the candidate."""
+    """The change of one scenario from the baseline to the candidate."""
 
     key: ScenarioKey
     change: Change
@@ -89,14 +89,14 @@ class ScenarioChange(Struct, frozen=True, kw_only=True):
     candidate: ScenarioFigures | None = None
     score_delta: float | None = None
     edits: tuple[str, ...] = ()
-    """What was edited in between: `scenario`, or a gate with both values. A change may then be the edit's doing."""
+    """What was edited between the runs: `scenario`, or a gate with both values. It may explain the change."""
     p_worse: float | None = None
-    """The chance of so few passes if the agent were as good as before; None where nothing can be tested."""
+    """The probability of this few passes if nothing changed; None if it cannot be tested."""
     p_better: float | None = None
     beyond_noise: Literal["worse", "better"] | None = None
-    """After correction for having looked at all scenarios."""
+    """Adjusted for the number of scenarios."""
     pooled: int = 0
-    """Answered trials of earlier runs that were added to the baseline's own for the test."""
+    """Answered trials of other runs that were added to the baseline for the test."""
     pooled_passed: int = 0
 
     @property
@@ -105,7 +105,7 @@ class ScenarioChange(Struct, frozen=True, kw_only=True):
 
 
 class Regression(Struct, frozen=True, kw_only=True):
-    """A figure of the suite that fell further than its limit allows."""
+    """A figure of the suite that is worse by more than its limit."""
 
     reason: RegressionReason
     base: float
@@ -115,7 +115,7 @@ class Regression(Struct, frozen=True, kw_only=True):
 
 
 class FreshTrials(Struct, frozen=True, kw_only=True):
-    """What fresh trials say of a scenario that was suspected."""
+    """The fresh trials of one suspected scenario."""
 
     key: ScenarioKey
     base_passed: int
@@ -127,52 +127,52 @@ class FreshTrials(Struct, frozen=True, kw_only=True):
     p_worse: float
     confirmed: bool
     could_confirm: bool
-    """False when not even failures throughout would have been enough."""
+    """False: even if all fresh trials had failed, the test could not confirm it."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
-    """The second look: only the suspects, on fresh trials, and only these decide."""
+    """The result of `--confirm`: fresh trials of the suspected scenarios, which alone decide."""
 
     run_id: str | None
-    """The run of the fresh trials; None when there was no suspect."""
+    """The run with the fresh trials; None if nothing was suspected."""
     trials: int
-    """Of each suspect."""
+    """Fresh trials of each suspect."""
     suspects: tuple[FreshTrials, ...] = ()
     p_suite: float | None = None
-    """Of the whole suite with the fresh trials added."""
+    """The p-value of the suite with the fresh trials added."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """The statistical verdict: what is beyond noise, and what could not have been seen."""
+    """The statistical verdict: which changes are larger than noise, and which drop would have been noticed."""
 
     sentence: str
-    """The whole of it for people in a hurry."""
+    """The summary in one or two sentences."""
     details: tuple[str, ...] = ()
     testable: bool = True
-    """False where the trials are not independent, or none has an answer; then nothing is shown either way."""
+    """False if the trials are not independent or none has an answer."""
     regression: bool = False
     p_worse: float | None = None
-    """Of the whole suite, exact."""
+    """The exact p-value of the suite."""
     p_better: float | None = None
     mid_p_worse: float | None = None
     expected: float | None = None
-    """Trials that the candidate would have passed on average if nothing had changed."""
+    """The passed trials to expect if nothing changed."""
     observed: int | None = None
     worse: tuple[ScenarioKey, ...] = ()
-    """Scenarios that got worse beyond noise."""
+    """Scenarios that got worse by more than noise."""
     better: tuple[ScenarioKey, ...] = ()
     untested: tuple[ScenarioKey, ...] = ()
-    """Scenarios of both runs without a single answer on one side."""
+    """Scenarios of both runs without an answered trial on one side."""
     left_out: int = 0
-    """Trials without an answer, because an instrument failed."""
+    """Trials with an instrument error."""
     unseen_drop: float | None = None
-    """A fall of the suite's pass rate by less than this would mostly have gone unnoticed; None: so would any."""
+    """The drop, the same in every scenario, that would have been noticed 4 times in 5; None: no drop."""
     pooled_runs: tuple[str, ...] = ()
     confirmation: Confirmation | None = None
 
 
 class ConfigDifference(Struct, frozen=True, kw_only=True):
-    """Something that was set differently in the two runs."""
+    """A setting that differs between the runs."""
 
     what: str
     base: Any
@@ -180,14 +180,14 @@ class ConfigDifference(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """Two runs side by side."""
+    """The comparison of two runs."""
 
     base: Run
     candidate: Run
     limits: RegressionLimits
     scenarios: tuple[ScenarioChange, ...]
     base_figures: SuiteFigures
-    """Over the scenarios that both runs have, as all that follows."""
+    """Over the scenarios that both runs have."""
     candidate_figures: SuiteFigures
     regressions: tuple[Regression, ...]
     evidence: Evidence
@@ -196,15 +196,15 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     @property
     def regression_detected(self) -> bool:
-        """Whether a figure of the suite fell further than its limit allows."""
+        """Whether a figure of the suite is worse by more than its limit."""
         return bool(self.regressions)
 
     def __bool__(self) -> bool:
-        """Refused: `assert compare(...)` would hold for every comparison, and its contrary for none."""
+        """Raises TypeError: `assert compare(...)` would always hold."""
         raise TypeError("a comparison is neither true nor false; ask seatrial.comparison.find_objections")
 
     def keys(self, change: Change) -> tuple[ScenarioKey, ...]:
-        """The scenarios of which that became."""
+        """The scenarios with this change."""
         return tuple(scenario.key for scenario in self.scenarios if scenario.change is change)
 
     def count(self, change: Change) -> int:
@@ -212,12 +212,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 class GateDecision(Struct, frozen=True, kw_only=True):
-    """What a gate says of the candidate. Only one without objections passes."""
+    """The decision of a gate. The candidate passes only without objections."""
 
     regressions: tuple[str, ...] = ()
     """What got worse, or is missing."""
     doubts: tuple[str, ...] = ()
-    """Why it cannot be told whether something got worse."""
+    """Why the gate cannot decide."""
 
     @property
     def objections(self) -> tuple[str, ...]:
@@ -229,36 +229,36 @@ class GateDecision(Struct, frozen=True, kw_only=True):
 
 
 class DifferenceKind(StrEnum):
-    """In what two conversations first differ."""
+    """The kind of the first difference between two conversations."""
 
     CALL = "call"
     ARGUMENTS = "arguments"
     ERROR = "error"
-    """The same call went well in one and failed in the other."""
+    """The same call succeeded in one and failed in the other."""
     REPLY = "reply"
-    """All calls are the same, so it must lie in the texts."""
+    """All calls are the same; the replies differ."""
 
 
 class AlignedStep(Struct, frozen=True, kw_only=True):
-    """A tool call of one conversation beside its counterpart in the other."""
+    """A tool call of one conversation next to its counterpart in the other."""
 
     turn: int
     passing: ToolCall | None
     failing: ToolCall | None
     differences: tuple[str, ...] = ()
-    """Of the arguments, one line each."""
+    """Differences of the arguments, one line each."""
 
 
 class Alignment(Struct, frozen=True, kw_only=True):
-    """A passing and a failing conversation of one scenario, laid side by side by their tool calls."""
+    """A passing and a failing conversation of one scenario, aligned by their tool calls."""
 
     key: ScenarioKey
     passing: str
-    """Which trial, for people: `trial-2 of run 20250501-120000-abc`."""
+    """The trial: `trial-2 of run 20250501-120000-abc`."""
     failing: str
     steps: tuple[AlignedStep, ...]
     parting: DifferenceKind
     step: int | None
-    """Index of the step where they part; None when all calls are the same."""
+    """Index of the first different step; None if all calls are the same."""
     text: str
-    """Where they part and in what, in a sentence."""
+    """The first difference in one sentence."""

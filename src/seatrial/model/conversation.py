@@ -1,4 +1,4 @@
-"""What was said and done in a trial: tool calls, turns, the transcript."""
+"""The conversation of a trial: messages, tool calls, turns, usage, errors, the transcript."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -8,20 +8,20 @@ from unicodedata import category
 from .struct import Struct
 
 Message: TypeAlias = dict[str, Any]
-"""A chat message in the form of chat completions: role, content, and what else the agent put there."""
+"""A chat message as in chat completions: role, content, and further keys."""
 
 REDACTED = "[redacted]"
-"""Stands where a secret stood, before anything was evaluated."""
+"""Replaces a secret value before evaluation."""
 
 
 _UNSEEN = ("Cc", "Cf", "Mn", "Zs", "Zl", "Zp")
-"""Categories of characters that show nothing by themselves: controls, marks of formatting, combining marks, spaces."""
+"""Unicode categories of invisible characters: controls, formats, combining marks, spaces."""
 _BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Fillers of Hangul and the empty pattern of Braille: letters and symbols by their category, and blank."""
+"""Hangul fillers and the blank Braille pattern: blank, although letters and symbols by category."""
 
 
 def is_blank(text: str | None) -> bool:
-    """Whether a reader would see nothing: no text, only spaces, or only characters that are invisible."""
+    """Whether the text is None or has only invisible characters."""
     return text is None or all(category(each) in _UNSEEN or each in _BLANK_LETTERS for each in text)
 
 
@@ -35,7 +35,7 @@ class StopReason(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """Where an error arose. `agent` and `limit` count against the agent; of the others, what `ErrorInfo` says so of."""
+    """The source of an error. `agent` and `limit` count against the agent; others if `counts_as_failed`."""
 
     AGENT = "agent"
     TOOL = "tool"
@@ -48,17 +48,17 @@ class ErrorKind(StrEnum):
 
 
 class ErrorInfo(Struct, frozen=True, kw_only=True):
-    """Why something has no answer, and what to do about it."""
+    """An error: why there is no answer, and what to do."""
 
     kind: ErrorKind
     message: str
     hint: str | None = None
     turn: int | None = None
-    """Index of the turn in which it happened, counted from 0."""
+    """Index of its turn, from 0."""
     traceback: str | None = None
-    """The foreign traceback, for `--verbose`."""
+    """The traceback of user code, for `--verbose`."""
     counts_as_failed: bool = False
-    """It is the agent's doing, although its kind is an instrument's: a call that no mock answers."""
+    """It counts against the agent although its kind does not, such as a call that no mock answers."""
 
 
 class ToolCall(Struct, frozen=True):
@@ -66,18 +66,18 @@ class ToolCall(Struct, frozen=True):
 
     name: str
     arguments: Any = None
-    """A mapping; None when they were not recorded; any other value is kept as it came (a malformed call)."""
+    """A mapping; None: not recorded; any other value: a malformed call."""
     result: Any = None
     error: str | None = None
     id: str | None = None
     started_ms: float | None = None
-    """Since the trial began."""
+    """Since the start of the trial."""
     duration_ms: float | None = None
     real: bool = False
-    """Seatrial let the agent's real tool run, since it has no mock."""
+    """The agent's real tool ran, because it has no mock."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same call, whenever it was made."""
+        """Compares everything except the times."""
         if isinstance(other, ToolCall):
             return bool(
                 self.name == other.name
@@ -97,13 +97,13 @@ class ToolCall(Struct, frozen=True):
 
     @property
     def args(self) -> Mapping[str, Any] | None:
-        """The arguments when they are a mapping, else None."""
+        """The arguments if they are a mapping, else None."""
         given = self.arguments
         return given if type(given) is dict or isinstance(given, Mapping) else None
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens that a model took; None where the provider did not say."""
+    """Tokens of a model call; None if the provider did not report them."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -116,7 +116,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
-    """The sum of what is known; None when nothing is."""
+    """The sum of the known values; None if none is known."""
     known = [usage for usage in usages if usage is not None]
     if not known:
         return None
@@ -126,7 +126,7 @@ def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
 
 
 def total_usage(usages: Iterable[Usage | None]) -> Usage | None:
-    """The sum where all of them say; a number that one of them does not tell is not known, instead of nothing."""
+    """The sum of each number if all values are known, else None for that number."""
     each = [usage or Usage() for usage in usages]
     taken, given = (_total(counts) for counts in ([u.input_tokens for u in each], [u.output_tokens for u in each]))
     return None if taken is None and given is None else Usage(input_tokens=taken, output_tokens=given)
@@ -138,21 +138,21 @@ def _total(counts: list[int | None]) -> int | None:
 
 
 class AgentResult(Struct, frozen=True):
-    """What an agent may return: its reply and, where it can, the evidence."""
+    """A reply with evidence, which an agent may return."""
 
     output: str | None
     tool_calls: Any = None
-    """All calls: a list of ToolCalls, names or mappings. None says nothing; an empty list says that none was made."""
+    """All calls, as ToolCalls, names or mappings. None: not known; an empty list: no call was made."""
     usage: Usage | None = None
     cost_usd: float | None = None
 
     @property
     def tools_called(self) -> list[str]:
-        """The names of the tools, in order. Raises ValueError where none were recorded: in no list, all are missing."""
+        """The names of the tools, in order. Raises ValueError if `tool_calls` is None."""
         if self.tool_calls is None:
             raise ValueError(
-                "tools_called: this AgentResult does not say which tools were called, since its tool_calls is None; "
-                "give it [] where none was"
+                "tools_called: the calls of this AgentResult are not known, because its tool_calls is None; "
+                "give it [] if there were none"
             )
         return [_tool_of(call) for call in self.tool_calls]
 
@@ -171,16 +171,16 @@ class PlayedTurn(Struct, frozen=True, kw_only=True):
     user: str
     reply: str | None
     tool_calls: tuple[ToolCall, ...] | None
-    """The calls that are known; None means that nothing is known."""
+    """The known calls; None: nothing is known."""
     calls_complete: bool = True
-    """False: these are the calls that Seatrial saw or answered, and others may have been made."""
+    """False: the agent may have made other calls that Seatrial did not see."""
     started_ms: float = 0.0
-    """Since the trial began."""
+    """Since the start of the trial."""
     latency_ms: float = 0.0
     usage: Usage | None = None
     cost_usd: float | None = None
     retries: int = 0
-    """How often the agent was asked again after an error of its own."""
+    """How often the agent was called again after an error."""
     error: ErrorInfo | None = None
 
 
@@ -190,33 +190,33 @@ class Transcript(Struct, frozen=True, kw_only=True):
     turns: tuple[PlayedTurn, ...]
     stop_reason: StopReason
     history: tuple[Message, ...] = ()
-    """Messages that stood before the first turn, a system message included."""
+    """Messages before the first turn, including a system message."""
     state: dict[str, Any] | None = None
-    """The mocks' state at the end; None where nothing was written to it."""
+    """The state of the mocks at the end; None if nothing was written."""
     error: ErrorInfo | None = None
     duration_ms: float = 0.0
     recorded: Any = None
-    """What it was read from, as it stood in the file, whatever else is in there; None for one that was played."""
+    """The source record of an imported transcript; None for a trial that was run."""
     earlier: tuple[ErrorInfo, ...] = ()
-    """Errors of the agent in earlier tries of the same trial, which was then repeated. It still counts as failed."""
+    """Agent errors in earlier tries of this trial. It still counts as failed."""
     redacted: tuple[str, ...] = ()
     """Names of the variables and settings whose values were redacted."""
     reachable_tools: tuple[str, ...] = ()
-    """Tools that Seatrial answers and the agent can call: where no call of one was seen, none was made."""
+    """Tools that Seatrial answers and the agent can call. If no call to one was seen, none was made."""
 
     @property
     def calls_complete(self) -> bool:
-        """Whether the calls of every turn are known, and are all that were made."""
+        """Whether all calls of every turn are known."""
         return all(turn.tool_calls is not None and turn.calls_complete for turn in self.turns)
 
     @property
     def seen_calls(self) -> tuple[ToolCall, ...]:
-        """The calls that are known, in order; there may be others."""
+        """The known calls, in order; there may be others."""
         return tuple([call for turn in self.turns for call in turn.tool_calls or ()])
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...] | None:
-        """The calls that are known, in order; None when nothing is known of some turn."""
+        """The known calls, in order; None if a turn has no record."""
         if len(self.turns) == 1:
             return self.turns[0].tool_calls
         calls: list[ToolCall] = []
@@ -228,7 +228,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
     @property
     def reply(self) -> str:
-        """The last reply; empty when there is none."""
+        """The last reply; empty without one."""
         return (self.turns[-1].reply or "") if self.turns else ""
 
     @property
@@ -244,7 +244,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """What the agent cost; None unless every turn says."""
+        """The agent's cost; None unless every turn reports it."""
         if len(self.turns) == 1:
             return self.turns[0].cost_usd
         costs = [turn.cost_usd for turn in self.turns]

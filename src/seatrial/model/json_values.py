@@ -1,6 +1,6 @@
-"""Evidence as plain data: what agents and tools hand over, copied once into JSON values before anything judges it.
+"""Conversion of values from agents and tools to JSON values, once, before evaluation.
 
-Evaluators see what is stored, so a regrade and a run in a worker process see the same values.
+Evaluators see what is stored, so a regrade sees the same values as the run.
 """
 
 import json
@@ -12,22 +12,22 @@ from typing import Any, NoReturn
 from .struct import field_names
 
 DEEPEST = 100
-"""Deeper values are cut: every later step walks through them by recursion."""
+"""Deeper values are cut, because later steps are recursive."""
 _MOST_BITS = 14_000
 """Python and most parsers refuse JSON integers of more than 4,300 digits."""
 _SPLIT_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
-"""Two halves of one character. JSON joins them."""
+"""Two halves of one character, which JSON joins."""
 _TOO_DEEP = "[nested too deeply]"
 _CIRCLE = "[contains itself]"
 
 
 def plain_value(value: Any) -> Any:
-    """A copy made of dict, list, str, int, float, bool and None alone. Unknown objects become `[TypeName object]`."""
+    """A copy of dict, list, str, int, float, bool and None only. Unknown objects become `[TypeName object]`."""
     return _plain(value, ())
 
 
 def plain_arguments(arguments: Any) -> Any:
-    """The arguments of a tool call. A text that is a JSON object becomes the mapping, as OpenAI's API sends it.
+    """The arguments of a tool call. The text of a JSON object (as in OpenAI's API) becomes a mapping.
 
     Any other text stays a text: the call is malformed.
     """
@@ -41,12 +41,12 @@ def plain_arguments(arguments: Any) -> Any:
 
 
 def refuse_constant(constant: str) -> NoReturn:
-    """For `json.loads`: NaN and the infinities are no JSON."""
+    """Raise ValueError: `json.loads` must not accept NaN and infinities."""
     raise ValueError(constant)
 
 
 def _plain(value: Any, path: tuple[int, ...]) -> Any:
-    """`path` holds the ids of the containers around the value."""
+    """The JSON value. `path`: the ids of the enclosing containers."""
     kind = type(value)
     if kind is str:
         return value if value.isascii() else _text(value)
@@ -75,7 +75,7 @@ def _text(value: str) -> str:
 
 
 def _mapping(value: Mapping[Any, Any], path: tuple[int, ...]) -> dict[str, Any]:
-    """The mapping with texts as keys. A text keeps its name; another key that becomes equal gets a number."""
+    """The mapping with string keys. A key that would collide with a string gets a number."""
     items = list(value.items())
     taken = {_text(key) for key, _ in items if type(key) is str}
     copy: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def _foreign(value: Any, path: tuple[int, ...]) -> Any:
-    """The plain form of an object that is none of the plain types itself."""
+    """The JSON value of any other object."""
     scalar = _scalar(value)
     if scalar is not value:
         return _plain(scalar, path)
@@ -115,12 +115,12 @@ def _foreign(value: Any, path: tuple[int, ...]) -> Any:
 
 
 def _sorted(items: Iterable[Any]) -> list[Any]:
-    """Sets have another order in each process."""
+    """Sorted, because the order of a set differs between processes."""
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
 
 def _scalar(value: Any) -> Any:
-    """The text or number that the object stands for; the object itself where it stands for neither."""
+    """The text or number that the object represents; else the object itself."""
     from datetime import date, time
     from decimal import Decimal
     from enum import Enum
@@ -150,7 +150,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _number(value: Any) -> int | float:
-    """A decimal as a JSON number: whole where it is whole and not longer than usual."""
+    """A decimal as a JSON number; an int if it is whole and below 1e30."""
     if not value.is_finite():
         return float("nan") if value.is_nan() else float(value)
     is_whole = value.adjusted() < 30 and value == value.to_integral_value()
@@ -158,7 +158,7 @@ def _number(value: Any) -> int | float:
 
 
 def _opened(value: Any) -> Any:
-    """The fields of a model or a dataclass; the object itself where it is neither."""
+    """The fields of a model or dataclass; else the object itself."""
     if isinstance(value, type):
         return value
     dump = getattr(value, "model_dump", None)

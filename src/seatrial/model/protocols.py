@@ -1,4 +1,4 @@
-"""The parts that others play for the runner: what it may ask of agents, users, tools, evaluators and judges."""
+"""The interfaces of agents, users, tools, evaluators and judges, and the values they exchange with the engine."""
 
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ RECORD_CALLS = (
     "call all its tools through ctx.call_tool or @seatrial.tool, and say so in its settings: "
     "{type: python, target: ..., tools: all_wrapped}."
 )
-"""What to do where something is asked about tool calls that were not recorded, or not all of them."""
+"""The hint for checks that need complete tool calls."""
 NOT_RECORDED = "the agent's tool calls were not recorded"
 MAY_BE_MORE = "only the calls that went through Seatrial are known, and the agent may have made others"
 
 
 class CalledTools(list[str]):
-    """The names of the tools that were called, in order.
+    """The names of the called tools, in order.
 
-    Where others may have been called, it does not answer whether a tool was not, or whether these are all: that raises
-    an error of the set-up. Of a tool that the agent calls through Seatrial it is known.
+    If the agent may have made other calls, a question whose answer is not known raises an error: whether a tool was
+    not called, or whether these are all calls. Calls of `known` tools are all recorded.
     """
 
     def __init__(self, names: Sequence[str], *, known: Container[str] = (), unknown: Exception | None = None) -> None:
-        """`known`: tools whose calls are all here. `unknown`: what to raise when others are asked for, if anything."""
+        """`known`: tools whose calls are all recorded. `unknown`: the error to raise for other tools."""
         super().__init__(names)
         self._known = known
         self._unknown = unknown
@@ -51,14 +51,14 @@ class CalledTools(list[str]):
     __hash__ = None
 
     def _lacks(self, name: object) -> bool:
-        """False; raises where nobody knows."""
+        """False; raises if the answer is not known."""
         if self._unknown is not None and name not in self._known:
             raise self._unknown
         return False
 
 
 def called_tools(calls: Sequence[ToolCall] | None, *, complete: bool, known: Sequence[str]) -> CalledTools:
-    """The names of the tools. Raises where nothing is known: in no list, every tool would be one not called."""
+    """The names of the called tools. Raises if nothing is known."""
     message = NOT_RECORDED if calls is None else MAY_BE_MORE
     unknown = None if complete else TrialError(ErrorKind.CONFIG, f"tools_called: {message}", hint=RECORD_CALLS)
     if calls is None and not known and unknown is not None:
@@ -67,23 +67,23 @@ def called_tools(calls: Sequence[ToolCall] | None, *, complete: bool, known: Seq
 
 
 class TurnContext(Struct, frozen=True):
-    """What an evaluator of a turn sees. Names of tools may stand for calls whose arguments are not known."""
+    """The input of an evaluator of one turn. `tool_calls` may contain names instead of calls."""
 
     user: str = ""
     reply: str = ""
     tool_calls: Sequence[ToolCall] | None = ()
-    """Those that are known; None: nothing is."""
+    """The known calls; None: nothing is known."""
     history: Sequence[Message] = ()
-    """The conversation before this turn's user message."""
+    """The messages before this turn."""
     scenario: Scenario | None = None
     trial: int = 0
     turn: int = 0
     redacted: Sequence[str] = ()
     """Names of the variables and settings whose values were redacted in the trial."""
     calls_complete: bool = True
-    """Whether `tool_calls` are all; False: others may have been made."""
+    """False: the agent may have made other calls."""
     reachable_tools: tuple[str, ...] = ()
-    """Tools that the agent calls through Seatrial: where no call of one is known, none was made."""
+    """Tools that the agent calls through Seatrial. If no call to one is known, none was made."""
 
     def __post_init__(self) -> None:
         calls: Sequence[Any] = self.tool_calls or ()
@@ -93,7 +93,7 @@ class TurnContext(Struct, frozen=True):
 
     @property
     def seen_calls(self) -> Sequence[ToolCall]:
-        """The calls that are known; there may be others."""
+        """The known calls; there may be others."""
         return self.tool_calls or ()
 
     @property
@@ -102,12 +102,12 @@ class TurnContext(Struct, frozen=True):
 
     @property
     def tools_called(self) -> list[str]:
-        """The names of the tools, in order. Asking it for what is not known is an error, and not False."""
+        """The names of the called tools, in order. Raises if a question has no known answer."""
         return called_tools(self.tool_calls, complete=self.knows_all_calls, known=self.reachable_tools)
 
 
 class TrialContext(Struct, frozen=True, kw_only=True):
-    """What an evaluator of a whole trial sees: the last reply, all calls, and the transcript itself."""
+    """The input of an evaluator of a whole trial: the last reply, all calls, the transcript."""
 
     transcript: Transcript
     scenario: Scenario | None = None
@@ -159,20 +159,20 @@ Context = TurnContext | TrialContext
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """Looks at a turn or a trial and returns an EvalResult. `name` is optional; the class name stands in."""
+    """Evaluates a turn or a trial. An evaluator may have a `name`; the default is its class name."""
 
     async def evaluate(self, ctx: Any) -> EvalResult: ...
 
 
 class ToolAnswer(Struct, frozen=True, kw_only=True):
-    """What a mocked tool gave back: a result, or an error that the agent sees."""
+    """The answer of a mocked tool: a result, or an error that the agent sees."""
 
     result: Any = None
     error: str | None = None
 
 
 class ToolBox(Protocol):
-    """The tools of one trial, answered from mocks; made anew for each trial."""
+    """The mocked tools of one trial."""
 
     @property
     def state(self) -> dict[str, Any]: ...
@@ -182,21 +182,20 @@ class ToolBox(Protocol):
         ...
 
     def lets_run(self, name: str) -> bool:
-        """Whether the agent's real tool may run. If not, `call` answers: with the mock, or with the error that there is
-        none."""
+        """Whether the agent's real tool may run; otherwise `call` answers."""
         ...
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
-        """Answer a call. Raises TrialError when the trial cannot go on (no mock, a bug in a mock)."""
+        """Answer a call. Raises TrialError if the trial must end (no mock, or a bug in a mock)."""
         ...
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
-        """The definitions of all tools there are, for agents that ask: name, description, parameters, output_schema."""
+        """The definitions of all tools: name, description, parameters, output_schema."""
         ...
 
 
 class TrialStart(Struct, frozen=True, kw_only=True):
-    """What an agent's session is told when a trial begins."""
+    """The input of an agent's session at the start of a trial."""
 
     trial_id: str
     scenario: str
@@ -204,40 +203,40 @@ class TrialStart(Struct, frozen=True, kw_only=True):
     seed: int
     tools: ToolBox
     record: Callable[[ToolCall], None]
-    """Takes the calls that an in-process agent makes through ctx or a wrapped tool."""
+    """Records a call that an in-process agent makes through ctx or a wrapped tool."""
     turn: Callable[[], int]
-    """The index of the turn under way."""
+    """The index of the current turn."""
     elapsed_ms: Callable[[], float]
     tool_schemas: Sequence[Mapping[str, Any]] = ()
     timeout_seconds: float = 30.0
     definition: Scenario | None = None
-    """The scenario itself, for recordings, which must be found by what the user is going to say."""
+    """The scenario; replayed recordings are found by its user messages."""
     mcp_url: str | None = None
-    """Where the trial's tools are served over MCP; None unless the agent's settings ask for it."""
+    """The address of the trial's tools over MCP; None unless the agent uses it."""
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
-    """What came back from one exchange with the agent."""
+    """The answer of the agent to one request."""
 
     reply: str | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
-    """Calls the agent made by itself; None: not recorded."""
+    """Calls that the agent made itself; None: not recorded."""
     hides_calls: bool = False
-    """The calls that were seen or listed are known not to be all, or not known to be all."""
+    """The recorded calls may not be all."""
     requested: tuple[ToolCall, ...] = ()
-    """Calls that Seatrial must answer before the agent goes on."""
+    """Calls that Seatrial must answer before the agent continues."""
     messages: tuple[Message, ...] = ()
-    """What to append to the conversation, as the agent wrote it; empty: an assistant message with the reply."""
+    """Messages to append to the conversation; empty: an assistant message with the reply."""
     usage: Usage | None = None
     cost_usd: float | None = None
     waited_ms: float = 0.0
-    """What went by while the agent was not at work, such as the start of its process; it is not on its clock."""
+    """Time before the agent started to work, such as the start of its process; it is not part of the latency."""
 
 
 class AgentSession(Protocol):
-    """An agent during one trial. Raises AgentFailure for anything that went wrong on its side.
+    """An agent during one trial. Raises AgentFailure for errors of the agent.
 
-    It may have `reaches`, the tools that the agent can call through us, by name; None: all that the scenario has.
+    An optional `reaches` names the tools that the agent can call through Seatrial; None: all tools of the scenario.
     """
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply: ...
@@ -246,41 +245,41 @@ class AgentSession(Protocol):
 
 
 class Agent(Protocol):
-    """The system under test, reached through an adapter."""
+    """The system under test, behind an adapter."""
 
     name: str
     answers_own_tools: bool
-    """False where Seatrial must answer the tool calls (endpoint, command)."""
+    """False if Seatrial answers its tool calls (endpoint, command)."""
     keeps_conversation: bool
-    """False for a function that takes only the latest text: it cannot be given several turns."""
+    """False for a function that takes only the latest text; it cannot have several turns."""
 
     def open(self, start: TrialStart) -> AgentSession: ...
 
     async def close(self) -> None:
-        """End what the whole run shared."""
+        """Release what the trials of the run share."""
         ...
 
 
 class UserMove(Struct, frozen=True, kw_only=True):
-    """What the user does next: says something, or stops."""
+    """The next step of the user: a message, or the end."""
 
     message: str | None = None
     goal_met: bool = False
     stop: bool = False
     use: ModelUse | None = None
-    """What making the move took, for a simulated user."""
+    """Model calls of a simulated user."""
 
 
 class TrialUser(Protocol):
     """The user's side of one trial."""
 
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
-        """The next move, given the visible (user, reply) pairs so far. Raises TrialError(simulator)."""
+        """The next step after these (user, reply) pairs. Raises TrialError(simulator)."""
         ...
 
 
 class TrialJudge(Protocol):
-    """Metrics, outcomes and behaviour failures of a trial, asked for in one go."""
+    """Judges metrics, outcomes and behaviour failures of a trial in one request."""
 
     async def judge(self, ctx: TrialContext) -> tuple[Judgement, ModelUse]: ...
 
@@ -289,7 +288,7 @@ Hook = Callable[[Any], Any | Awaitable[Any]]
 
 
 class PreparedScenario(Struct, frozen=True, kw_only=True):
-    """A scenario ready to be played: finished objects, nothing left to look up."""
+    """A scenario with all the objects that running it needs."""
 
     entry: ScenarioEntry
     scenario: Scenario
@@ -301,14 +300,14 @@ class PreparedScenario(Struct, frozen=True, kw_only=True):
     turn_evaluators: tuple[tuple[Evaluator, ...], ...] = ()
     """By scripted turn; turns beyond have none."""
     every_turn_evaluators: tuple[Evaluator, ...] = ()
-    """For each turn, however many there come to be."""
+    """For every turn."""
     trial_evaluators: tuple[Evaluator, ...] = ()
     judge: TrialJudge | None = None
     history: tuple[Message, ...] = ()
     scripted: bool = True
-    """The user's side is a script; else a simulated or programmed user decides when to stop."""
+    """The user follows a script; otherwise a simulated or programmed user decides when to stop."""
     max_turns: int = 8
-    """Where a conversation that is no script stops."""
+    """The limit of turns without a script."""
     timeout_seconds: float = 30.0
     trial_timeout_seconds: float = 600.0
     retries: int = 0
@@ -319,25 +318,25 @@ class PreparedScenario(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class HookContext:
-    """What setup and teardown functions get."""
+    """The input of setup and teardown functions."""
 
     scenario: Scenario
     trial_id: str
     index: int
     seed: int
     state: dict[str, Any] = field(default_factory=dict)
-    """The mocks' state: a setup may fill it, a teardown sees how it ended."""
+    """The state of the mocks: setup may fill it, teardown sees the end state."""
 
 
 class RunRecord(Protocol):
-    """A run as it can be read back: what reports and pages are made from."""
+    """A run and its trials, for reports and pages."""
 
     @property
     def run(self) -> Run: ...
 
     @property
     def outcome(self) -> RunOutcome:
-        """The verdicts, derived from the stored rows."""
+        """The verdicts, from the stored rows."""
         ...
 
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
@@ -354,11 +353,11 @@ class RunStarted(Struct, frozen=True, kw_only=True):
 class ScenarioPlanned(Struct, frozen=True, kw_only=True):
     entry: ScenarioEntry
     stored: int = 0
-    """How many of its trials are there already, in a run that goes on."""
+    """Trials already stored, in a resumed run."""
 
 
 class TrialFinished(Struct, frozen=True, kw_only=True):
-    """Sent only after the trial's commit."""
+    """A trial was committed."""
 
     trial: Trial
 

@@ -1,4 +1,4 @@
-"""The ways in which a trial ends early, raised by whoever notices and caught where the trial is run."""
+"""Results of evaluators and judges, their model calls, and the errors that end a trial early."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -12,7 +12,7 @@ from .struct import Struct, set_field
 
 
 class TrialError(SeatrialError):
-    """The trial cannot go on; what was said until then is kept."""
+    """The trial must end; its transcript so far is kept."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class TrialError(SeatrialError):
             kind=kind, message=message, hint=hint, traceback=traceback, counts_as_failed=counts_as_failed
         )
         self.use: ModelUse | None = None
-        """What asking in vain took, where a model was asked."""
+        """Model calls before the error."""
 
 
 class AgentFailure(TrialError):
-    """The agent failed: it raised, answered nonsense, or could not be reached (`infra`). May be retried."""
+    """The agent failed: it raised, gave an invalid answer or could not be reached (`infra`). It may be retried."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class AgentFailure(TrialError):
     ) -> None:
         super().__init__(kind, message, hint=hint, traceback=traceback)
         self.retry_after = retry_after
-        """Seconds the agent asked us to wait."""
+        """Seconds to wait, as requested by the agent."""
         self.final = final
-        """Asking again would not help."""
+        """A retry would not help."""
 
 
 def error_from(info: ErrorInfo, *, final: bool = False) -> TrialError:
@@ -77,7 +77,7 @@ def mock_timed_out(tool: str) -> TrialError:
 
 
 class RepeatTrial(SeatrialError):
-    """The trial was disturbed by another and must be played anew; nothing can be said of its own agent."""
+    """Another trial disturbed this one, so it must run again."""
 
 
 class Severity(StrEnum):
@@ -92,19 +92,19 @@ class Severity(StrEnum):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One step of an evaluator that makes several."""
+    """One step of an evaluator with several."""
 
     name: str
     passed: bool
     detail: str = ""
 
     def __bool__(self) -> bool:
-        """Else `all(result.checks)` would hold for every result."""
+        """So that `all(result.checks)` means what it says."""
         return self.passed is True
 
 
 class TrajectoryMatch(Struct, frozen=True, kw_only=True):
-    """How the calls that were made compare with those that were expected."""
+    """The comparison of actual and expected calls."""
 
     mode: str
     matched: bool
@@ -114,36 +114,36 @@ class TrajectoryMatch(Struct, frozen=True, kw_only=True):
     ordering_issues: tuple[str, ...] = ()
     forbidden_calls: tuple[str, ...] = ()
     other_calls: tuple[str, ...] = ()
-    """Calls that nobody expected, in modes that allow them."""
+    """Unexpected calls, in modes that allow them."""
     expected: tuple[str, ...] = ()
-    """The expectation in words, one entry each, for people."""
+    """The expected calls in words."""
     actual: tuple[str, ...] = ()
-    """The names of the calls that were made."""
+    """The names of the actual calls."""
     diff: tuple[str, ...] = ()
-    """An aligned diff for people: lines that begin with "  ", "- " (missing), "+ " (extra) or "! " (forbidden)."""
+    """A diff: lines that begin with "  ", "- " (missing), "+ " (extra) or "! " (forbidden)."""
 
     def __bool__(self) -> bool:
-        """Else `assert result.trajectory` would hold whatever was called."""
+        """So that `assert result.trajectory` means what it says."""
         return self.matched
 
 
 class EvalResult(Struct, frozen=True):
-    """What an evaluator says. `EvalResult(passed=…, reasoning=…)` is enough to make one."""
+    """The result of an evaluator. `EvalResult(passed=…, reasoning=…)` is enough."""
 
     passed: bool
     reasoning: str = ""
     score: float | None = None
-    """0 to 1; 1.0 or 0.0 by `passed` when not given."""
+    """0 to 1; the default is 1.0 or 0.0 by `passed`."""
     checks: tuple[Check, ...] = ()
     error: ErrorInfo | None = None
-    """Set when there is no answer; then `passed` is False and the trial is errored, not failed."""
+    """Set if there is no answer; then `passed` is False and the trial is errored, not failed."""
     evaluator: str = ""
-    """Which evaluator spoke; filled in by the runner."""
+    """The name of the evaluator; set by the engine."""
     turn: int | None = None
-    """Index of the turn it speaks about; None for the whole trial. Filled in by the runner."""
+    """Index of the turn; None: the whole trial. Set by the engine."""
     trajectory: TrajectoryMatch | None = None
     use: "ModelUse | None" = None
-    """What asking took, for evaluators that ask a model."""
+    """Model calls of the evaluator."""
 
     def __post_init__(self) -> None:
         if self.score is None:
@@ -154,7 +154,7 @@ class EvalResult(Struct, frozen=True):
             raise ValueError("a result with an error cannot have passed")
 
     def __bool__(self) -> bool:
-        """Else an evaluator that asks others would take every answer for a pass."""
+        """So that `if result:` means passed."""
         return self.passed is True
 
     @property
@@ -164,7 +164,7 @@ class EvalResult(Struct, frozen=True):
 
 
 class MetricScore(Struct, frozen=True, kw_only=True):
-    """What a judge gave one metric, for a turn or for the trial."""
+    """A judge's score of one metric, for a turn or the trial."""
 
     metric: str
     value: float
@@ -172,9 +172,9 @@ class MetricScore(Struct, frozen=True, kw_only=True):
     reason: str = ""
     turn: int | None = None
     label: str | None = None
-    """In words: critical_fail … excellent, pass or fail."""
+    """critical_fail … excellent, pass or fail."""
     weight: float | None = None
-    """The share in the overall score, normalised over the trial's metrics; None for metrics outside it."""
+    """The share in the overall score; None: not part of it."""
 
 
 FULL_MARKS = 5.0
@@ -182,7 +182,7 @@ FULL_MARKS = 5.0
 
 
 def weighted_score(scores: Iterable[MetricScore]) -> float | None:
-    """0 to 100: the weighted mean of the scores that have a weight; None where none has one above 0."""
+    """The weighted mean of the scores, 0 to 100; None without weights."""
     weighted = [(score.value, score.weight) for score in scores if score.weight is not None]
     total = fsum(weight for _, weight in weighted)
     return 100.0 * fsum(value / FULL_MARKS * weight / total for value, weight in weighted) if total > 0 else None
@@ -197,12 +197,12 @@ class OutcomeResult(Struct, frozen=True, kw_only=True):
     justification: str = ""
 
     def __bool__(self) -> bool:
-        """Else `all(trial.judgement.outcomes)` would hold for every trial."""
+        """So that `all(trial.judgement.outcomes)` means what it says."""
         return self.passed is True
 
 
 class BehaviourFailure(Struct, frozen=True, kw_only=True):
-    """Something the judge saw the agent do wrong."""
+    """A mistake of the agent that the judge found."""
 
     category: str
     severity: Severity
@@ -212,7 +212,7 @@ class BehaviourFailure(Struct, frozen=True, kw_only=True):
 
 
 class UniqueError(Struct, frozen=True, kw_only=True):
-    """One behaviour failure, merged over the trials of a scenario."""
+    """A behaviour failure, merged over the trials of a scenario."""
 
     severity: Severity
     label: str
@@ -226,18 +226,18 @@ class UniqueError(Struct, frozen=True, kw_only=True):
 
 
 class ModelUse(Struct, frozen=True, kw_only=True):
-    """What our own instruments took: model calls for users and judges."""
+    """Model calls of Seatrial's own users and judges."""
 
     calls: int = 0
     cached: int = 0
-    """Answers that came from the cache and cost nothing."""
+    """Answers from the cache, which cost nothing."""
     usage: Usage | None = None
     cost_usd: float | None = None
-    """None when the price of some call is not known."""
+    """None if the price of a call is not known."""
 
 
 def sum_model_use(uses: Iterable[ModelUse | None]) -> ModelUse:
-    """What several took together; the cost is None as soon as one call's is not known."""
+    """The sum; the cost is None if one is not known."""
     known = [use for use in uses if use is not None]
     spent = [use.cost_usd for use in known if use.calls or use.cached]
     priced = [cost for cost in spent if cost is not None]
@@ -250,23 +250,23 @@ def sum_model_use(uses: Iterable[ModelUse | None]) -> ModelUse:
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """Everything the judge says of one trial."""
+    """The judge's answer about one trial."""
 
     scores: tuple[MetricScore, ...] = ()
     outcomes: tuple[OutcomeResult, ...] = ()
     failures: tuple[BehaviourFailure, ...] = ()
     overall_score: float | None = None
-    """0 to 100, from the weighted metrics, at two decimals; None without them."""
+    """0 to 100, from the weighted metrics, with two decimals; None without them."""
     outcomes_unavailable: bool = False
-    """The judge gave no outcome at all, though it was asked twice, so the overall score decides."""
+    """The judge gave no outcome in two requests, so the overall score decides."""
     error: ErrorInfo | None = None
     summary: str = ""
     details: dict[str, Any] | None = None
-    """Model, votes, what was cut from the prompt: for people who doubt."""
+    """Model, votes, what was cut from the prompt."""
 
     @property
     def exact_score(self) -> float | None:
-        """The overall score before it was rounded, where the scores that it comes from are there."""
+        """The overall score before rounding, if its scores are stored."""
         exact = weighted_score(self.scores)
         if exact is None or self.overall_score is None or abs(exact - self.overall_score) > 0.006:
             return self.overall_score

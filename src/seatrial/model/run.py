@@ -1,4 +1,4 @@
-"""What a run keeps: the scenarios it planned, the trials it played, and the verdicts that follow from them."""
+"""Runs: their scenarios, trials, verdicts and totals."""
 
 import re
 from collections import Counter
@@ -29,12 +29,12 @@ class RunState(StrEnum):
 
 
 RESERVED_NAMES = ("latest", "baseline")
-"""What these mean wherever a run is named, is another run."""
+"""These select a run, so no run may have them as its id."""
 RUN_ID_RULE = "expected up to 100 letters, digits, dots, dashes and underscores; not latest"
 
 
 def is_run_id(text: str) -> bool:
-    """Whether a run may have the id: it stands in addresses, paths and commands."""
+    """Whether the id is valid: it is part of URLs, paths and commands."""
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) is not None and text not in RESERVED_NAMES
 
 
@@ -44,7 +44,7 @@ class ScenarioKey(NamedTuple):
     suite: str
     name: str
     agent: str = ""
-    """Set where several agents run side by side."""
+    """Set if several agents run the scenario."""
 
     @property
     def label(self) -> str:
@@ -59,25 +59,25 @@ class Gates(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     metric_thresholds: Mapping[str, float] | None = None
     fail_on_error_severity: Severity | None = None
-    """None: behaviour failures are not looked for."""
+    """None: do not look for behaviour failures."""
     pass_threshold: float = 75.0
     must_pass: bool = False
 
 
 class ScenarioEntry(Struct, frozen=True, kw_only=True):
-    """What a run keeps of a scenario."""
+    """A scenario as stored with a run."""
 
     key: ScenarioKey
     position: int
-    """Its place in the selection, from 0: the order of reports."""
+    """Its position in the selection, from 0; reports use this order."""
     fingerprint: str
     """A hash of everything that decides the verdict."""
     trial_fingerprint: str = ""
-    """A hash of what decides one trial, apart from the agent: equal where trials of two runs asked the same of it."""
+    """A hash of everything that decides one trial, except the agent. Equal: trials of both runs are comparable."""
     trials: int
-    """How many are planned; with `auto`, the most that may be needed."""
+    """Planned trials; with `auto`, the maximum."""
     sequential: Mapping[str, float] | None = None
-    """The settings of the sequential test where `trials: auto`."""
+    """The settings of the sequential test with `trials: auto`."""
     gates: Gates = Gates()
     tags: tuple[str, ...] = ()
     skip: str | None = None
@@ -85,11 +85,11 @@ class ScenarioEntry(Struct, frozen=True, kw_only=True):
     source: str | None = None
     mocks: tuple[str, ...] = ()
     must_not_call: tuple[str, ...] = ()
-    """Tools that the scenario mocks, and tools that it forbids, apart from those that the agent is known to have."""
+    """Tools that the scenario mocks or forbids, except those that the agent is known to have."""
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """One conversation of one scenario with one agent, played and judged."""
+    """One conversation of one scenario with one agent, and its results."""
 
     key: ScenarioKey
     index: int
@@ -101,7 +101,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     results: tuple[EvalResult, ...] = ()
     judgement: Judgement | None = None
     instruments: ModelUse | None = None
-    """What simulated user and judge took."""
+    """Model calls of the simulated user and the judge."""
     seed: int = 0
     started_at: datetime
     duration_ms: float = 0.0
@@ -116,16 +116,16 @@ class Trial(Struct, frozen=True, kw_only=True):
 
     @property
     def counts_as_failed(self) -> bool:
-        """Whether its error is the agent's doing although its kind is an instrument's."""
+        """Whether its error counts against the agent although its kind does not."""
         return self.error is not None and self.error.counts_as_failed
 
     def __bool__(self) -> bool:
-        """Else `all(report.trials())` would hold for every run."""
+        """So that `all(report.trials())` means what it says."""
         return self.status is Status.PASSED
 
 
 class TrialSummary(Struct, frozen=True, kw_only=True):
-    """A trial without its bodies: what verdicts and lists are made from."""
+    """A trial without its transcript and results, for verdicts and lists."""
 
     key: ScenarioKey
     index: int
@@ -134,27 +134,27 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     error_kind: ErrorKind | None = None
     error_message: str | None = None
     counts_as_failed: bool = False
-    """The error is the agent's doing although its kind is an instrument's."""
+    """The error counts against the agent although its kind does not."""
     stop_reason: str = ""
     turns: int = 0
     trajectory_matched: bool | None = None
-    """None where no trajectory was expected."""
+    """None without an expected trajectory."""
     scores: tuple[MetricScore, ...] = ()
     """Without their reasons."""
     overall_score: float | None = None
     outcomes_unavailable: bool = False
-    """The judge left the expected outcomes out, so the overall score decides."""
+    """The judge gave no outcomes, so the overall score decides."""
     failures: tuple[tuple[str, str, str, int | None], ...] = ()
     """Behaviour failures as (severity, label, explanation, turn)."""
     latency_ms: float | None = None
     """The slowest turn."""
     median_latency_ms: float | None = None
-    """The median turn, as comparison uses it."""
+    """The median turn; comparisons use it."""
     tokens: int | None = None
     cost_usd: float | None = None
     instruments: ModelUse | None = None
     tools: tuple[tuple[str, int, int], ...] = ()
-    """Each tool that was called: its name, how often it was called, and how often the real tool ran."""
+    """Called tools: name, number of calls, number of calls of the real tool."""
     started_at: datetime
     duration_ms: float = 0.0
 
@@ -164,11 +164,11 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
 
 
 TrialFigures = tuple[float | None, float | None, int | None, float | None]
-"""Of a trial that passed and left nothing else to tell: median latency, slowest turn, tokens, cost."""
+"""Median latency, slowest turn, tokens and cost of a passed trial without scores or failures."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What was decided, and why."""
+    """A status with its reasons."""
 
     status: Status
     failure_reasons: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return self.status is Status.PASSED
 
     def __bool__(self) -> bool:
-        """Else `assert report.outcome.verdict` would hold for every run."""
+        """So that `assert report.outcome.verdict` means what it says."""
         return self.passed
 
 
@@ -188,7 +188,7 @@ class Interval(Struct, frozen=True, kw_only=True):
 
 
 class ScenarioOutcome(Struct, frozen=True, kw_only=True):
-    """A scenario's verdict with the numbers it follows from."""
+    """A scenario's verdict with its counts."""
 
     entry: ScenarioEntry
     verdict: Verdict
@@ -196,19 +196,19 @@ class ScenarioOutcome(Struct, frozen=True, kw_only=True):
     failed: int = 0
     errored: int = 0
     broken_down: int = 0
-    """Of the errored ones, those in which the agent itself gave out; to rates they are failures, unlike the others."""
+    """Errored trials with an error of the agent; rates count them as failed."""
     not_run: int = 0
     interval: Interval | None = None
-    """Of the pass rate, over the trials that passed, failed or broke down; None when none did."""
+    """Of the pass rate, without trials with instrument errors; None without trials."""
     metric_averages: Mapping[str, float] | None = None
     unique_errors: tuple[UniqueError, ...] = ()
     overall_score: float | None = None
-    """Mean over the trials that have one."""
+    """Mean of the trials' overall scores."""
     notes: tuple[str, ...] = ()
-    """What a reader must know although it does not change the verdict, such as errors that were tolerated."""
+    """Information that does not change the verdict, such as tolerated errors."""
     skipped: bool = False
     xfailed: bool = False
-    """It failed, as its `xfail` says it would; it does not fail the run."""
+    """It failed as `xfail` expects, which does not fail the run."""
 
     @property
     def played(self) -> int:
@@ -216,22 +216,22 @@ class ScenarioOutcome(Struct, frozen=True, kw_only=True):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether it was to be played, and nothing of it was."""
+        """Whether none of its trials ran, although it was selected."""
         return self.verdict.status is Status.NOT_RUN and not self.played
 
     def __bool__(self) -> bool:
-        """Else `assert result.outcome` would hold for every scenario."""
+        """So that `assert result.outcome` means what it says."""
         return self.verdict.passed
 
 
 class MergedErrors(Struct, frozen=True, kw_only=True):
-    """The unique errors of a scenario as a model merged them, kept so that it need not be asked again."""
+    """The unique errors of a scenario as merged by a model, stored with the run."""
 
     key: ScenarioKey
     errors: tuple[UniqueError, ...]
     use: ModelUse | None = None
     note: str | None = None
-    """Why the model had no part in it, where it should have."""
+    """Why the model did not merge them."""
 
 
 class RunGates(Struct, frozen=True, kw_only=True):
@@ -244,7 +244,7 @@ class RunGates(Struct, frozen=True, kw_only=True):
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """The aggregates that are recorded with a run."""
+    """The totals of a run."""
 
     total_executions: int = 0
     passed_count: int = 0
@@ -260,49 +260,49 @@ class Totals(Struct, frozen=True, kw_only=True):
     latency_avg_ms: float | None = None
     latency_p50_ms: float | None = None
     latency_p95_ms: float | None = None
-    """None under 20 trials."""
+    """None below 20 trials."""
     latency_max_ms: float | None = None
     tokens: int | None = None
     cost_usd: float | None = None
     """Of the agent, like the tokens."""
     model_calls: int = 0
-    """Of our own instruments: simulated users, judges, the merging of errors."""
+    """By Seatrial: simulated users, judges, merging of errors."""
     cache_hits: int = 0
     model_tokens: int | None = None
     model_cost_usd: float | None = None
-    """What those calls took; None when the price of some is not known."""
+    """Cost of these calls; None if the price of one is not known."""
 
 
 class ScenarioCounts(Struct, frozen=True, kw_only=True):
-    """How many scenarios of a run came to what."""
+    """Numbers of scenarios by result."""
 
     passed: int = 0
     failing: int = 0
-    """Those that speak against the run."""
+    """Scenarios that fail the run."""
     untouched: int = 0
-    """Those of them of which no trial was played."""
+    """Failing scenarios without a trial."""
     skipped: int = 0
     xfailed: int = 0
     suites: int = 0
-    """How many suites they are of."""
+    """Number of suites."""
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):
-    """A run's verdict with the numbers it follows from."""
+    """A run's verdict with its totals."""
 
     verdict: Verdict
     scenarios: Sequence[ScenarioOutcome]
-    """In the order of reports. Those of a large run are derived anew each time somebody goes through them."""
+    """In the order of reports. For a large run, each iteration computes them again."""
     others: Iterable[ScenarioOutcome] | None = None
-    """Those among them that did not simply pass, where they can be found without looking through all."""
+    """Scenarios that did not simply pass, if they can be found without reading all."""
     counts: ScenarioCounts | None = None
     totals: Totals = Totals()
     groups: tuple[tuple[str, Verdict], ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader must know although it does not change the verdict."""
+    """Information that does not change the verdict."""
 
     def __bool__(self) -> bool:
-        """Else `assert report.outcome` would hold for every run."""
+        """So that `assert report.outcome` means what it says."""
         return self.verdict.passed
 
 
@@ -317,20 +317,20 @@ class Run(Struct, frozen=True, kw_only=True):
     seed: int = 0
     gates: RunGates = RunGates()
     config: Mapping[str, Any] | None = None
-    """Everything that was set, redacted: paths, selection, agents, models, flags."""
+    """The redacted settings: paths, selection, agents, models, flags."""
     git_commit: str | None = None
     git_dirty: bool | None = None
     versions: Mapping[str, str] | None = None
     parent: str | None = None
-    """The run whose transcripts were judged again, for a regrade."""
+    """For a regrade: the run whose transcripts were judged again."""
     replayed: bool = False
-    """Its trials are recordings, so they are not independent."""
+    """Its trials are recordings, which are not independent."""
     problem: str | None = None
-    """Why it has not passed whatever its trials say: something happened that is in none of them."""
+    """An error outside the trials, which keeps the run from passing."""
 
 
 def summarise(trial: Trial) -> TrialSummary:
-    """The trial's summary; nothing in it but what the trial says."""
+    """The summary of a trial."""
     transcript = trial.transcript
     judgement = trial.judgement
     error = trial.error

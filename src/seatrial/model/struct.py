@@ -1,4 +1,4 @@
-"""`Struct`: the base of our values. They are msgspec structs: frozen, and written to JSON and read from it in C."""
+"""`Struct`: the base of all values, a frozen msgspec struct."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -11,10 +11,7 @@ __all__ = ["Struct", "InputStruct", "field_names", "set_field"]
 
 
 class Struct(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Equality, hash and repr go by the fields, unless the class has its own.
-
-    Say `frozen=True, kw_only=True` for each class: msgspec and type checkers do not pass these on.
-    """
+    """Repeat `frozen=True, kw_only=True` in each subclass: they are not inherited."""
 
 
 class _InputMeta(msgspec.StructMeta):
@@ -28,11 +25,11 @@ class _InputMeta(msgspec.StructMeta):
 
 
 class InputStruct(Struct, frozen=True, metaclass=_InputMeta):
-    """A value that people write in Python: mistakes are told with its name, and with what was probably meant."""
+    """A value that users write in Python: its TypeErrors name the class and the closest field."""
 
 
 def field_names(kind: Any) -> tuple[str, ...] | None:
-    """The names of the fields of a struct or a dataclass, of its class or of an object; None of anything else."""
+    """The field names of a struct or dataclass (class or object); None for anything else."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     names = getattr(kind, "__struct_fields__", None)

@@ -1,5 +1,4 @@
-"""From results to verdicts: pure functions, the only place where anything can pass.
+"""Verdicts of trials, scenarios and runs: pure functions, and the only code that can pass anything.
 
-It is a room of its own so that the command line, pytest, the server and a regrade all decide by the same rules,
-from the same rows.
+The command line, pytest, the server and a regrade all decide with them, from the same rows.
 """

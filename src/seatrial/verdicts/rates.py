@@ -1,4 +1,4 @@
-"""Whether enough trials passed: by share, by gate with confidence, or by sequential test."""
+"""The verdict on a pass rate: by share, by a gate with confidence, or by the sequential test."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
@@ -11,7 +11,7 @@ from seatrial.model.struct import Struct
 from . import reasons
 
 if TYPE_CHECKING:
-    # Most runs have neither gates nor sequential tests, and should not wait for the mathematics of either.
+    # Most runs use neither, and the imports take milliseconds.
     from seatrial.statistics.gates import GateVerdict
     from seatrial.statistics.sequential import SequentialTest
 
@@ -22,13 +22,13 @@ class RateDecision(Struct, frozen=True, kw_only=True):
 
 
 def decide_rate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDecision:
-    """The verdict on the trials' pass rate alone, by the rule that the scenario names. Trials in index order."""
+    """The verdict on the pass rate alone, by the scenario's rule. Give the trials in index order."""
     if entry.sequential is not None:
         return _decide_sequentially(entry, trials)
     if entry.gates.pass_rate is None:
         return _decide_share(entry, trials)
     gate = _decide_gate(entry, trials)
-    # Beside a gate, a threshold of 1 is the default that nobody asked for: no gate could tolerate a single failure.
+    # Next to a gate, a threshold of 1 is the default and not a choice: with it no gate could tolerate a failure.
     if entry.gates.threshold >= 1.0 or not gate.verdict.passed:
         return gate
     share = _decide_share(entry, trials)
@@ -36,9 +36,9 @@ def decide_rate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDec
 
 
 def decide_share(*, passed: int, errored: int, missing: int, total: int, threshold: float) -> Status:
-    """Whether the share suffices; if not, whether those that errored or are missing could have changed it.
+    """Passed if the share reaches the threshold; else errored or not run if such trials could change it; else failed.
 
-    A threshold of 0 asks for no pass, but for an answer all the same: where there is none, nothing passes.
+    A threshold of 0 still needs one trial with an answer.
     """
     if reaches(passed, total, threshold) and errored + missing < total:
         return Status.PASSED
@@ -50,7 +50,7 @@ def decide_share(*, passed: int, errored: int, missing: int, total: int, thresho
 
 
 def can_still_pass(entry: ScenarioEntry, misses: int) -> bool:
-    """Whether a fixed number of trials can reach what is asked, when so many did not pass and all others will."""
+    """Whether the scenario can still pass after this number of trials did not pass, if all others pass."""
     best = max(entry.trials - misses, 0)
     gates = entry.gates
     if gates.pass_rate is None:
@@ -76,7 +76,7 @@ def _decide_share(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateD
 
 
 def _decide_gate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDecision:
-    """By one-sided exact bound; what errored or is missing counts against."""
+    """The verdict by the exact one-sided bound; errored and missing trials count as not passed."""
     gates = entry.gates
     counts = _count(entry, trials)
     ran = len(trials)
@@ -156,7 +156,7 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
 
 
 def read_sequential_test(settings: Mapping[str, float]) -> "SequentialTest":
-    """The test as it was stored with the run."""
+    """The sequential test that is stored with the run."""
     from seatrial.statistics.sequential import SequentialTest
 
     return SequentialTest(
@@ -172,14 +172,14 @@ _AGENTS_OWN = (ErrorKind.AGENT, ErrorKind.LIMIT)
 
 
 def is_agents_error(kind: ErrorKind | None, *, counts_as_failed: bool) -> bool:
-    """Whether an error counts against the agent; else an instrument failed, and it says nothing of the agent."""
+    """Whether an error counts against the agent; otherwise it is an instrument error."""
     return kind in _AGENTS_OWN or counts_as_failed
 
 
 def answer_of(trial: Trial | TrialSummary) -> bool | None:
-    """Whether the agent passed a trial; None where an instrument failed, so that the trial says nothing of the agent.
+    """Whether the agent passed the trial; None for an instrument error.
 
-    Everything that counts trials asks here: rates, intervals, sequential tests, comparisons.
+    Rates, intervals, sequential tests and comparisons all count trials with this function.
     """
     if trial.status is Status.PASSED:
         return True
@@ -191,8 +191,8 @@ _ROUNDING = 1e-9
 
 
 def reaches(passed: int, total: int, threshold: float) -> bool:
-    """Whether passed/total reaches the threshold: in integers, by the number of passes that the threshold asks for.
+    """Whether passed/total reaches the threshold, compared in integers.
 
-    4 of 5 reach 0.8 and 2 of 3 reach 2/3, although neither number is exact in binary; 2 of 3 do not reach 0.67.
+    4 of 5 reach 0.8 and 2 of 3 reach 2/3, although neither is exact in binary; 2 of 3 do not reach 0.67.
     """
     return total > 0 and passed >= ceil(threshold * total - _ROUNDING)

@@ -1,4 +1,7 @@
-"""Averages that do not load the statistics module of the standard library, which takes longer than they do."""
+"""The texts of verdicts, and the small number functions that they share.
+
+The averages do not use the `statistics` module: it takes longer to load than they take to compute.
+"""
 
 from collections.abc import Sequence
 from math import fsum
@@ -8,7 +11,7 @@ from seatrial.model.run import Gates, Status, Totals
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The arithmetic mean; None of nothing."""
+    """The arithmetic mean; None for no values."""
     return fsum(values) / len(values) if values else None
 
 
@@ -16,12 +19,12 @@ _ROUNDING = 1e-9
 
 
 def meets(value: float, threshold: float) -> bool:
-    """Whether the value reaches the threshold, apart from the noise of floats. A NaN reaches none."""
+    """Whether the value reaches the threshold, apart from rounding. NaN never does."""
     return value >= threshold - _ROUNDING
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
-    """The value below which that share lies, interpolated; None of nothing."""
+    """The quantile, interpolated; None for no values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -40,17 +43,17 @@ def counted(number: int, noun: str) -> str:
 
 
 def number(value: float) -> str:
-    """At most two decimals, none that are zero: 3.2, 0.67, 4."""
+    """At most two decimals, without trailing zeros: 3.2, 0.67, 4."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def exactly(value: float) -> str:
-    """A threshold as it was written: 66.67, 0.8, 80."""
+    """A threshold with all its digits: 66.67, 0.8, 80."""
     return f"{value:.10g}"
 
 
 def number_beside(value: float, threshold: float) -> str:
-    """The value with as many digits as show on which side of the threshold it is: 3.495 beside 3.5."""
+    """The value with enough digits to show on which side of the threshold it is: 3.495 for 3.5."""
     met = meets(value, threshold)
     for digits in range(2, 9):
         shown = f"{value:.{digits}f}"
@@ -137,7 +140,7 @@ def unexpected_pass(reason: str) -> str:
 
 
 def rate_not_shown(gates: Gates, *, passed: int, ran: int, more: int | None) -> str:
-    """For a gate that cannot be decided yet; `more` further trials, all passing, would show the rate."""
+    """The reason of an undecided gate. `more`: further trials that, all passing, would decide it."""
     assert gates.pass_rate is not None
     assert gates.confidence is not None
     text = f"pass rate {number(gates.pass_rate)} is not shown at {number(100 * gates.confidence)} % confidence"
@@ -190,7 +193,7 @@ def real_tools_ran(tools: Sequence[tuple[str, int]]) -> str:
 
 
 def never_called(name: str, *, trials: int, meant: str, called: int) -> str:
-    """For a name in a mock or in a list of forbidden tools that is like that of a tool which was called."""
+    """The note for a mocked or forbidden tool whose name resembles that of a called tool."""
     never = f"never called in {counted(trials, 'trial')}: {name}"
     return f"{never}. Did you mean {meant} (called {counted(called, 'time')})?"
 

@@ -1,4 +1,8 @@
-"""What trials cost, as a budget counts it."""
+"""The verdict of a run, with its totals, cost, groups and notes.
+
+`decide_run` decides from all rows at once. `RunDecision` takes scenarios and trials one at a time, in any order, so a
+large run need not be in memory.
+"""
 
 import re
 from array import array
@@ -29,17 +33,17 @@ from .scenario import count_decided_by_score, decide_scenario, passes_plainly
 
 
 class Spending:
-    """Costs added up trial by trial. An unknown cost is not free: it counts as much as the dearest known one."""
+    """The cost of a run so far. An unknown cost counts as much as the highest known one."""
 
     def __init__(self) -> None:
         self._known = 0.0
         self._dearest: float | None = None
         self._unknown = 0
         self.agent_is_silent = False
-        """Some trial does not say what the agent itself cost; that cannot be counted."""
+        """A trial has no cost of the agent, so the total lacks it."""
 
     def add(self, agent_usd: float | None, use: ModelUse | None) -> None:
-        """Count a trial: what the agent says it cost, and what our own model calls took."""
+        """Add a trial: the cost that the agent reports, and that of our own model calls."""
         self._known += agent_usd or 0.0
         self.agent_is_silent = self.agent_is_silent or agent_usd is None
         if use is None or not use.calls:
@@ -52,22 +56,22 @@ class Spending:
 
     @property
     def total_usd(self) -> float | None:
-        """None when models were asked and the cost of no trial is known."""
+        """None if models were called and no cost is known."""
         if self._unknown and self._dearest is None:
             return None
         return self._known + self._unknown * (self._dearest or 0.0)
 
     def reaches(self, budget_usd: float) -> bool:
-        """Whether no more may be spent; what cannot be counted cannot be kept within a budget."""
+        """Whether the budget is spent. An unknown total counts as spent."""
         total = self.total_usd
         return total is None or total >= budget_usd
 
 
-_FOLDED = 1_000
+_SUMMED_AT = 1_000
 
 
 class TrialSums:
-    """The aggregates of a run in the making."""
+    """Sums over the trials of a run."""
 
     def __init__(self) -> None:
         self.spending = Spending()
@@ -81,7 +85,7 @@ class TrialSums:
 
     @property
     def count(self) -> int:
-        """How many trials were taken in."""
+        """The number of trials added."""
         return sum(self._counts.values())
 
     def add(self, trial: TrialSummary) -> None:
@@ -99,7 +103,7 @@ class TrialSums:
             self.add_use(trial.instruments)
 
     def add_passed(self, trials: Sequence[TrialFigures]) -> None:
-        """Trials that passed and of which nothing else is to be told, column by column: they may be very many."""
+        """Add passed trials without scores or failures, column by column: a run may have a million."""
         if not trials:
             return
         self._counts[Status.PASSED] += len(trials)
@@ -111,13 +115,13 @@ class TrialSums:
             self.spending.add(None, None)
 
     def add_use(self, use: ModelUse) -> None:
-        """What instruments took."""
+        """Add model calls of instruments."""
         self._uses.append(use)
-        if len(self._uses) >= _FOLDED:
+        if len(self._uses) >= _SUMMED_AT:
             self._uses = [sum_model_use(self._uses)]
 
     def _add_figures(self, middles: list[float], slowest: list[float], tokens: list[int], costs: list[float]) -> None:
-        """What is known of some trials."""
+        """Add the known values of some trials."""
         self._middles.extend(middles)
         if slowest:
             self._slowest = max(slowest) if self._slowest is None else max(self._slowest, *slowest)
@@ -127,7 +131,7 @@ class TrialSums:
             self._cost = sum(costs, self._cost or 0)
 
     def totals(self, gates: RunGates, *, planned: int) -> Totals:
-        """Percentages and gates are None where there is nothing to take them from."""
+        """The totals; percentages and gates are None without values."""
         use = sum_model_use(self._uses)
         passed = self._counts[Status.PASSED]
         metrics_pct = mean(self._scores)
@@ -164,11 +168,11 @@ class TrialSums:
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 _COMPARABLE = 4
-"""Shorter words differ by one letter and mean something else: get and set."""
+"""Shorter words may differ by one letter and be right: get and set."""
 
 
 class ToolNotes:
-    """The tools that the scenarios of a run name, and those that its trials called. They may come in any order."""
+    """Collects the tools that scenarios name and trials call, for notes about real tools and misspelt names."""
 
     def __init__(self) -> None:
         self._mocks: set[str] = set()
@@ -187,7 +191,7 @@ class ToolNotes:
                 self._real[name] += real
 
     def notes(self, *, trials: int) -> Iterator[str]:
-        """A sentence for the real tools that ran, and one for each name that is like one that was called."""
+        """One note for the real tools that ran, and one for each name that resembles a called tool."""
         if self._real:
             yield reasons.real_tools_ran(self._real.most_common())
         for name in sorted((self._mocks | self._must_not) - self._called.keys()):
@@ -196,8 +200,7 @@ class ToolNotes:
                 yield reasons.never_called(name, trials=trials, meant=meant, called=self._called[meant])
 
     def _meant(self, name: str) -> str | None:
-        """The tool that was called most often among those with a similar name. Two tools that are both mocked are two
-        tools."""
+        """The most called tool with a similar name; two mocked tools are different tools."""
         for called, _ in self._called.most_common():
             both_mocked = name in self._mocks and called in self._mocks
             if not both_mocked and is_misspelling(name, called):
@@ -206,7 +209,7 @@ class ToolNotes:
 
 
 def is_misspelling(one: str, other: str) -> bool:
-    """Whether one name may be the other with a typing error: a letter of a word, case, or what joins the words."""
+    """Whether the names differ only by case, separators or one typing error in each word."""
     mine, theirs = _words(one), _words(other)
     if not mine or not theirs:
         return False
@@ -220,7 +223,7 @@ def _words(name: str) -> list[str]:
 
 
 def _is_typo(one: str, other: str) -> bool:
-    """Whether two words are the same but for a letter that is missing, added or another, or two that are swapped."""
+    """Whether the words differ by at most one missing, added or changed letter, or one swap."""
     if one == other:
         return True
     short, long = sorted((one, other), key=len)
@@ -236,11 +239,11 @@ def _is_typo(one: str, other: str) -> bool:
 _WORST_FIRST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN)
 _Problem = tuple[Status, str]
 _Missed = tuple[int, Status, str]
-"""The position of a scenario that must pass and did not, its status, and what is said of it."""
+"""A scenario that must pass and did not: position, status, reason."""
 
 
 class RunDecision:
-    """Everything that a run's verdict needs to know of its scenarios and trials. They may come in any order."""
+    """Takes scenarios and trials in any order and decides the run's verdict."""
 
     def __init__(self, gates: RunGates) -> None:
         self._gates = gates
@@ -253,20 +256,20 @@ class RunDecision:
         self._any_played = False
         self._by_score = 0
         self._by_status = dict.fromkeys(Status, 0)
-        """Of the scenarios that count."""
+        """Scenarios that count towards the verdict, by status."""
         self._missed: list[_Missed] = []
 
     def counts_together(self, entry: ScenarioEntry, trials: int) -> bool:
-        """Whether scenarios like this one may come as `add_passed`, if so many trials passed and there is no more."""
+        """Whether `add_passed` may add this scenario, if exactly this number of trials ran and all passed."""
         return not self._names_matter and passes_plainly(entry, trials)
 
     @property
     def scenarios(self) -> int:
-        """How many were added."""
+        """The number of scenarios added."""
         return sum(self._by_status.values()) + self._skipped + self._xfailed
 
     def add_passed(self, entry: ScenarioEntry, *, scenarios: int) -> None:
-        """So many scenarios that count together; `entry` is any of them. Their trials come apart."""
+        """Add a number of passed scenarios like `entry`. Add their trials with `add_passed_trials`."""
         assert not self._names_matter
         self._suites.add(entry.key.suite)
         self._tools.add_scenario(entry)
@@ -276,11 +279,11 @@ class RunDecision:
             group.add_passed(entry, scenarios)
 
     def add_passed_trials(self, trials: Sequence[TrialFigures]) -> None:
-        """All trials of such scenarios."""
+        """Add all trials of scenarios added by `add_passed`."""
         self._sums.add_passed(trials)
 
     def add(self, outcome: ScenarioOutcome, trials: Iterable[TrialSummary]) -> None:
-        """A scenario with its trials."""
+        """Add a scenario with its trials."""
         self._suites.add(outcome.entry.key.suite)
         self._tools.add_scenario(outcome.entry)
         self._skipped += outcome.skipped
@@ -291,7 +294,7 @@ class RunDecision:
         if counts:
             self._by_status[outcome.verdict.status] += 1
             self._untouched += outcome.is_untouched
-        # Where every scenario must pass, those that count are told of with all others.
+        # If every scenario must pass, the count of failed scenarios includes these.
         said = counts and self._gates.cases_pass_threshold is None
         if outcome.entry.gates.must_pass and not outcome.verdict.passed and not said:
             self._missed.append(_missed(outcome))
@@ -306,7 +309,7 @@ class RunDecision:
             self._tools.add_trial(trial)
 
     def add_use(self, use: ModelUse | None) -> None:
-        """What instruments took apart from the trials."""
+        """Add model calls that belong to no trial."""
         if use is not None:
             self._sums.add_use(use)
 
@@ -317,7 +320,7 @@ class RunDecision:
         others: Iterable[ScenarioOutcome] | None = None,
         budget_usd: float | None = None,
     ) -> RunOutcome:
-        """What follows from all that was added. `scenarios` are the outcomes, as whoever added them can supply them."""
+        """The run's outcome. `scenarios` are the outcomes that were added, as a sequence that may load them lazily."""
         totals = self._sums.totals(self._gates, planned=self._not_run + self._sums.count)
         groups = tuple((group.name, group.verdict()) for group in self._groups)
         verdict = self._with_budget(self._decide(totals, groups), totals, budget_usd)
@@ -339,7 +342,7 @@ class RunDecision:
         )
 
     def _with_budget(self, verdict: Verdict, totals: Totals, budget: float | None) -> Verdict:
-        """The verdict, with the budget among its reasons where it kept trials from being run."""
+        """The verdict, with the budget as a reason if it prevented trials."""
         why = self._budget_spent(totals, budget)
         if verdict.passed or why is None:
             return verdict
@@ -356,7 +359,7 @@ class RunDecision:
         yield from self._tools.notes(trials=self._sums.count)
 
     def _budget_spent(self, totals: Totals, budget: float | None) -> str | None:
-        """What is said of a budget that kept trials from being run."""
+        """The reason if the budget prevented trials."""
         spending = self._sums.spending
         if budget is None or not totals.not_run_count or not spending.reaches(budget):
             return None
@@ -382,18 +385,18 @@ class RunDecision:
 
 
 class GroupDecision:
-    """A group's verdict in the making: the share of its scenarios that passed, and those that must."""
+    """Decides a group: the share of its scenarios that passed, and those that must pass."""
 
     def __init__(self, group: Mapping[str, Any]) -> None:
         self.name = str(group["name"])
         self._suite: str | None = group.get("suite")
-        """Whose scenarios it is about; None of all, as runs of earlier versions say it."""
+        """The suite of its scenarios; None: all suites (runs of earlier versions)."""
         self.must = frozenset(group.get("must_pass") or ())
         self._tags = set(group.get("tags") or ())
         self._threshold = float(group.get("threshold", 1.0))
         self._tagged = self._named = 0
         self._members = dict.fromkeys(Status, 0)
-        """Those with a tag, by status, apart from the ones that do not count."""
+        """Tagged scenarios that count, by status."""
         self._missed: list[_Missed] = []
 
     def add_passed(self, entry: ScenarioEntry, scenarios: int) -> None:
@@ -414,11 +417,11 @@ class GroupDecision:
                 self._missed.append(_missed(outcome))
 
     def _is_of_suite(self, entry: ScenarioEntry) -> bool:
-        """Else the scenarios of another suite with the same tags would make up for failures of its own."""
+        """Scenarios of other suites with the same tags must not make up for failures."""
         return self._suite is None or entry.key.suite == self._suite
 
     def verdict(self) -> Verdict:
-        """Not run, without a reason against the run, where none of its scenarios was selected."""
+        """The verdict; not run, without a reason, if none of its scenarios was selected."""
         if not self._tagged and not self._named:
             return Verdict(status=Status.NOT_RUN)
         problems = self._problem_members() if self._tagged else []
@@ -471,9 +474,9 @@ def decide_run(
     merged: Iterable[MergedErrors] = (),
     budget_usd: float | None = None,
 ) -> RunOutcome:
-    """Everything that follows from the rows: totals, the verdict of each scenario and group, and of the run.
+    """The outcome of a run from its rows: totals, and the verdicts of scenarios, groups and the run.
 
-    `budget_usd` is what the run was allowed to cost: it is a reason for trials that were not run, never a gate.
+    `budget_usd` only explains trials that were not run; it is not a gate.
     """
     merges = {each.key: each for each in merged}
     by_scenario: dict[ScenarioKey, list[TrialSummary]] = {}
@@ -485,15 +488,15 @@ def decide_run(
         played = by_scenario.pop(entry.key, ())
         outcomes.append(decide_scenario(entry, played, merged=merges.get(entry.key)))
         decision.add(outcomes[-1], played)
-    for strays in by_scenario.values():
-        decision.add_trials(strays)
+    for unplanned in by_scenario.values():
+        decision.add_trials(unplanned)
     for each in merges.values():
         decision.add_use(each.use)
     return decision.outcome(tuple(outcomes), budget_usd=budget_usd)
 
 
 def decide_group(group: Mapping[str, Any], outcomes: Sequence[ScenarioOutcome]) -> Verdict:
-    """A group's verdict over these scenarios."""
+    """The verdict of a group over these scenarios."""
     decision = GroupDecision(group)
     for outcome in outcomes:
         decision.add(outcome)

@@ -1,4 +1,4 @@
-"""Whether a stored merge of behaviour failures still speaks of the failures that the trials have."""
+"""The verdict of a scenario: pass rate, metric thresholds, behaviour failures, xfail."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _Place = tuple[int, int | None]
 
 
 def fits(merged: MergedErrors, trials: Iterable[TrialSummary]) -> bool:
-    """Whether it holds each failure of these trials exactly once, and makes none of them harmless."""
+    """Whether stored merged errors contain each failure of these trials once, with at least its severity."""
     found: dict[_Place, list[Severity]] = defaultdict(list)
     for trial in trials:
         for severity, _, _, turn in trial.failures:
@@ -58,7 +58,7 @@ def _by_rank(severities: list[Severity]) -> list[Severity]:
 def decide_scenario(
     entry: ScenarioEntry, trials: Iterable[TrialSummary], *, merged: MergedErrors | None = None
 ) -> ScenarioOutcome:
-    """The verdict of one scenario, and the numbers it follows from."""
+    """The verdict of one scenario, with its counts."""
     ordered = sorted(trials, key=_index)
     if _is_plain_pass(entry, ordered):
         return ScenarioOutcome(
@@ -73,7 +73,7 @@ def decide_scenario(
     errors = merge_failures(ordered) if merged is None else merged.errors
     averages = average_metrics(ordered)
     verdict, notes = _decide(entry, ordered, averages, errors)
-    xfailed = entry.xfail is not None and _failed_as_foretold(verdict, ordered)
+    xfailed = entry.xfail is not None and _failed_as_expected(verdict, ordered)
     if entry.xfail is not None and verdict.passed:
         verdict = Verdict(status=Status.FAILED, failure_reasons=(reasons.unexpected_pass(entry.xfail),))
     scores = [trial.overall_score for trial in ordered if trial.overall_score is not None]
@@ -99,7 +99,7 @@ _index = attrgetter("index")
 
 
 def passes_plainly(entry: ScenarioEntry, trials: int) -> bool:
-    """Whether so many trials make the scenario pass, if all of them passed and left nothing else to tell."""
+    """Whether exactly this number of passed trials, without scores or failures, passes the scenario."""
     gates = entry.gates
     if entry.skip is not None or entry.xfail is not None or entry.sequential is not None:
         return False
@@ -109,7 +109,7 @@ def passes_plainly(entry: ScenarioEntry, trials: int) -> bool:
 
 
 def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool:
-    """So it is with most scenarios of large runs."""
+    """The quick path for most scenarios of large runs."""
     if not passes_plainly(entry, len(trials)):
         return False
     for trial in trials:
@@ -148,7 +148,7 @@ def _decide(
     unscored = _unscored_metrics(entry.gates, trials)
     status = rate.verdict.status
     if severe or (low and status in (Status.PASSED, Status.INCONCLUSIVE) and not _could_lift(trials)):
-        # Nothing that errored or is missing could mend these.
+        # Errored or missing trials could not change these.
         status = Status.FAILED
     elif status is Status.PASSED and (low or unscored):
         status = Status.ERRORED
@@ -160,17 +160,17 @@ def _decide(
 
 
 def count_decided_by_score(trials: Iterable[TrialSummary]) -> int:
-    """How many trials have a verdict by their score alone, though outcomes were expected of them."""
+    """The number of trials that the score decided because the judge gave no outcomes."""
     return sum(trial.outcomes_unavailable and trial.status is not Status.ERRORED for trial in trials)
 
 
 def _could_lift(trials: Sequence[TrialSummary]) -> bool:
-    """Whether some trial errored before it had its scores: they might have lifted an average."""
+    """Whether a trial errored before it got its scores, which could raise an average."""
     return any(trial.status is Status.ERRORED and not trial.scores for trial in trials)
 
 
-def _failed_as_foretold(verdict: Verdict, trials: Sequence[TrialSummary]) -> bool:
-    """An xfail foretells a failure of the agent, not one of our instruments."""
+def _failed_as_expected(verdict: Verdict, trials: Sequence[TrialSummary]) -> bool:
+    """Whether the agent failed, as xfail expects. An instrument error is no expected failure."""
     if verdict.status is Status.FAILED:
         return True
     kinds = {trial.error_kind for trial in trials if trial.status is Status.ERRORED}
@@ -199,7 +199,7 @@ def _severe_errors(gates: Gates, errors: Sequence[UniqueError]) -> tuple[str, ..
 
 
 def _unscored_metrics(gates: Gates, trials: Sequence[TrialSummary]) -> tuple[str, ...]:
-    """Metrics with a threshold that lack scores in trials that were judged: an average over the rest is no answer."""
+    """Reasons for metrics with a threshold that have no score in some judged trials."""
     judged = [trial for trial in trials if trial.status is not Status.ERRORED or trial.error_kind is ErrorKind.JUDGE]
     found = []
     for metric in (gates.metric_thresholds or ()) if judged else ():
@@ -224,13 +224,13 @@ def _interval(trials: Sequence[TrialSummary]) -> Interval | None:
 
 @lru_cache(maxsize=4096)
 def _interval_of(passed: int, total: int) -> Interval:
-    """Worked out once for each pair of counts: most scenarios of a suite share them."""
+    """Cached: most scenarios of a suite have the same counts."""
     low, high = wilson_interval(passed, total)
     return Interval(low=low, high=high)
 
 
 def average_metrics(trials: Iterable[TrialSummary]) -> dict[str, float]:
-    """All scores of a metric, over all turns and trials, pooled."""
+    """The mean of each metric over all turns and trials."""
     pooled: dict[str, list[float]] = defaultdict(list)
     for trial in trials:
         for score in trial.scores:
@@ -239,7 +239,7 @@ def average_metrics(trials: Iterable[TrialSummary]) -> dict[str, float]:
 
 
 def merge_failures(trials: Iterable[TrialSummary]) -> tuple[UniqueError, ...]:
-    """Behaviour failures of the same severity and label become one, worst and most frequent first."""
+    """Behaviour failures merged by severity and label, worst and most frequent first."""
     found: dict[tuple[str, str], tuple[str, list[tuple[int, int | None]]]] = {}
     for trial in trials:
         for severity, label, explanation, turn in trial.failures:

@@ -1,4 +1,4 @@
-"""The one place that can pass a trial."""
+"""The verdict of a trial. No other code can pass one."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ from .reasons import meets
 
 
 def find_error(transcript: Transcript, results: Sequence[EvalResult], judgement: Judgement | None) -> ErrorInfo | None:
-    """The first thing that went wrong, in the conversation, an evaluator or the judge; None when all is answered.
+    """The first error of the conversation, an evaluator or the judge; None without one.
 
-    An instrument that fails when a trial is repeated does not hide the agent's error of the earlier try.
+    If a repeated trial ends with an instrument error, the agent's error of the earlier try counts.
     """
     error = _first_error(transcript, results, judgement)
     if error is None or not transcript.earlier or is_agents_error(error.kind, counts_as_failed=error.counts_as_failed):
@@ -38,12 +38,12 @@ def _first_error(
         return ErrorInfo(kind=ErrorKind.SIMULATOR, message=reasons.nothing_played())
     if judgement is not None and judgement.outcomes_unavailable and judgement.overall_score is None:
         return ErrorInfo(kind=ErrorKind.JUDGE, message=reasons.outcomes_missing())
-    if not results and not _says_something(judgement):
+    if not results and not _has_content(judgement):
         return ErrorInfo(kind=ErrorKind.CONFIG, message=reasons.nothing_checked())
     return None
 
 
-def _says_something(judgement: Judgement | None) -> bool:
+def _has_content(judgement: Judgement | None) -> bool:
     if judgement is None:
         return False
     return bool(judgement.outcomes or judgement.scores or judgement.failures) or judgement.overall_score is not None
@@ -56,7 +56,7 @@ def decide_trial(
     *,
     pass_threshold: float = 75.0,
 ) -> Verdict:
-    """Passed when nothing errored, every result passed and the judge's outcomes, or else its score, suffice."""
+    """Passed if nothing errored, every result passed, and the judge's outcomes (or its score) suffice."""
     error = find_error(transcript, results, judgement)
     if error is not None:
         return Verdict(status=Status.ERRORED, failure_reasons=(reasons.errored(error),))
@@ -68,7 +68,7 @@ def decide_trial(
 
 
 def count_earlier(trial: Trial, earlier: tuple[ErrorInfo, ...]) -> Trial:
-    """The trial as it counts if the agent had these errors in earlier tries of it: never as passed."""
+    """The trial with the agent's errors of earlier tries, which keep it from passing."""
     transcript = replace(trial.transcript, earlier=earlier)
     error = find_error(transcript, trial.results, trial.judgement)
     if error is None:
@@ -79,7 +79,7 @@ def count_earlier(trial: Trial, earlier: tuple[ErrorInfo, ...]) -> Trial:
 
 
 def decide_again(trial: Trial, *, pass_threshold: float) -> Trial:
-    """The trial with the verdict that follows from its results. Where it has that verdict, its own words stay."""
+    """The trial with the verdict of its results. If the verdict is the same, its stored reasons stay."""
     verdict = decide_trial(trial.transcript, trial.results, trial.judgement, pass_threshold=pass_threshold)
     error = find_error(trial.transcript, trial.results, trial.judgement)
     if verdict.status is trial.status and (error and error.kind) == (trial.error and trial.error.kind):
