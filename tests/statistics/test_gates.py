@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from scipy import stats
 
 from seatrial.errors import UsageError
-from seatrial.statistics.gates import clean_trials_needed, gate_decision, gate_verdict
+from seatrial.statistics.gates import clean_trials_needed, failures_allowed, gate_decision, gate_verdict
 from seatrial.statistics.intervals import exact_lower_bound, exact_upper_bound
 
 quick = settings(max_examples=80, deadline=None, derandomize=True, database=None)
@@ -78,6 +78,7 @@ def test_a_threshold_of_one_is_refuted_by_one_failure_and_never_certified() -> N
     assert (clean.decision, clean.clean_trials_needed, clean.more_clean_to_pass) == ("inconclusive", None, None)
     assert clean.more_failed_to_fail == 1
     assert gate_decision(999, 1000, threshold=1.0) == "fail"
+    assert failures_allowed(1000, threshold=1.0) is None
 
 
 def test_a_threshold_of_zero_is_reached_by_any_trial_and_never_refuted() -> None:
@@ -98,6 +99,20 @@ def test_the_clean_trials_needed_pass_and_one_fewer_does_not(threshold: float, c
     assert gate_decision(needed, needed, threshold=threshold, confidence=confidence) == "pass"
     fewer = needed - 1
     assert gate_decision(fewer, fewer, threshold=threshold, confidence=confidence) == "inconclusive"
+
+
+@pytest.mark.parametrize("total", [1, 28, 29, 100, 100_000])
+def test_the_failures_allowed_pass_and_one_more_does_not(total: int) -> None:
+    allowed = failures_allowed(total, threshold=0.9)
+    if allowed is None:
+        assert gate_decision(total, total, threshold=0.9) == "inconclusive"
+    else:
+        assert gate_decision(total - allowed, total, threshold=0.9) == "pass"
+        assert gate_decision(total - allowed - 1, total, threshold=0.9) != "pass"
+
+
+def test_with_no_threshold_every_failure_is_allowed() -> None:
+    assert failures_allowed(7, threshold=0.0) == 7
 
 
 def test_a_percentage_in_place_of_a_share_is_refused_with_an_example() -> None:

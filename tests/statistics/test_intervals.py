@@ -14,7 +14,10 @@ from seatrial.statistics.intervals import (
     clopper_pearson_interval,
     exact_lower_bound,
     exact_upper_bound,
+    jeffreys_interval,
+    mid_p_interval,
     wilson_interval,
+    wilson_lower_bound,
 )
 
 quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
@@ -22,11 +25,12 @@ counts = some.integers(1, 3000).flatmap(lambda total: some.tuples(some.integers(
 confidences = some.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.9999])
 HUGE = [(0, 100_000), (1, 100_000), (31_415, 100_000), (99_999, 100_000), (100_000, 100_000)]
 
-AROUND_THE_ESTIMATE = [wilson_interval, clopper_pearson_interval, always_valid_interval]
-ALL = AROUND_THE_ESTIMATE
+AROUND_THE_ESTIMATE = [wilson_interval, clopper_pearson_interval, mid_p_interval, always_valid_interval]
+ALL = [*AROUND_THE_ESTIMATE, jeffreys_interval]
 ORACLES = {
     wilson_interval: "wilson",
     clopper_pearson_interval: "beta",
+    jeffreys_interval: "jeffreys",
 }
 
 
@@ -112,29 +116,39 @@ def test_nothing_ran_means_nothing_known(interval: Callable[..., Interval]) -> N
 @quick
 def test_the_always_valid_interval_is_the_widest(count: tuple[int, int]) -> None:
     low, high = always_valid_interval(*count)
-    for other in (wilson_interval, clopper_pearson_interval):
+    for other in (wilson_interval, clopper_pearson_interval, mid_p_interval):
         assert low <= other(*count)[0]
         assert high >= other(*count)[1]
+
+
+@given(count=counts)
+@quick
+def test_mid_p_lies_within_clopper_pearson(count: tuple[int, int]) -> None:
+    low, high = clopper_pearson_interval(*count)
+    lower, higher = mid_p_interval(*count)
+    assert low <= lower + 1e-14
+    assert higher <= high + 1e-14
 
 
 def test_one_sided_bounds_are_the_ends_of_a_two_sided_interval_with_twice_the_error() -> None:
     assert (exact_lower_bound(18, 20), exact_upper_bound(18, 20)) == pytest.approx(
         clopper_pearson_interval(18, 20, confidence=0.9), abs=1e-14
     )
+    assert wilson_lower_bound(18, 20) == pytest.approx(wilson_interval(18, 20, confidence=0.9)[0], abs=1e-14)
 
 
 def test_nothing_ran_bounds_nothing() -> None:
-    assert (exact_lower_bound(0, 0), exact_upper_bound(0, 0)) == (0.0, 1.0)
+    assert (exact_lower_bound(0, 0), exact_upper_bound(0, 0), wilson_lower_bound(0, 0)) == (0.0, 1.0, 0.0)
 
 
-@pytest.mark.parametrize("interval", [*ALL, exact_lower_bound, exact_upper_bound])
+@pytest.mark.parametrize("interval", [*ALL, exact_lower_bound, exact_upper_bound, wilson_lower_bound])
 @pytest.mark.parametrize(("passed", "total"), [(3, 2), (-1, 2), (0, -1)])
 def test_impossible_counts_are_refused(interval: Callable[..., object], passed: int, total: int) -> None:
     with pytest.raises(ValueError, match="need 0 <= passed <= total"):
         interval(passed, total)
 
 
-@pytest.mark.parametrize("interval", [*ALL, exact_lower_bound, exact_upper_bound])
+@pytest.mark.parametrize("interval", [*ALL, exact_lower_bound, exact_upper_bound, wilson_lower_bound])
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -0.5])
 def test_an_impossible_confidence_is_refused(interval: Callable[..., object], confidence: float) -> None:
     with pytest.raises(UsageError, match="confidence"):

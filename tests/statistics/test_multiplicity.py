@@ -10,6 +10,7 @@ from statsmodels.stats.multitest import multipletests
 from seatrial.errors import UsageError
 from seatrial.statistics.significance import (
     ScenarioCounts,
+    benjamini_hochberg,
     flag_scenarios,
     holm,
     tarone_benjamini_hochberg,
@@ -31,6 +32,12 @@ def scenario(base_passed: int, candidate_passed: int, *, repeats: int = 5) -> Sc
 
 
 @given(values=p_values)
+@quick
+def test_benjamini_hochbergs_p_values_are_those_of_statsmodels(values: list[float]) -> None:
+    assert benjamini_hochberg(values) == pytest.approx(multipletests(values, method="fdr_bh")[1], abs=1e-12)
+
+
+@given(values=p_values)
 @settings(quick, max_examples=12)  # the oracle takes 35 ms a call
 def test_holms_p_values_are_those_of_statsmodels(values: list[float]) -> None:
     assert holm(values) == pytest.approx(multipletests(values, method="holm")[1], abs=1e-12)
@@ -39,7 +46,7 @@ def test_holms_p_values_are_those_of_statsmodels(values: list[float]) -> None:
 @given(values=p_values)
 @quick
 def test_adjusting_never_lowers_a_p_value_and_keeps_their_order(values: list[float]) -> None:
-    for adjust in (holm,):
+    for adjust in (benjamini_hochberg, holm):
         adjusted = adjust(values)
         assert all(after >= before for before, after in zip(values, adjusted, strict=True))
         order = sorted(range(len(values)), key=lambda index: values[index])
@@ -47,7 +54,7 @@ def test_adjusting_never_lowers_a_p_value_and_keeps_their_order(values: list[flo
 
 
 def test_no_p_values_adjust_to_none() -> None:
-    assert holm([]) == tarone_benjamini_hochberg([], []) == flag_scenarios([]) == ()
+    assert benjamini_hochberg([]) == holm([]) == tarone_benjamini_hochberg([], []) == flag_scenarios([]) == ()
 
 
 @given(values=p_values)

@@ -10,6 +10,8 @@ from seatrial.statistics.gates import (
     pass_at_k_interval,
     pass_hat_k,
     pass_hat_k_interval,
+    suite_pass_at_k,
+    suite_pass_hat_k,
 )
 from seatrial.statistics.intervals import clopper_pearson_interval
 
@@ -45,6 +47,16 @@ def test_more_tries_help_the_one_and_hurt_the_other() -> None:
 def test_many_trials_do_not_overflow() -> None:
     assert pass_hat_k(99_999, 100_000, k=1000) == pytest.approx(0.99, abs=1e-12)
     assert pass_at_k(1, 100_000, k=1000) == pytest.approx(0.01, abs=1e-12)
+
+
+def test_a_suite_with_a_short_scenario_has_no_value() -> None:
+    assert suite_pass_at_k([(5, 5), (2, 3)], k=5) is None
+    assert suite_pass_hat_k([(5, 5), (2, 3)], k=5) is None
+    assert suite_pass_hat_k([(5, 5), (2, 4)], k=1) == 0.75
+
+
+def test_an_empty_suite_has_no_value() -> None:
+    assert suite_pass_at_k([], k=1) is None
 
 
 def test_intervals_carry_the_bounds_of_the_rate_over() -> None:

@@ -4,16 +4,18 @@ import itertools
 import random
 
 import pytest
+from scipy import stats
 
 from seatrial.errors import UsageError
 from seatrial.statistics.sequential import (
     OperatingPoint,
     SequentialTest,
+    curtailed_gate,
     decide_sequentially,
     operating_point,
+    operating_table,
+    peeking_error,
 )
-
-RATES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.0)
 
 
 def outcomes(marks: str) -> list[bool | None]:
@@ -113,14 +115,34 @@ def test_the_promised_errors_are_kept(good: float, bad: float) -> None:
 
 
 def test_the_chances_of_a_row_sum_to_one() -> None:
-    for point in [operating_point(SequentialTest(), rate) for rate in RATES]:
+    for point in operating_table(SequentialTest()):
         assert point.passes + point.fails + point.inconclusive == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_better_agent_passes_more_often() -> None:
-    passes = [operating_point(SequentialTest(), rate).passes for rate in RATES]
+    passes = [point.passes for point in operating_table(SequentialTest())]
     assert passes == sorted(passes, reverse=True)
     assert (passes[0], passes[-1]) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("total", "need"), [(1, 1), (5, 4), (10, 8), (20, 18)])
+def test_curtailing_changes_no_verdict_and_never_costs_more(total: int, need: int) -> None:
+    for rate in (0.0, 0.4, 0.9, 1.0):
+        point = curtailed_gate(rate, total=total, need=need)
+        assert point.passes == pytest.approx(stats.binom.sf(need - 1, total, rate), abs=1e-12)
+        assert point.fails == pytest.approx(1 - point.passes, abs=1e-12)
+        assert point.expected_trials <= total
+
+
+def test_a_rule_that_never_decides_costs_every_trial() -> None:
+    point = peeking_error(0.7, threshold=0.9, look_from=11, look_to=10)
+    assert (point.inconclusive, point.expected_trials) == pytest.approx((1.0, 10.0))
+
+
+def test_looking_more_often_decides_wrongly_more_often() -> None:
+    wrong = [peeking_error(0.9, threshold=0.9, look_from=start, look_to=50).fails for start in (50, 25, 5)]
+    assert wrong == sorted(wrong)
+    assert wrong[0] < 0.05 < wrong[-1]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,12 @@ from seatrial.statistics.agreement import ConfusionTable, corrected_rate
 from seatrial.statistics.agreement import judge_agreement as compute_judge_agreement
 from seatrial.statistics.gates import (
     clean_trials_needed,
+    failures_allowed,
+    majority_rate,
     pass_at_k,
     pass_hat_k,
+    suite_pass_at_k,
+    suite_pass_hat_k,
 )
 from seatrial.statistics.gates import gate_verdict as compute_gate_verdict
 from seatrial.statistics.intervals import (
@@ -21,21 +25,33 @@ from seatrial.statistics.intervals import (
     clopper_pearson_interval,
     exact_lower_bound,
     exact_upper_bound,
+    jeffreys_interval,
+    mid_p_interval,
     wilson_interval,
+    wilson_lower_bound,
 )
+from seatrial.statistics.power import SuiteSpread, fixed_design, pairs_needed, smallest_visible_drop, trials_per_run
 from seatrial.statistics.power import fisher_power as compute_fisher_power
-from seatrial.statistics.power import fixed_design
+from seatrial.statistics.power import repeats_to_flag_one as compute_repeats_to_flag_one
 from seatrial.statistics.sequential import (
     OperatingPoint,
     SequentialTest,
+    curtailed_gate,
     decide_sequentially,
     operating_point,
+    operating_table,
+    peeking_error,
 )
 from seatrial.statistics.significance import (
     ScenarioCounts,
+    benjamini_hochberg,
+    clustered_mean,
+    cochran_mantel_haenszel_test,
     fisher_test,
     flag_scenarios,
     holm,
+    mcnemar_exact,
+    mcnemar_mid_p,
     newcombe_interval,
     sign_flip_test,
     smallest_p_value,
@@ -138,16 +154,31 @@ def pass_k(case: Case) -> None:
 
 
 @check
+def pass_k_suite(case: Case) -> None:
+    scenarios = [(passed, total) for total, passed in case["scenarios_n_c"]]
+    case.says("pass_at_k", suite_pass_at_k(scenarios, k=case["k"]))
+    case.says("pass_hat_k", suite_pass_hat_k(scenarios, k=case["k"]))
+
+
+@check
 def intervals(case: Case) -> None:
     passed, total, confidence = case["c"], case["n"], case["conf"]
     case.says("wilson", wilson_interval(passed, total, confidence=confidence))
     case.says("clopper_pearson", clopper_pearson_interval(passed, total, confidence=confidence))
+    case.says("jeffreys", jeffreys_interval(passed, total, confidence=confidence))
+    case.says("mid_p", mid_p_interval(passed, total, confidence=confidence))
     case.says("one_sided_95_exact", (exact_lower_bound(passed, total), exact_upper_bound(passed, total)))
+    case.says("one_sided_95_wilson_lower", wilson_lower_bound(passed, total))
 
 
 @check
 def min_trials_all_pass(case: Case) -> None:
     case.says("n", clean_trials_needed(case["threshold"], confidence=case["conf"]))
+
+
+@check
+def max_failures_allowed(case: Case) -> None:
+    case.says("failures", failures_allowed(case["n"], threshold=case["threshold"], confidence=case["conf"]))
 
 
 @check
@@ -157,10 +188,25 @@ def gate_verdict(case: Case) -> None:
 
 
 @check
+def naive_gate_oc(case: Case) -> None:
+    for rate, chance in case["p_pass"].items():
+        point = curtailed_gate(float(rate), total=case["n"], need=case["need"])
+        same(point.passes, chance)
+        same(point.expected_trials, case["expected_runs_if_curtailed"][rate])
+    assert case["p_pass"].keys() == case["expected_runs_if_curtailed"].keys()
+
+
+@check
 def fisher(case: Case) -> None:
     counts = counts_of([*case["base"], *case["cand"]])
     case.says("p_regression", fisher_test(counts))
     case.says("p_two_sided", fisher_test(counts, direction="two_sided"))
+
+
+@check
+def mcnemar(case: Case) -> None:
+    case.says("p_exact", mcnemar_exact(case["pass_to_fail"], case["fail_to_pass"]))
+    case.says("p_midp", mcnemar_mid_p(case["pass_to_fail"], case["fail_to_pass"]))
 
 
 @check
@@ -173,6 +219,7 @@ def stratified_exact(case: Case) -> None:
     case.says("p_improvement", result.p_improvement)
     case.says("p_two_sided", result.p_two_sided)
     case.says("midp_regression", result.mid_p_regression)
+    case.says("cmh_chi2_p_asymptotic", cochran_mantel_haenszel_test(scenarios))
 
 
 @check
@@ -185,7 +232,20 @@ def sign_flip(case: Case) -> None:
 
 
 @check
+def clustered_se(case: Case) -> None:
+    result = clustered_mean(case["groups"])
+    assert result is not None
+    case.says("mean", result.mean)
+    case.says("clustered_se", result.standard_error)
+    case.says("naive_se", result.naive_standard_error)
+    case.says("design_effect", result.design_effect)
+    case.says("t_df", result.degrees)
+    case.says("ci95_t", result.interval)
+
+
+@check
 def multiplicity(case: Case) -> None:
+    case.says("bh", benjamini_hochberg(case["p"]))
     case.says("holm", holm(case["p"]))
 
 
@@ -214,14 +274,32 @@ def sprt_sequences(case: Case) -> None:
 @check
 def sprt_oc_table(case: Case) -> None:
     test = settings_of(case, max_trials=case["n_max"])
-    point = operating_point(test, case["true_p"])
+    (point,) = operating_table(test, rates=[case["true_p"]])
     same_point(point, case)
+
+
+@check
+def peeking_wilson(case: Case) -> None:
+    point = peeking_error(
+        case["true_p"], threshold=case["threshold"], look_from=case["look_from"], look_to=case["look_to"]
+    )
+    case.says("declared_below", point.fails)
+    case.says("declared_above", point.passes)
+    case.says("undecided", point.inconclusive)
 
 
 @check
 def confidence_sequence(case: Case) -> None:
     assert case["prior"] == [0.5, 0.5]
     case.says("interval", always_valid_interval(case["c"], case["n"], confidence=case["conf"]))
+
+
+@check
+def n_per_arm_normal(case: Case) -> None:
+    trials = trials_per_run(
+        case["p1"], case["p2"], alpha=case["alpha"], power=case["power"], one_sided=case["one_sided"]
+    )
+    case.says("n", trials)
 
 
 @check
@@ -238,6 +316,23 @@ def exact_n_vs_threshold(case: Case) -> None:
     case.says("fail_if_passes_at_most", design.fail_at_most)
     case.says("exact_false_alarm", design.false_alarm)
     case.says("exact_power", design.power)
+
+
+@check
+def suite_mde(case: Case) -> None:
+    spread = SuiteSpread(
+        between_scenarios=case["omega2"], base_trial=case["sigma2_a"], candidate_trial=case["sigma2_b"]
+    )
+    drop = smallest_visible_drop(
+        spread, scenarios=case["scenarios"], repeats=case["repeats"], alpha=case["alpha"], power=case["power"]
+    )
+    case.says("mde", drop)
+
+
+@check
+def mcnemar_pairs(case: Case) -> None:
+    pairs = pairs_needed(case["p_pass_to_fail"], case["p_fail_to_pass"], alpha=case["alpha"], power=case["power"])
+    case.says("pairs", pairs)
 
 
 @check
@@ -282,12 +377,26 @@ def rogan_gladen(case: Case) -> None:
 
 
 @check
+def majority_vote(case: Case) -> None:
+    case.says("independent", majority_rate(case["p"], case["m"]))
+    case.says("icc_0.3", majority_rate(case["p"], case["m"], correlation=0.3))
+    case.says("icc_0.6", majority_rate(case["p"], case["m"], correlation=0.6))
+
+
+@check
+def repeats_to_flag_one(case: Case) -> None:
+    repeats = compute_repeats_to_flag_one(case["scenarios"], q=case["q"], base_repeats=case["base_n"])
+    case.says("repeats", repeats)
+
+
+@check
 def gilbert_bh(case: Case) -> None:
     scenarios = [counts_of(row) for row in case["strata"]]
     p_values = [fisher_test(counts) for counts in scenarios]
     smallest = [smallest_p_value(counts) for counts in scenarios]
     case.says("p_regression", p_values)
     case.says("floor", smallest)
+    case.says("plain_bh_flags", [value <= case["q"] for value in benjamini_hochberg(p_values)])
     case.says("gilbert_flags", list(tarone_benjamini_hochberg(p_values, smallest, q=case["q"])))
     case.says("gilbert_flags", list(flag_scenarios(scenarios, q=case["q"])))
 

@@ -1,7 +1,7 @@
 """The gate on a pass rate (pass, fail or inconclusive, with the trials that would decide), and pass@k, pass^k."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import comb
 from typing import Literal, TypeAlias
 
@@ -11,6 +11,7 @@ from .distributions import (
     ROUNDING,
     binomial_at_least,
     binomial_at_most,
+    log_beta,
     reaches,
     require_counts,
     require_open_rate,
@@ -153,3 +154,54 @@ def pass_hat_k_interval(passed: int, total: int, *, k: int, confidence: float = 
     require_positive("k", k)
     low, high = clopper_pearson_interval(passed, total, confidence=confidence)
     return low**k, high**k
+
+
+def failures_allowed(total: int, *, threshold: float, confidence: float = 0.95) -> int | None:
+    """Most failures in this many trials that still certify the threshold; None when even no failure does."""
+    require_counts(0, total)
+    _require(threshold, confidence)
+    alpha = 1.0 - confidence
+    if not _certifies(0, total, threshold, alpha):
+        return None
+    too_many = _first(lambda failed: failed > total or not _certifies(failed, total, threshold, alpha), start=1)
+    return None if too_many is None else too_many - 1
+
+
+def suite_pass_at_k(scenarios: Sequence[tuple[int, int]], *, k: int) -> float | None:
+    """The mean pass@k over scenarios given as (passed, total); None when one of them has fewer than k trials."""
+    return _mean_over(scenarios, lambda passed, total: pass_at_k(passed, total, k=k))
+
+
+def suite_pass_hat_k(scenarios: Sequence[tuple[int, int]], *, k: int) -> float | None:
+    """The mean pass^k over scenarios given as (passed, total); None when one of them has fewer than k trials."""
+    return _mean_over(scenarios, lambda passed, total: pass_hat_k(passed, total, k=k))
+
+
+def _mean_over(scenarios: Sequence[tuple[int, int]], measure: Callable[[int, int], float | None]) -> float | None:
+    values = [measure(passed, total) for passed, total in scenarios]
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return sum(known) / len(known)
+
+
+def majority_rate(rate: float, votes: int, *, correlation: float = 0.0) -> float:
+    """How often a majority is right when each vote is right with this rate.
+
+    Repeated calls of one model are correlated, so asking again helps less than it seems; `correlation` is the
+    intraclass one, 0 for independent votes.
+    """
+    require_rate("rate", rate)
+    require_rate("correlation", correlation)
+    require_positive("votes", votes)
+    need = votes // 2 + 1
+    if rate in (0.0, 1.0) or correlation == 1.0:
+        return rate
+    if correlation == 0.0:
+        return binomial_at_least(need, votes, rate)
+    weight = (1.0 - correlation) / correlation
+    a, b = rate * weight, (1.0 - rate) * weight
+    return math.fsum(
+        math.comb(votes, right) * math.exp(log_beta(right + a, votes - right + b) - log_beta(a, b))
+        for right in range(need, votes + 1)
+    )

@@ -9,8 +9,10 @@ from typing import TypeAlias
 
 from .distributions import (
     beta_quantile,
+    binomial_at_least,
     find_root,
     log_beta,
+    normal_quantile,
     require_counts,
     require_open_rate,
     two_sided_z,
@@ -85,3 +87,37 @@ def _always_valid_bound(passed: int, total: int, confidence: float) -> float:
 def _require(passed: int, total: int, confidence: float) -> None:
     require_counts(passed, total)
     require_open_rate("confidence", confidence)
+
+
+def wilson_lower_bound(passed: int, total: int, *, confidence: float = 0.95) -> float:
+    """One-sided lower bound of the pass rate by Wilson's score; 0 when nothing ran."""
+    _require(passed, total, confidence)
+    return _wilson(passed, total, normal_quantile(confidence))[0]
+
+
+def mid_p_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
+    """Exact bounds that count the observed result half: shorter, and right on average."""
+    _require(passed, total, confidence)
+    share = (1.0 - confidence) / 2.0
+    return _mid_p_bound(passed, total, share), 1.0 - _mid_p_bound(total - passed, total, share)
+
+
+def _mid_p_bound(passed: int, total: int, share: float) -> float:
+    if passed == 0:
+        return 0.0
+
+    def excess(rate: float) -> float:
+        tails = binomial_at_least(passed, total, rate) + binomial_at_least(passed + 1, total, rate)
+        return tails / 2.0 - share
+
+    return find_root(excess, 0.0, 1.0)
+
+
+def jeffreys_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:
+    """Equal-tailed Bayesian bounds from Jeffreys' prior; at 0 or all passed they leave the observed rate out."""
+    _require(passed, total, confidence)
+    if total == 0:
+        return 0.0, 1.0
+    share = (1.0 - confidence) / 2.0
+    low = beta_quantile(share, passed + 0.5, total - passed + 0.5)
+    return low, 1.0 - beta_quantile(share, total - passed + 0.5, passed + 0.5)

@@ -1,13 +1,16 @@
 """Planning: the number of trials that finds a drop, and the power of the exact test."""
 
+import math
 from dataclasses import dataclass
 
 from seatrial.errors import UsageError
 
 from .distributions import (
     ROUNDING,
+    beta_quantile,
     binomial_at_most,
     binomial_distribution,
+    normal_quantile,
     reaches,
     require_open_rate,
     require_positive,
@@ -84,3 +87,98 @@ def _require_errors(alpha: float, power: float) -> None:
 def _require_bar(bar: float) -> None:
     if not 0.0 < bar <= 1.0:
         raise UsageError(f"bar: {bar!r} is not above 0 and at most 1. Give the rate that must be reached, such as 0.9.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteSpread:
+    """Where the noise of a comparison comes from, as variances."""
+
+    between_scenarios: float
+    """How much the true differences vary from scenario to scenario."""
+    base_trial: float
+    """One trial of the baseline within a scenario: the mean of p (1 - p)."""
+    candidate_trial: float
+
+    def scenarios_beat_repeats(self, repeats: int) -> bool:
+        """Whether more scenarios help more than more repeats, at this many repeats."""
+        return (self.base_trial + self.candidate_trial) / repeats < self.between_scenarios
+
+
+def noticeable_rate(bar: float, trials: int, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
+    """The rate below which this many trials reliably notice a fall from the bar; None when they notice nothing."""
+    _require_bar(bar)
+    require_positive("trials", trials)
+    _require_errors(alpha, power)
+    law = binomial_distribution(trials, bar)
+    cut, tail = law.start - 1, 0.0
+    for chance in law.chances:
+        tail += chance
+        if not reaches(tail, alpha):
+            break
+        cut += 1
+    return beta_quantile(1.0 - power, cut + 1, trials - cut) if cut >= 0 else None
+
+
+def trials_per_run(
+    base_rate: float, candidate_rate: float, *, alpha: float = 0.05, power: float = 0.8, one_sided: bool = False
+) -> int:
+    """Trials of one scenario in each run to tell the two rates apart, by the normal approximation."""
+    require_rate("base_rate", base_rate)
+    require_rate("candidate_rate", candidate_rate)
+    _require_errors(alpha, power)
+    if base_rate == candidate_rate:
+        raise UsageError(f"candidate_rate: {candidate_rate!r} equals base_rate. Give the rate that you want to notice.")
+    noise = base_rate * (1.0 - base_rate) + candidate_rate * (1.0 - candidate_rate)
+    reach = _z_sum(alpha if one_sided else alpha / 2.0, power)
+    return max(1, math.ceil(reach**2 * noise / (base_rate - candidate_rate) ** 2))
+
+
+def pairs_needed(pass_to_fail: float, fail_to_pass: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
+    """Scenarios, run once in each run, for McNemar's test to see these shares of flips (Connor 1987)."""
+    require_rate("pass_to_fail", pass_to_fail)
+    require_rate("fail_to_pass", fail_to_pass)
+    _require_errors(alpha, power)
+    flips, drift = pass_to_fail + fail_to_pass, pass_to_fail - fail_to_pass
+    if drift == 0.0 or flips > 1.0:
+        raise UsageError(
+            f"pass_to_fail, fail_to_pass: {pass_to_fail!r} and {fail_to_pass!r} are equal or exceed 1 together. "
+            "Give two shares such as 0.1 and 0.02."
+        )
+    reach = -normal_quantile(alpha / 2.0) * math.sqrt(flips)
+    reach += normal_quantile(power) * math.sqrt(flips - drift * drift)
+    return math.ceil((reach / drift) ** 2)
+
+
+def repeats_to_flag_one(scenarios: int, *, q: float = 0.05, base_repeats: int | None = None) -> int:
+    """Repeats for plain Benjamini-Hochberg to flag one totally broken scenario among so many.
+
+    `base_repeats` is how often the baseline ran each of them; None when as often as the candidate.
+    """
+    require_positive("scenarios", scenarios)
+    require_open_rate("q", q)
+    if base_repeats is not None:
+        require_positive("base_repeats", base_repeats)
+    repeats = 1
+    while not reaches(1.0 / math.comb((base_repeats or repeats) + repeats, repeats), q / scenarios):
+        repeats += 1
+    return repeats
+
+
+def smallest_visible_drop(
+    spread: SuiteSpread, *, scenarios: int, repeats: int, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """The mean drop over a suite that a paired comparison reliably shows (Miller 2024)."""
+    require_positive("scenarios", scenarios)
+    require_positive("repeats", repeats)
+    _require_errors(alpha, power)
+    noise = spread.between_scenarios + (spread.base_trial + spread.candidate_trial) / repeats
+    return _z_sum(alpha / 2.0, power) * math.sqrt(noise / scenarios)
+
+
+def _trial_variance(passed: int, total: int) -> float:
+    """The unbiased estimate of p (1 - p)."""
+    return passed * (total - passed) / (total * (total - 1))
+
+
+def _z_sum(tail: float, power: float) -> float:
+    return normal_quantile(power) - normal_quantile(tail)

@@ -1,13 +1,14 @@
 """`trials: auto`: run trials until the pass rate is decided, with exact error rates."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from seatrial.errors import UsageError
 
 from .distributions import ROUNDING, require_open_rate, require_positive, require_rate
+from .intervals import wilson_interval
 
 SequentialVerdict: TypeAlias = Literal["pass", "fail", "inconclusive", "continue"]
 StoppingRule: TypeAlias = Callable[[int, int], SequentialVerdict]
@@ -163,3 +164,42 @@ def _play_out(rate: float, max_trials: int, rule: StoppingRule) -> OperatingPoin
         inconclusive=ended["inconclusive"] + left,
         expected_trials=expected + max_trials * left,
     )
+
+
+def operating_table(
+    test: SequentialTest, *, rates: Sequence[float] = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.0)
+) -> tuple[OperatingPoint, ...]:
+    """The exact error table of the sequential test, one row for each true rate."""
+    return tuple(operating_point(test, rate) for rate in rates)
+
+
+def curtailed_gate(rate: float, *, total: int, need: int) -> OperatingPoint:
+    """A "need of total" gate stopped as soon as its outcome is certain: the same verdict with fewer trials."""
+    require_positive("total", total)
+
+    def rule(passed: int, ran: int) -> SequentialVerdict:
+        if passed >= need:
+            return "pass"
+        return "fail" if passed + total - ran < need else "continue"
+
+    return _play_out(rate, total, rule)
+
+
+def peeking_error(
+    rate: float, *, threshold: float, look_from: int, look_to: int, confidence: float = 0.95
+) -> OperatingPoint:
+    """What "stop when the Wilson interval leaves the threshold out" does, looking after every trial."""
+    require_rate("threshold", threshold)
+    require_open_rate("confidence", confidence)
+    require_positive("look_to", look_to)
+
+    def rule(passed: int, ran: int) -> SequentialVerdict:
+        if ran >= look_from:
+            low, high = wilson_interval(passed, ran, confidence=confidence)
+            if high < threshold:
+                return "fail"
+            if low >= threshold:
+                return "pass"
+        return "continue"
+
+    return _play_out(rate, look_to, rule)

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import getitem
 from typing import Literal, TypeAlias
 
@@ -16,11 +17,13 @@ from .distributions import (
     ROUNDING,
     SMALLEST_P,
     CountDistribution,
+    binomial_distribution,
     hypergeometric_distribution,
     reaches,
     require_counts,
     require_open_rate,
     require_positive,
+    student_t_quantile,
     sum_distributions,
 )
 from .intervals import Interval, wilson_interval
@@ -268,3 +271,93 @@ def _random_blocks(seed: int, *, count: int, size: int) -> Iterator[bytes]:
 def _require_finite(values: Sequence[float]) -> None:
     if not all(map(math.isfinite, values)):
         raise ValueError("differences: some are not finite numbers. Leave out scenarios that have no value.")
+
+
+def cochran_mantel_haenszel_test(scenarios: Sequence[ScenarioCounts]) -> float:
+    """The two-sided p-value of the asymptotic twin of the stratified test, to compare with other tools' numbers."""
+    surplus = variance = 0.0
+    for counts in scenarios:
+        total = counts.base_total + counts.candidate_total
+        if total < 2:
+            continue
+        passed = counts.base_passed + counts.candidate_passed
+        surplus += counts.candidate_passed - counts.candidate_total * passed / total
+        variance += counts.base_total * counts.candidate_total * passed * (total - passed) / (total**2 * (total - 1))
+    # Half a trial is taken off the surplus: the usual correction for counts being whole numbers.
+    return math.erfc(max(0.0, abs(surplus) - 0.5) / math.sqrt(2.0 * variance)) if variance else 1.0
+
+
+def mcnemar_exact(pass_to_fail: int, fail_to_pass: int) -> float:
+    """The exact two-sided p-value when each scenario ran once in each run, from the flips alone."""
+    law, fewer = _flips(pass_to_fail, fail_to_pass)
+    return min(1.0, 2.0 * law.at_most(fewer))
+
+
+def mcnemar_mid_p(pass_to_fail: int, fail_to_pass: int) -> float:
+    """The mid-p version of McNemar's test: the default, since the exact one misses too much."""
+    if pass_to_fail == fail_to_pass:
+        return 1.0
+    law, fewer = _flips(pass_to_fail, fail_to_pass)
+    return min(1.0, 2.0 * law.at_most(fewer) - law.exactly(fewer))
+
+
+def _flips(pass_to_fail: int, fail_to_pass: int) -> tuple[CountDistribution, int]:
+    if pass_to_fail < 0 or fail_to_pass < 0:
+        raise ValueError(f"flips: {pass_to_fail!r} and {fail_to_pass!r} must not be negative. Count them again.")
+    return binomial_distribution(pass_to_fail + fail_to_pass, 0.5), min(pass_to_fail, fail_to_pass)
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Adjusted p-values: flag those at or below q, and on average a share of at most q is flagged wrongly."""
+    count = len(p_values)
+    adjusted, smallest = [1.0] * count, 1.0
+    for rank, index in reversed(list(enumerate(_by_size(p_values), start=1))):
+        # The ratio first: it is never below 1, so that rounding cannot lower a p-value.
+        smallest = min(smallest, p_values[index] * (count / rank))
+        adjusted[index] = smallest
+    return tuple(adjusted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusteredMean:
+    """A mean over trials whose error takes into account that repeats of one scenario resemble each other."""
+
+    mean: float
+    standard_error: float | None
+    """None with fewer than two scenarios."""
+    naive_standard_error: float | None
+    """What it would be if all trials were independent; None with fewer than two trials."""
+    design_effect: float | None
+    """How many trials are worth one independent trial; None when the naive error is 0."""
+    degrees: int
+    """Degrees of freedom of the t distribution behind the interval."""
+    interval: Interval | None
+
+
+def clustered_mean(groups: Sequence[Sequence[float]], *, confidence: float = 0.95) -> ClusteredMean | None:
+    """The mean over all trials, given by scenario, with a cluster-robust error (Miller 2024); None without trials."""
+    require_open_rate("confidence", confidence)
+    groups = [group for group in groups if group]
+    values = list(chain.from_iterable(groups))
+    if not values:
+        return None
+    _require_finite(values)
+    total, clusters = len(values), len(groups)
+    mean = math.fsum(values) / total
+    naive = error = interval = effect = None
+    if total > 1:
+        naive = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (total - 1) / total)
+    if clusters > 1:
+        squares = math.fsum(math.fsum(value - mean for value in group) ** 2 for group in groups)
+        error = math.sqrt(squares * clusters / (clusters - 1)) / total
+        half = error * student_t_quantile(0.5 + confidence / 2.0, clusters - 1)
+        interval = mean - half, mean + half
+        effect = (error / naive) ** 2 if naive else None
+    return ClusteredMean(
+        mean=mean,
+        standard_error=error,
+        naive_standard_error=naive,
+        design_effect=effect,
+        degrees=clusters - 1,
+        interval=interval,
+    )
