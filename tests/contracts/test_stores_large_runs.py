@@ -32,8 +32,8 @@ from seatrial.model.run import (
 from seatrial.reports.registry import write_report
 from seatrial.reports.texts import failing
 from seatrial.runs import report
-from seatrial.runs.report import StoredOutcomes, StoredRecord, decide_large
-from seatrial.store import scenarios as verdict_rows
+from seatrial.runs.report import StoredOutcomes, StoredRecord, decide_stored
+from seatrial.store import scenarios
 from seatrial.store.codec import encode
 from seatrial.store.store import Store, open_store
 
@@ -65,8 +65,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "HELD", 10)
     for name, size in {"_SCENARIOS": 7, "_TRIALS": 5, "_AT_ONCE": 4}.items():
-        monkeypatch.setattr(verdict_rows, name, size)
+        monkeypatch.setattr(scenarios, name, size)
 
 
 def an_entry(number: int, draw: random.Random) -> ScenarioEntry:
@@ -123,12 +124,12 @@ def a_trial(entry: ScenarioEntry, index: int, draw: random.Random) -> Trial:
     )
 
 
-def a_stored_run(store: Store, seed: int, gates: RunGates, *, scenarios: int = 60) -> Run:
+def a_stored_run(store: Store, seed: int, gates: RunGates, *, count: int = 60) -> Run:
     """Scenarios of all kinds, added in another order than that of reports, some with trials missing."""
     draw = random.Random(seed)
     config = {"run": {"budget": 3.0}} if seed % 2 else None
     run = Run(id=f"r{seed}", name="mixed", state=RunState.FINISHED, started_at=NOON, gates=gates, config=config)
-    entries = [an_entry(number, draw) for number in range(scenarios)]
+    entries = [an_entry(number, draw) for number in range(count)]
     draw.shuffle(entries)
     trials = [
         a_trial(entry, index, draw)
@@ -152,7 +153,7 @@ def in_memory(store: Store, run: Run) -> RunOutcome:
 def test_a_run_read_in_pieces_comes_to_the_same_as_one_held_in_memory(gates: RunGates, store: Store) -> None:
     for seed in range(4):
         run = a_stored_run(store, seed, gates)
-        whole, large = in_memory(store, run), decide_large(store, run)
+        whole, large = in_memory(store, run), decide_stored(store, run)
 
         assert isinstance(large.scenarios, StoredOutcomes)
         assert tuple(large.scenarios) == whole.scenarios
@@ -174,7 +175,7 @@ def test_scenarios_as_an_earlier_version_kept_them_are_read_as_well(tmp_path: Pa
             for entry in entries:
                 old = (encode(entry), entry.position)
                 rows.execute("UPDATE scenarios SET fingerprint = NULL, terms = ? WHERE position = ?", old)
-        whole, large = in_memory(store, run), decide_large(store, run)
+        whole, large = in_memory(store, run), decide_stored(store, run)
     assert [one.entry for one in whole.scenarios] == entries
     assert (large.verdict, large.totals, large.counts) == (whole.verdict, whole.totals, whole.counts)
 
@@ -188,7 +189,7 @@ def test_a_large_run_that_did_not_come_to_its_end_has_not_passed(state: RunState
     store.start_run(run)
     trials = [passing for entry in entries if (passing := _passing(entry, 0, draw))]
     keep(store, run.id, entries, trials)
-    assert decide_large(store, run).verdict.status is Status.NOT_RUN
+    assert decide_stored(store, run).verdict.status is Status.NOT_RUN
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -196,7 +197,7 @@ def test_a_large_run_that_did_not_come_to_its_end_has_not_passed(state: RunState
 def test_a_report_of_a_large_run_is_that_of_a_small_one(
     kind: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = a_stored_run(store, 3, GATES[1], scenarios=150)
+    run = a_stored_run(store, 3, GATES[1], count=150)
     texts = []
     for held in (1_000, 10):
         monkeypatch.setattr(report, "HELD", held)
@@ -226,7 +227,7 @@ def test_the_verdict_of_a_run_takes_no_more_memory_for_more_trials(status: Statu
         del entries, found
         tracemalloc.start()
         try:
-            outcome = decide_large(store, run)
+            outcome = decide_stored(store, run)
             assert outcome.verdict.status is status
             assert len(failing(outcome, most=5)) == (0 if status is Status.PASSED else 5)
             return tracemalloc.get_traced_memory()[1]

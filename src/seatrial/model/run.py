@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -163,10 +163,6 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
         return f"trial-{self.index + 1}"
 
 
-TrialFigures = tuple[float | None, float | None, int | None, float | None]
-"""Median latency, slowest turn, tokens and cost of a passed trial without scores or failures."""
-
-
 class Verdict(Struct, frozen=True, kw_only=True):
     """A status with its reasons."""
 
@@ -293,8 +289,6 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     scenarios: Sequence[ScenarioOutcome]
     """In the order of reports. For a large run, each iteration computes them again."""
-    others: Iterable[ScenarioOutcome] | None = None
-    """Scenarios that did not simply pass, if they can be found without reading all."""
     counts: ScenarioCounts | None = None
     totals: Totals = Totals()
     groups: tuple[tuple[str, Verdict], ...] = ()

@@ -196,10 +196,7 @@ def _first(outcome: RunOutcome, counts: ScenarioCounts, *, untouched: bool) -> I
     """As many of the scenarios as are shown, in order. Of a large run no more are read than it takes to find them."""
     good = islice(filterfalse(is_failing, outcome.scenarios), min(_good(counts), PASSING_SHOWN))
     bad = islice(failing_in_order(outcome, untouched=untouched), min(_bad(counts), FAILING_SHOWN))
-    if outcome.others is not None:
-        return merge(good, bad, key=lambda one: one.entry.position)
-    shown = {id(one) for one in (*good, *bad)}
-    return (one for one in outcome.scenarios if id(one) in shown)
+    return merge(good, bad, key=lambda one: one.entry.position)
 
 
 def _quoted(name: str) -> str:

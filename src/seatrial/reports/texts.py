@@ -99,7 +99,7 @@ def is_failing(outcome: ScenarioOutcome) -> bool:
 
 def failing_in_order(outcome: RunOutcome, *, untouched: bool = True) -> Iterator[ScenarioOutcome]:
     """The scenarios that speak against the run, in the order of the report; `untouched`: also those not played."""
-    found = filter(is_failing, outcome.scenarios if outcome.others is None else outcome.others)
+    found = filter(is_failing, outcome.scenarios)
     return found if untouched else (one for one in found if not one.is_untouched)
 
 

@@ -3,16 +3,15 @@
 A run of ten thousand scenarios has ten thousand fingerprints and very few sets of gates, so each set is read once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from msgspec import UNSET, field
+from msgspec import UNSET
 
 from seatrial.errors import UsageError
-from seatrial.model.run import ScenarioEntry, ScenarioKey, TrialFigures, TrialSummary
-from seatrial.model.struct import Struct
+from seatrial.model.run import ScenarioEntry, ScenarioKey, TrialSummary
 
 from . import schema
 from .codec import decode, encode, read, some_fields, write
@@ -148,17 +147,6 @@ _AT_ONCE = 500
 """Scenarios that are asked for by their numbers in one question."""
 
 
-class Digest(Struct, frozen=True, kw_only=True):
-    """Some scenarios of a run: those that passed like others are only counted."""
-
-    passed: list[tuple[ScenarioEntry, int]] = field(default_factory=list)
-    """One scenario that stands for so many."""
-    trials: list[TrialFigures] = field(default_factory=list)
-    """Of all of those."""
-    others: list[tuple[int, int]] = field(default_factory=list)
-    """Position and number of the rest."""
-
-
 def read_played(connections: Connections, run_id: str) -> Iterator[Played]:
     """Every scenario with its trials, in the order of reports."""
     position, number = -1, -1
@@ -169,19 +157,6 @@ def read_played(connections: Connections, run_id: str) -> Iterator[Played]:
         if len(page) < size:
             return
         number, position, *_ = page[-1]
-
-
-def read_some_played(connections: Connections, run_id: str, numbers: Sequence[int]) -> Iterator[Played]:
-    """The scenarios of those numbers with their trials, in the order of the numbers given."""
-    start = 0
-    for size in _sizes(_AT_ONCE):
-        some = numbers[start : start + size]
-        start += size
-        if not some:
-            return
-        with connections.one() as connection:
-            found = {row[0]: row for row in connection.rows(_asking(schema.SCENARIOS, some), (run_id, *some))}
-        yield from _with_trials(connections, run_id, [found[number] for number in some if number in found])
 
 
 def _sizes(most: int) -> Iterator[int]:
@@ -219,91 +194,3 @@ def _read_trials(connections: Connections, run_id: str, entries: dict[int, Scena
 
 def _asking(statement: str, numbers: Sequence[int]) -> str:
     return statement.format(numbers=", ".join("?" * len(numbers)))
-
-
-def read_digests(
-    connections: Connections, run_id: str, together: Callable[[ScenarioEntry, int], bool]
-) -> Iterator[Digest]:
-    """The whole run, scenarios in the order in which they were added.
-
-    A scenario is only counted when all its trials passed and left nothing to tell but figures, and `together` says of
-    one like it, with as many trials, that it may be. No object is made for such a trial or scenario.
-    """
-    kinds = _Kinds(together)
-    digest = Digest()
-    trials = _figures(connections, run_id)
-    trial = next(trials, None)
-    for number, position, written, terms, is_old in _terms(connections, run_id):
-        plain = not is_old  # an earlier version kept a scenario's name among its terms
-        figures: list[TrialFigures] = []
-        while trial is not None and trial[0] == number:
-            if not trial[2]:
-                plain = False
-            figures.append(tuple(trial[3:]))
-            trial = next(trials, None)
-        if plain and figures and kinds.count(position, written, terms, len(figures)):
-            digest.trials.extend(figures)
-        else:
-            digest.others.append((position, number))
-        if len(digest.trials) >= _TRIALS or len(digest.others) >= _AT_ONCE:
-            yield kinds.settle(digest)
-            digest = Digest()
-    yield kinds.settle(digest)
-
-
-class _Kinds:
-    """Scenarios that differ in nothing but their names, counted."""
-
-    def __init__(self, together: Callable[[ScenarioEntry, int], bool]) -> None:
-        self._together = together
-        self._suite = "\0"
-        """How the keys of the last suite begin, as they are written."""
-        self._counts: dict[tuple[str, bytes, int], int | None] = {}
-        """None: those are not counted."""
-        self._examples: dict[tuple[str, bytes, int], ScenarioEntry] = {}
-
-    def count(self, position: int, written: str, terms: bytes, trials: int) -> bool:
-        """Whether the scenario is counted; else nothing happened."""
-        if not written.startswith(self._suite):
-            self._suite = write([read(written)[0]])[:-1] + ","
-        kind = (self._suite, bytes(terms), trials)
-        count = self._counts.get(kind, 0)
-        if count is None:
-            return False
-        if count == 0:
-            [entry] = read_entry_rows([(position, written, "", "", None, terms)])
-            if not self._together(entry, trials):
-                self._counts[kind] = None
-                return False
-            self._examples[kind] = entry
-        self._counts[kind] = count + 1
-        return True
-
-    def settle(self, digest: Digest) -> Digest:
-        """The digest with what was counted since this was last asked."""
-        digest.passed.extend((entry, self._counts[kind] or 0) for kind, entry in self._examples.items())
-        self._counts.clear()
-        self._examples.clear()
-        return digest
-
-
-def _terms(connections: Connections, run_id: str) -> Iterator[Row]:
-    number = -1
-    while True:
-        with connections.one() as connection:
-            page = connection.rows(schema.TERMS_PAGE, (run_id, number, _SCENARIOS))
-        yield from page
-        if len(page) < _SCENARIOS:
-            return
-        number = page[-1][0]
-
-
-def _figures(connections: Connections, run_id: str) -> Iterator[Row]:
-    number, trial = -1, -1
-    while True:
-        with connections.one() as connection:
-            page = connection.rows(schema.FIGURES_PAGE, (run_id, number, number, trial, _TRIALS))
-        yield from page
-        if len(page) < _TRIALS:
-            return
-        number, trial, *_ = page[-1]

@@ -214,8 +214,6 @@ ADD_SCENARIO = Insert(
     "ON CONFLICT (run_id, scenario) DO NOTHING",
 )
 SCENARIO = f"SELECT position, {_ENTRY} FROM scenarios WHERE run_id = ? AND scenario = ?"
-SCENARIOS = f"SELECT number, position, {_ENTRY} FROM scenarios WHERE run_id = ? AND number IN ({{numbers}})"
-"""`{numbers}` stands for as many placeholders as there are numbers."""
 SCENARIO_PAGE = f"""SELECT number, position, {_ENTRY} FROM scenarios
     WHERE run_id = ? AND (position, number) > (?, ?) ORDER BY position, number LIMIT ?"""
 
@@ -261,12 +259,7 @@ SUMMARY_PAGE_OF_SCENARIO = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} 
     WHERE run_id = ? AND number = ({NUMBER}) AND trial > ? ORDER BY trial LIMIT ?"""
 SUMMARIES = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
     WHERE run_id = ? AND number IN ({{numbers}}) ORDER BY number, trial"""
-TERMS_PAGE = """SELECT number, position, scenario_key, terms, fingerprint IS NULL FROM scenarios
-    WHERE run_id = ? AND number > ? ORDER BY number LIMIT ?"""
-FIGURES_PAGE = """SELECT number, trial, status = 'passed' AND overall_score IS NULL AND details IS NULL,
-    median_latency_ms, latency_ms, tokens, cost_usd FROM trials
-    WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
-"""The third column: whether the trial passed and left nothing to tell but figures."""
+"""`{numbers}` stands for as many placeholders as there are numbers."""
 NUMBERS = "SELECT number, scenario_key FROM scenarios WHERE run_id = ? AND number BETWEEN ? AND ?"
 
 SET_BASELINE = """INSERT INTO baselines (suite, run_id) VALUES (?, ?)

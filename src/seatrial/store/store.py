@@ -23,7 +23,7 @@ from .writer import TrialWriter
 if TYPE_CHECKING:
     from .export_import import Imported
     from .runs import Label
-    from .scenarios import Digest, Played
+    from .scenarios import Played
     from .trials import Said
 
 
@@ -153,29 +153,15 @@ class Store:
             newest = runs.list_runs(connection, limit=limit, name=None, problems=[])
             return [row for row in runs.count_trials(connection, newest, key=key) if row.trials]
 
-    def count_scenarios(self, run_id: str) -> int:
-        """How many the run has."""
-        with self._connections.one() as connection:
-            found = connection.rows(schema.COUNT_SCENARIOS.format(runs="?"), (run_id,))
-        return found[0][1] if found else 0
-
     def entries(self, run_id: str) -> Iterator[ScenarioEntry]:
         """What the run planned, in the order of its selection."""
         return read_entries(self._connections, run_id, known=self._keys)
 
-    def played(self, run_id: str, numbers: Sequence[int] | None = None) -> "Iterator[Played]":
-        """The run's scenarios with their trials, in the order of its selection; or those of some numbers, in theirs."""
-        from .scenarios import read_played, read_some_played
+    def played(self, run_id: str) -> "Iterator[Played]":
+        """The run's scenarios with their trials, in the order of its selection."""
+        from .scenarios import read_played
 
-        if numbers is None:
-            return read_played(self._connections, run_id)
-        return read_some_played(self._connections, run_id, numbers)
-
-    def digests(self, run_id: str, together: "Callable[[ScenarioEntry, int], bool]") -> "Iterator[Digest]":
-        """What a verdict takes: scenarios of which `together` says so are counted, the rest is named."""
-        from .scenarios import read_digests
-
-        return read_digests(self._connections, run_id, together)
+        return read_played(self._connections, run_id)
 
     def summaries(self, run_id: str, key: ScenarioKey | None = None) -> Iterator[TrialSummary]:
         """The run's trials without their bodies, by scenario and index."""

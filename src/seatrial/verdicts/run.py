@@ -21,7 +21,6 @@ from seatrial.model.run import (
     ScenarioOutcome,
     Status,
     Totals,
-    TrialFigures,
     TrialSummary,
     Verdict,
 )
@@ -29,7 +28,7 @@ from seatrial.model.run import (
 from . import reasons
 from .rates import decide_share
 from .reasons import mean, meets, quantile
-from .scenario import count_decided_by_score, decide_scenario, passes_plainly
+from .scenario import count_decided_by_score, decide_scenario
 
 
 class Spending:
@@ -92,43 +91,23 @@ class TrialSums:
         self._counts[trial.status] += 1
         if trial.overall_score is not None:
             self._scores.append(trial.overall_score)
-        self._add_figures(
-            [] if trial.median_latency_ms is None else [trial.median_latency_ms],
-            [] if trial.latency_ms is None else [trial.latency_ms],
-            [] if trial.tokens is None else [trial.tokens],
-            [] if trial.cost_usd is None else [trial.cost_usd],
-        )
+        if trial.median_latency_ms is not None:
+            self._middles.append(trial.median_latency_ms)
+        if trial.latency_ms is not None:
+            self._slowest = max(trial.latency_ms, self._slowest or 0.0)
+        if trial.tokens is not None:
+            self._tokens = (self._tokens or 0) + trial.tokens
+        if trial.cost_usd is not None:
+            self._cost = (self._cost or 0.0) + trial.cost_usd
         self.spending.add(trial.cost_usd, trial.instruments)
         if trial.instruments is not None:
             self.add_use(trial.instruments)
-
-    def add_passed(self, trials: Sequence[TrialFigures]) -> None:
-        """Add passed trials without scores or failures, column by column: a run may have a million."""
-        if not trials:
-            return
-        self._counts[Status.PASSED] += len(trials)
-        columns = ([value for value in column if value is not None] for column in zip(*trials, strict=True))
-        middles, slowest, tokens, costs = columns
-        self._add_figures(middles, slowest, tokens, costs)
-        self.spending.add(sum(costs), None)
-        if len(costs) < len(trials):
-            self.spending.add(None, None)
 
     def add_use(self, use: ModelUse) -> None:
         """Add model calls of instruments."""
         self._uses.append(use)
         if len(self._uses) >= _SUMMED_AT:
             self._uses = [sum_model_use(self._uses)]
-
-    def _add_figures(self, middles: list[float], slowest: list[float], tokens: list[int], costs: list[float]) -> None:
-        """Add the known values of some trials."""
-        self._middles.extend(middles)
-        if slowest:
-            self._slowest = max(slowest) if self._slowest is None else max(self._slowest, *slowest)
-        if tokens:
-            self._tokens = sum(tokens, self._tokens or 0)
-        if costs:
-            self._cost = sum(costs, self._cost or 0)
 
     def totals(self, gates: RunGates, *, planned: int) -> Totals:
         """The totals; percentages and gates are None without values."""
@@ -250,7 +229,6 @@ class RunDecision:
         self._sums = TrialSums()
         self._tools = ToolNotes()
         self._groups = [GroupDecision(group) for group in gates.groups]
-        self._names_matter = any(group.must for group in self._groups)
         self._suites: set[str] = set()
         self._skipped = self._xfailed = self._not_run = self._untouched = 0
         self._any_played = False
@@ -259,28 +237,10 @@ class RunDecision:
         """Scenarios that count towards the verdict, by status."""
         self._missed: list[_Missed] = []
 
-    def counts_together(self, entry: ScenarioEntry, trials: int) -> bool:
-        """Whether `add_passed` may add this scenario, if exactly this number of trials ran and all passed."""
-        return not self._names_matter and passes_plainly(entry, trials)
-
     @property
     def scenarios(self) -> int:
         """The number of scenarios added."""
         return sum(self._by_status.values()) + self._skipped + self._xfailed
-
-    def add_passed(self, entry: ScenarioEntry, *, scenarios: int) -> None:
-        """Add a number of passed scenarios like `entry`. Add their trials with `add_passed_trials`."""
-        assert not self._names_matter
-        self._suites.add(entry.key.suite)
-        self._tools.add_scenario(entry)
-        self._any_played = True
-        self._by_status[Status.PASSED] += scenarios
-        for group in self._groups:
-            group.add_passed(entry, scenarios)
-
-    def add_passed_trials(self, trials: Sequence[TrialFigures]) -> None:
-        """Add all trials of scenarios added by `add_passed`."""
-        self._sums.add_passed(trials)
 
     def add(self, outcome: ScenarioOutcome, trials: Iterable[TrialSummary]) -> None:
         """Add a scenario with its trials."""
@@ -317,7 +277,6 @@ class RunDecision:
         self,
         scenarios: Sequence[ScenarioOutcome],
         *,
-        others: Iterable[ScenarioOutcome] | None = None,
         budget_usd: float | None = None,
     ) -> RunOutcome:
         """The run's outcome. `scenarios` are the outcomes that were added, as a sequence that may load them lazily."""
@@ -327,7 +286,6 @@ class RunDecision:
         return RunOutcome(
             verdict=verdict,
             scenarios=scenarios,
-            others=others,
             counts=ScenarioCounts(
                 passed=self._by_status[Status.PASSED],
                 failing=sum(self._by_status.values()) - self._by_status[Status.PASSED],
@@ -391,18 +349,13 @@ class GroupDecision:
         self.name = str(group["name"])
         self._suite: str | None = group.get("suite")
         """The suite of its scenarios; None: all suites (runs of earlier versions)."""
-        self.must = frozenset(group.get("must_pass") or ())
+        self._must = frozenset(group.get("must_pass") or ())
         self._tags = set(group.get("tags") or ())
         self._threshold = float(group.get("threshold", 1.0))
         self._tagged = self._named = 0
         self._members = dict.fromkeys(Status, 0)
         """Tagged scenarios that count, by status."""
         self._missed: list[_Missed] = []
-
-    def add_passed(self, entry: ScenarioEntry, scenarios: int) -> None:
-        if self._is_of_suite(entry) and not self._tags.isdisjoint(entry.tags):
-            self._tagged += scenarios
-            self._members[Status.PASSED] += scenarios
 
     def add(self, outcome: ScenarioOutcome) -> None:
         if not self._is_of_suite(outcome.entry):
@@ -411,7 +364,7 @@ class GroupDecision:
             self._tagged += 1
             if not outcome.skipped and not outcome.xfailed:
                 self._members[outcome.verdict.status] += 1
-        if outcome.entry.key.name in self.must:
+        if outcome.entry.key.name in self._must:
             self._named += 1
             if not outcome.verdict.passed:
                 self._missed.append(_missed(outcome))

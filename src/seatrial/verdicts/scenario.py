@@ -60,10 +60,6 @@ def decide_scenario(
 ) -> ScenarioOutcome:
     """The verdict of one scenario, with its counts."""
     ordered = sorted(trials, key=_index)
-    if _is_plain_pass(entry, ordered):
-        return ScenarioOutcome(
-            entry=entry, verdict=_PASSED, passed=len(ordered), interval=_interval_of(len(ordered), len(ordered))
-        )
     if entry.skip is not None:
         skipped = Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.skipped(entry.skip),))
         return ScenarioOutcome(entry=entry, verdict=skipped, skipped=True)
@@ -94,28 +90,7 @@ def decide_scenario(
     )
 
 
-_PASSED = Verdict(status=Status.PASSED)
 _index = attrgetter("index")
-
-
-def passes_plainly(entry: ScenarioEntry, trials: int) -> bool:
-    """Whether exactly this number of passed trials, without scores or failures, passes the scenario."""
-    gates = entry.gates
-    if entry.skip is not None or entry.xfail is not None or entry.sequential is not None:
-        return False
-    if gates.pass_rate is not None or gates.metric_thresholds or gates.fail_on_error_severity is not None:
-        return False
-    return trials == entry.trials > 0
-
-
-def _is_plain_pass(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> bool:
-    """The quick path for most scenarios of large runs."""
-    if not passes_plainly(entry, len(trials)):
-        return False
-    for trial in trials:
-        if trial.status is not Status.PASSED or trial.scores or trial.failures or trial.overall_score is not None:
-            return False
-    return True
 
 
 def _count(trials: Sequence[TrialSummary]) -> tuple[int, int, int]:
