@@ -66,8 +66,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "HELD", 10)
-    for name, size in {"_SCENARIOS": 7, "_TRIALS": 5, "_AT_ONCE": 4}.items():
-        monkeypatch.setattr(scenarios, name, size)
+    monkeypatch.setattr(scenarios, "_PLAYED_BATCH", 4)
 
 
 def an_entry(number: int, draw: random.Random) -> ScenarioEntry:

@@ -18,7 +18,7 @@ from seatrial.errors import StoreError, UsageError
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store.store import open_store
-from seatrial.store.trials import Numbers, insert_trials, make_rows
+from seatrial.store.trials import insert_trials, make_rows
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 TRIALS = 5_000 if os.environ.get("SEATRIAL_TEST_BIG") == "1" else 500
@@ -210,7 +210,7 @@ def test_contents_are_not_collected_while_somebody_is_about_to_use_them(postgres
         with store.writer("doomed", on_committed=lambda trials: None) as writer:
             writer.submit(trial)
         with store._connections.transaction() as connection:
-            insert_trials(connection, Numbers("r1"), [make_rows(trial)])
+            insert_trials(connection, "r1", [make_rows(trial)])
             deleting = Thread(target=store.delete_runs, args=(["doomed"],))
             deleting.start()
             waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"

@@ -136,7 +136,7 @@ def test_a_store_that_cannot_be_opened_is_told_of_by_the_tests(project: Any) -> 
     )
     result = run(project)
     result.assert_outcomes(failed=3, skipped=1)
-    told = "*other.db: is a SQLite database of something else. Name another place: --store, or SEATRIAL_STORE."
+    told = "*other.db: is a SQLite database of another program. Name another place: --store, or SEATRIAL_STORE."
     result.stdout.fnmatch_lines([told] * 3)
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 

@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 
 from seatrial.store import database as file_lock
-from seatrial.store.database import hold
+from seatrial.store.database import lock_file
 
 
-def test_a_file_is_gone_when_it_is_let_go(tmp_path: Path) -> None:
-    let_go = hold(tmp_path / "mine")
-    assert let_go is not None
+def test_a_file_is_gone_when_it_is_release(tmp_path: Path) -> None:
+    release = lock_file(tmp_path / "mine")
+    assert release is not None
     assert (tmp_path / "mine").exists()
-    let_go()
+    release()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_where_no_file_can_be_made_nobody_is_kept_from_anything(tmp_path: Path) -> None:
-    let_go = hold(tmp_path / "no such folder" / "mine")
-    assert let_go is not None
-    let_go()
+    release = lock_file(tmp_path / "no such folder" / "mine")
+    assert release is not None
+    release()
 
 
 def test_where_no_file_can_be_locked_nobody_is_kept_from_anything(
@@ -31,9 +31,9 @@ def test_where_no_file_can_be_locked_nobody_is_kept_from_anything(
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "lockf", refuse)
-    let_go = hold(tmp_path / "mine")
-    assert let_go is not None
-    let_go()
+    release = lock_file(tmp_path / "mine")
+    assert release is not None
+    release()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -49,9 +49,9 @@ def test_a_file_that_was_deleted_before_it_could_be_locked_is_made_anew(
         return lock(descriptor)
 
     monkeypatch.setattr(file_lock, "_lock", lock_late)
-    let_go = hold(path)
+    release = lock_file(path)
 
-    assert let_go is not None
+    assert release is not None
     assert path.exists()
-    let_go()
+    release()
     assert not path.exists()

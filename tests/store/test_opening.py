@@ -54,7 +54,7 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) 
     with closing(sqlite3.connect(path)) as shop:
         shop.execute("CREATE TABLE schema_version (version INTEGER)")
         shop.commit()
-    with pytest.raises(UsageError, match=r"shop\.db: is a SQLite database of something else"):
+    with pytest.raises(UsageError, match=r"shop\.db: is a SQLite database of another program"):
         open_store(path)
     with closing(sqlite3.connect(path)) as shop:
         assert shop.execute("SELECT name FROM sqlite_master").fetchall() == [("schema_version",)]

@@ -12,7 +12,7 @@ from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transc
 from seatrial.model.results import EvalResult
 from seatrial.model.run import Run, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store.store import Store, open_store
-from seatrial.store.trials import find_said
+from seatrial.store.trials import search_trials
 
 NOON = datetime(2025, 5, 1, 12, tzinfo=UTC)
 KEY = ScenarioKey("shop", "order lookup")
@@ -69,17 +69,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
     ],
 )
 def test_what_was_said_is_found_whatever_its_case_and_nothing_else(store: Store, text: str, found: set[int]) -> None:
-    said = store.find_said("r1", text, key=KEY)
+    said = store.search("r1", text, key=KEY)
     assert said.trials == {(KEY, index) for index in found}
-    assert said.is_whole
+    assert said.complete
 
 
 def test_all_scenarios_of_a_run_are_searched(store: Store) -> None:
-    assert store.find_said("r1", "ORD-789").trials == {(KEY, 2), (OTHER, 0)}
+    assert store.search("r1", "ORD-789").trials == {(KEY, 2), (OTHER, 0)}
 
 
 def test_a_search_that_was_cut_says_how_far_it_came(store: Store) -> None:
-    said = find_said(store._connections, "r1", "ORD-789", most_bytes=600)
-    assert not said.is_whole
-    assert 0 < said.looked_at < 7
+    said = search_trials(store._connections, "r1", "ORD-789", max_bytes=600)
+    assert not said.complete
+    assert 0 < said.searched < 7
     assert (OTHER, 0) not in said.trials

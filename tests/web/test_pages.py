@@ -146,8 +146,8 @@ def test_trials_are_found_by_what_was_said(served: Any) -> None:
 
 
 def test_a_search_that_could_not_read_everything_says_so(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = Store.find_said
-    monkeypatch.setattr(Store, "find_said", lambda *args, **more: replace(find(*args, **more), is_whole=False))
+    find = Store.search
+    monkeypatch.setattr(Store, "search", lambda *args, **more: replace(find(*args, **more), complete=False))
     text = "a text that nobody looked for before"
     assert "looked through in the first 5 trials" in page(served, f"/runs/bad?view=trials&q={text}").text
     assert served.json("/api/runs/bad/trials", params={"q": f"{text}!"})["searched"] == 5

@@ -1,9 +1,9 @@
-"""From our values to ASCII JSON and back, derived from their fields: a new field is never lost.
+"""Structs as ASCII JSON, and back.
 
-msgspec turns values into plain documents and back; a field that has its default is left out. A document is written as
-JSON. JSON has no NaN and no infinities, and large parts of a document are stored by themselves. Where a document has
-either, it is written as `{"$parts": {...}, "value": document}`: `$parts` lists the places of these numbers, and the
-places and hashes of the parts that are stored elsewhere.
+msgspec converts structs to documents of plain values; fields with their default are left out. A document is stored as
+JSON. NaN and infinities, which JSON does not have, and large parts, which are stored elsewhere, are replaced by null.
+The document is then stored as `{"$parts": {...}, "value": document}`: `$parts` lists the paths of these numbers, and
+the paths and hashes of the parts.
 """
 
 import json
@@ -18,23 +18,23 @@ from seatrial.errors import StoreError
 
 T = TypeVar("T")
 Fetch = Callable[[str], bytes]
-"""From the hash of a part that is stored by itself to that part."""
+"""Returns the part with a hash."""
 Path = Sequence[str | int]
-"""The way to a place in a document: keys and indexes."""
+"""Keys and indexes that lead to a value in a document."""
 
 _PARTS = "$parts"
 ENVELOPE = b'{"$parts"'
-"""How a document begins that lists its parts."""
+"""The beginning of a document that lists its parts."""
 _write_strictly = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def encode(value: Any) -> bytes:
-    """The body of a value."""
+    """The value as stored."""
     return write(to_document(value)).encode("ascii")
 
 
 def decode(kind: type[T], body: bytes, *, fetch: Fetch | None = None) -> T:
-    """The value of a body. Raises StoreError when it is not one."""
+    """The stored value. Raises StoreError when it cannot be read."""
     try:
         document = read(body, fetch=fetch)
     except (ValueError, LookupError, TypeError) as broken:
@@ -43,12 +43,12 @@ def decode(kind: type[T], body: bytes, *, fetch: Fetch | None = None) -> T:
 
 
 def to_document(value: Any) -> Any:
-    """The value as nested dicts, lists, texts and numbers."""
+    """The value as nested dicts, lists, strings and numbers."""
     return msgspec.to_builtins(value, str_keys=True)
 
 
 def from_document(kind: type[T], document: Any) -> T:
-    """The value of a document. Raises StoreError when a field is not of its type."""
+    """The value of a document. Raises StoreError when a field has another type."""
     try:
         return msgspec.convert(restore(document), kind, str_keys=True)
     except (msgspec.MsgspecError, ValueError, LookupError, TypeError) as broken:
@@ -56,7 +56,7 @@ def from_document(kind: type[T], document: Any) -> T:
 
 
 def some_fields(name: str, kind: type[Any], fields: Iterable[str]) -> type[Any]:
-    """A struct with some fields of another, each of which may be left out."""
+    """A struct with some fields of another one, all of them optional."""
     hints = get_type_hints(kind)
     return msgspec.defstruct(
         name, [(field, hints[field] | UnsetType, UNSET) for field in fields], frozen=True, kw_only=True
@@ -64,7 +64,7 @@ def some_fields(name: str, kind: type[Any], fields: Iterable[str]) -> type[Any]:
 
 
 def write(document: Any, contents: Mapping[tuple[str | int, ...], str] | None = None) -> str:
-    """The document as ASCII JSON. `contents`: places whose parts are stored by themselves, and their hashes."""
+    """The document as ASCII JSON. `contents` has the hashes of the parts that are stored elsewhere, by path."""
     if not contents and not (isinstance(document, dict) and _PARTS in document):
         try:
             return _write_strictly(document)
@@ -77,12 +77,12 @@ def write(document: Any, contents: Mapping[tuple[str | int, ...], str] | None = 
 
 
 def read(data: bytes | str, *, fetch: Fetch | None = None) -> Any:
-    """The document that was written. `fetch` finds the parts that are stored by themselves."""
+    """The document. `fetch` reads the parts that are stored elsewhere."""
     return restore(json.loads(data), fetch=fetch)
 
 
 def restore(document: Any, *, fetch: Fetch | None = None) -> Any:
-    """A parsed document with all its parts in their places."""
+    """A parsed document, with its numbers and parts put back."""
     if not (isinstance(document, dict) and document.keys() == {_PARTS, "value"}):
         return document
     parts, value = document[_PARTS], document["value"]
@@ -95,7 +95,7 @@ def restore(document: Any, *, fetch: Fetch | None = None) -> Any:
 
 
 def _without_non_finite(document: Any, path: tuple[str | int, ...], found: list[list[Any]]) -> Any:
-    """A copy in which null stands for NaN and the infinities; `found` gets their places."""
+    """A copy with null instead of NaN and infinities; `found` gets their paths and values."""
     if isinstance(document, float) and not isfinite(document):
         found.append([list(path), repr(document)])
         return None
@@ -107,7 +107,7 @@ def _without_non_finite(document: Any, path: tuple[str | int, ...], found: list[
 
 
 def _with(document: Any, path: Path, part: Any) -> Any:
-    """The document with another part at that place."""
+    """The document with another value at that path."""
     if not path:
         return part
     holder = document

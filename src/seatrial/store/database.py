@@ -1,338 +1,217 @@
-"""One way to talk to either database: connections that speak our SQL and raise our errors, and a few kept for reuse."""
+"""Connections to SQLite and PostgreSQL: the same methods and errors for both, and a pool of open connections."""
 
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from threading import Lock
 from time import sleep
-from typing import Any, Protocol
+from typing import Any
 
 from seatrial.clock import milliseconds
 from seatrial.errors import MissingExtra, StoreError, UsageError
 from seatrial.files import keep_private, make_file, make_folder
 
-from .schema import HAS_RUN, PACKED, Insert
+from .schema import HAS_RUN, PACKED
 
 Row = Sequence[Any]
-_KEPT = 4
+Release = Callable[[], None]
+_IDLE_CONNECTIONS = 4
 
 
 class Conflict(StoreError):
-    """A row breaks a rule of the schema: it is there already, or what it belongs to is not."""
-
-
-class Database(Protocol):
-    """What SQLite and PostgreSQL do differently."""
-
-    name: str
-    """Where the store is, for people; without passwords."""
-    begin: str
-    errors: tuple[type[Exception], ...]
-    conflicts: tuple[type[Exception], ...]
-
-    def connect(self) -> Any:
-        """A new connection of the driver, in autocommit mode. Raises UsageError."""
-        ...
-
-    def require_there(self) -> None:
-        """Raises StoreError where what was committed is lost, since the place it was written to is gone."""
-        ...
-
-    def spell(self, statement: str) -> str:
-        """The statement with the driver's own placeholders."""
-        ...
-
-    def insert(self, cursor: Any, what: Insert, rows: Sequence[Row]) -> int:
-        """Add the rows by one of the driver's cursors, and say how many there were to add."""
-        ...
-
-    def tidy(self, connection: "Connection") -> None:
-        """What may be done when much was written, while nobody waits for it."""
-        ...
-
-    def has_version(self, connection: "Connection") -> bool:
-        """Whether the store has been set up. Raises UsageError when the place belongs to something else."""
-        ...
-
-    def prepare(self, connection: "Connection") -> None:
-        """What must be done before the first migration, inside its transaction: above all, keep others out."""
-        ...
-
-    def lock_run(self, connection: "Connection", run_id: str) -> None:
-        """Make others who add to the run wait until this transaction ends."""
-        ...
-
-    def claim_run(self, run_id: str) -> Callable[[], None] | None:
-        """Say that this process plays the run. Gives the function that takes it back, as the end of the process does;
-        None while another process plays it."""
-        ...
-
-    def share_contents(self, connection: "Connection") -> None:
-        """Keep contents from being collected until this transaction ends."""
-        ...
-
-    def own_contents(self, connection: "Connection") -> None:
-        """Wait for everyone who shares contents, and keep them out until this transaction ends."""
-        ...
+    """A row violates a constraint: it exists already, or a row that it refers to does not exist."""
 
 
 class Connection:
-    """A connection of either driver."""
+    """A connection of either driver. Raises StoreError, or Conflict, instead of the driver's errors."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: "Database") -> None:
+        self.database = database
         self._raw = database.connect()
 
     def execute(self, statement: str, parameters: Row = ()) -> Any:
         """The driver's cursor."""
-        try:
-            return self._raw.execute(self._database.spell(statement), parameters)
-        except self._database.errors as refused:
-            raise self._ours(refused) from refused
+        with self._driver_errors():
+            return self._raw.execute(self.database.adapt(statement), parameters)
 
     def rows(self, statement: str, parameters: Row = ()) -> list[Row]:
-        try:
-            found: list[Row] = self._raw.execute(self._database.spell(statement), parameters).fetchall()
-        except self._database.errors as refused:
-            raise self._ours(refused) from refused
+        with self._driver_errors():
+            found: list[Row] = self._raw.execute(self.database.adapt(statement), parameters).fetchall()
         return found
 
     def row(self, statement: str, parameters: Row = ()) -> Row | None:
         found = self.rows(statement, parameters)
         return found[0] if found else None
 
-    def insert(self, what: Insert, rows: Sequence[Row]) -> int:
-        """How many rows were added: none for those that were there already, where the statement leaves them."""
-        try:
+    def insert(self, statement: str, rows: Sequence[Row]) -> int:
+        """The number of rows that were added. `ON CONFLICT DO NOTHING` skips existing rows."""
+        with self._driver_errors():
             cursor = self._raw.cursor()
-            try:
-                return self._database.insert(cursor, what, rows)
-            finally:
-                cursor.close()
-        except self._database.errors as refused:
-            raise self._ours(refused) from refused
+            cursor.executemany(self.database.adapt(statement), rows)
+            added: int = cursor.rowcount
+        return added
 
-    def transaction(self) -> "_Transaction":
-        """Everything inside, or nothing."""
-        return _Transaction(self)
-
-    def begin(self) -> None:
-        self.execute(self._database.begin)
-
-    def commit(self) -> None:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit at the end; roll back after an exception."""
+        self.execute(self.database.begin)
         try:
+            yield
+        except BaseException:
+            self._roll_back()
+            raise
+        with self._driver_errors():
             self._raw.commit()
-        except self._database.errors as refused:
-            raise self._ours(refused) from refused
-        self._database.require_there()
-
-    def lock_run(self, run_id: str) -> None:
-        self._database.lock_run(self, run_id)
-
-    def share_contents(self) -> None:
-        self._database.share_contents(self)
-
-    def own_contents(self) -> None:
-        self._database.own_contents(self)
-
-    def tidy(self) -> None:
-        self._database.tidy(self)
+        self.database.require_present()
 
     def close(self) -> None:
         self._raw.close()
 
-    def roll_back(self) -> None:
+    def _roll_back(self) -> None:
         try:
             self._raw.execute("ROLLBACK")
-        except self._database.errors:
-            self._raw.close()  # nothing can be committed any more, and the error under way says why
+        except self.database.errors:
+            self._raw.close()  # nothing can be committed on it now; the first error is the one to raise
 
-    def _ours(self, refused: Exception) -> StoreError:
-        kind = Conflict if isinstance(refused, self._database.conflicts) else StoreError
-        return kind(f"{self._database.name}: {str(refused).strip() or type(refused).__name__}")
-
-
-class _Transaction:
-    """Committed at its end, or rolled back. A class, since a generator takes three times as long to enter."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.begin()
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
-        if kind is None:
-            self._connection.commit()
-        else:
-            self._connection.roll_back()
-
-
-class _Borrowed:
-    """A connection that nobody else uses meanwhile; with `transaction`, all that is done with it, or nothing."""
-
-    __slots__ = ("_connection", "_owner", "_transaction")
-
-    def __init__(self, owner: "Connections", *, transaction: bool) -> None:
-        self._owner = owner
-        self._transaction = transaction
-
-    def __enter__(self) -> Connection:
-        self._connection = connection = self._owner.take()
-        if self._transaction:
-            try:
-                connection.begin()
-            except BaseException:
-                connection.close()
-                raise
-        return connection
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
-        connection = self._connection
-        if kind is not None:
-            if self._transaction:
-                connection.roll_back()
-            connection.close()  # it may be what is broken
-            return
+    @contextmanager
+    def _driver_errors(self) -> Iterator[None]:
         try:
-            if self._transaction:
-                connection.commit()
-        except BaseException:
-            connection.close()
-            raise
-        self._owner.give_back(connection)
+            yield
+        except self.database.errors as error:
+            kind = Conflict if isinstance(error, self.database.conflicts) else StoreError
+            raise kind(f"{self.database.name}: {str(error).strip() or type(error).__name__}") from error
 
 
-class Connections:
-    """Connections that are free, and new ones when there is none. Any thread may ask."""
+class ConnectionPool:
+    """Idle connections, and new ones when none is idle. Any thread may use it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: "Database") -> None:
         self._database = database
-        self._free: list[Connection] = []
+        self._idle: list[Connection] = []
         self._lock = Lock()
         self._closed = False
 
-    def one(self) -> _Borrowed:
-        """A connection that nobody else uses meanwhile."""
-        return _Borrowed(self, transaction=False)
-
-    def transaction(self) -> _Borrowed:
-        """The same, and a transaction on it."""
-        return _Borrowed(self, transaction=True)
-
-    def take(self) -> Connection:
+    @contextmanager
+    def one(self) -> Iterator[Connection]:
+        """A connection that nothing else uses in the meantime."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self._database.name}: the store has been closed")
-            connection = self._free.pop() if self._free else None
-        return connection or Connection(self._database)
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or Connection(self._database)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()  # it may be broken
+            raise
+        self._give_back(connection)
 
-    def give_back(self, connection: Connection) -> None:
-        with self._lock:
-            if not self._closed and len(self._free) < _KEPT:
-                self._free.append(connection)
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A connection inside a transaction."""
+        with self.one() as connection, connection.transaction():
+            yield connection
+
+    def pages(self, statement: str, parameters: Row, *, after: Row, size: int) -> Iterator[list[Row]]:
+        """The rows of a statement, `size` at a time. No connection is held between two pages.
+
+        The last placeholders of the statement are the position after which the page begins and its size. The position
+        of a row is its first columns.
+        """
+        while True:
+            with self.one() as connection:
+                page = connection.rows(statement, (*parameters, *after, size))
+            yield page
+            if len(page) < size:
                 return
-        connection.close()
+            after = page[-1][: len(after)]
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            free, self._free = self._free, []
-        for connection in free:
+            idle, self._idle = self._idle, []
+        for connection in idle:
             connection.close()
 
-
-def hold(path: Path) -> Callable[[], None] | None:
-    """Make the file this process's own. Gives the function that lets it go; None while another process has it."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError:
-        return _let_nothing_go  # as where files cannot be locked
-    keep_private(path)
-    if not _lock(descriptor):
-        os.close(descriptor)
-        return None
-    if not _is_at(path, descriptor):
-        os.close(descriptor)
-        return hold(path)  # whoever had it deleted it between our opening and our locking it
-
-    def let_go() -> None:
-        # Deleted while it is ours, since afterwards it may be another's; Windows deletes only what nobody has open.
-        steps: list[Callable[[], None]] = [path.unlink, lambda: os.close(descriptor)]
-        for step in reversed(steps) if sys.platform == "win32" else steps:
-            with suppress(OSError):
-                step()
-
-    return let_go
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE_CONNECTIONS:
+                self._idle.append(connection)
+                return
+        connection.close()
 
 
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
+class Database:
+    """What SQLite and PostgreSQL do differently. Methods that are empty here are needed by one of them only."""
+
+    name: str
+    """Where the store is, as shown to people: without passwords."""
+    begin: str
+    errors: tuple[type[Exception], ...]
+    conflicts: tuple[type[Exception], ...]
+
+    def connect(self) -> Any:
+        """A new connection of the driver, in autocommit mode. Raises UsageError."""
+        raise NotImplementedError
+
+    def is_set_up(self, connection: Connection) -> bool:
+        """Whether the store has its tables. Raises UsageError when the database belongs to another program."""
+        raise NotImplementedError
+
+    def prepare_migration(self, connection: Connection) -> None:
+        """Called inside the transaction of the migrations, before the first of them."""
+
+    def claim_run(self, run_id: str) -> Release | None:
+        """Reserve the run for this process until the returned function is called or the process ends.
+
+        None while another process plays the run.
+        """
+        raise NotImplementedError
+
+    def adapt(self, statement: str) -> str:
+        """The statement as the driver expects it."""
+        return statement
+
+    def require_present(self) -> None:
+        """Raise StoreError when the database was removed, so that commits to it are lost."""
+
+    def checkpoint(self, connection: Connection) -> None:
+        """Move what was written from the log to the database file."""
+
+    def lock_run(self, connection: Connection, run_id: str) -> None:
+        """Make other writers of the run wait until this transaction ends."""
+
+    def lock_contents(self, connection: Connection, *, shared: bool) -> None:
+        """Until this transaction ends: shared, no contents are deleted; else no other transaction adds any."""
 
 
-def _let_nothing_go() -> None:
-    """Nothing is held."""
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError as refused:
-            return not isinstance(refused, PermissionError)
-        return True
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> bool:
-        try:
-            # Not `flock`: what an agent forks would hold it, too, and outlive a run that is killed.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as refused:
-            # Where files cannot be locked at all, nobody knows who has one, and nobody must be kept from it.
-            return not isinstance(refused, BlockingIOError | PermissionError)
-        return True
-
-
-_PATIENCE_MS = 60_000
-_ROWS = 500
-"""At once, where SQLite takes so many placeholders: before 3.32 it took 999. For each statement it first copies every
-page that it will change, so that few large ones take less than many small."""
-_OURS = 0x53_45_41_54
+_TIMEOUT_MS = 60_000
+_APPLICATION_ID = 0x53_45_41_54
 """SQLite's application id of our files: SEAT."""
 _ELSEWHERE = "Name another place: --store, or SEATRIAL_STORE."
-"""Both, since pytest does not know the flag."""
+"""Both, since pytest does not have the flag."""
 
 
-class SqliteDatabase:
-    """A SQLite file that several processes may write to at once."""
+class SqliteDatabase(Database):
+    """A SQLite file. Several processes may write to it: their transactions take turns."""
 
     begin = "BEGIN IMMEDIATE"
-    """A transaction that may write says so at its start: one that asks later cannot be made to wait for its turn."""
+    """Take the write lock at the start: SQLite cannot wait for it in the middle of a transaction."""
     synchronous = "FULL"
     """A commit returns once the disk has it. With NORMAL, a power failure could lose trials that were reported."""
-    errors: tuple[type[Exception], ...] = (sqlite3.Error, OverflowError)
-    conflicts: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
+    errors = (sqlite3.Error, OverflowError)
+    conflicts = (sqlite3.IntegrityError,)
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        # Connections are opened later, too, when an agent may have changed the current folder.
+        # Absolute, since an agent may change the current folder before another connection is opened.
         self._path = path.absolute()
         self._file: tuple[int, int] | None = None
-        """Which file on which disk it is, since it was first opened."""
+        """Device and inode of the file, once it was opened."""
         _make_folder(path.parent, self.name)
         if path.exists() and not os.access(path, os.W_OK):
             raise UsageError(f"{self.name}: is read-only. {_ELSEWHERE}")
@@ -340,29 +219,24 @@ class SqliteDatabase:
 
     def connect(self) -> sqlite3.Connection:
         if self._file is not None:
-            self.require_there()  # else SQLite would make an empty one
+            self.require_present()  # else SQLite would make an empty file
         try:
-            raw = sqlite3.connect(
-                self._path, timeout=_PATIENCE_MS / 1000, isolation_level=None, check_same_thread=False
-            )
-        except sqlite3.Error as refused:
-            raise _unusable(self.name, refused) from refused
+            raw = sqlite3.connect(self._path, timeout=_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise _unusable(self.name, error) from error
         try:
             _use_wal(raw)
             raw.execute(f"PRAGMA synchronous = {self.synchronous}")
             raw.execute("PRAGMA foreign_keys = ON")
-            # Every 8 MB instead of every 4: hashes of scenarios come in no order, so large runs change the same pages
-            # again and again. Not more seldom: for what is left at the end of a run its user waits.
-            raw.execute("PRAGMA wal_autocheckpoint = 2000")
-        except sqlite3.Error as refused:
+        except sqlite3.Error as error:
             raw.close()
-            raise _unusable(self.name, refused) from refused
+            raise _unusable(self.name, error) from error
         if self._file is None:
             self._file = self._find_file()
         return raw
 
-    def require_there(self) -> None:
-        """A file that is deleted while it is open can still be written to, and nobody will ever read it."""
+    def require_present(self) -> None:
+        """A file that is deleted while it is open can still be written to, but never be read again."""
         if self._find_file() != self._file:
             raise StoreError(
                 f"{self.name}: was deleted or replaced while it was in use, so what was written to it is lost. "
@@ -376,65 +250,37 @@ class SqliteDatabase:
             return None
         return found.st_dev, found.st_ino
 
-    def spell(self, statement: str) -> str:
-        return statement
-
-    def insert(self, cursor: sqlite3.Cursor, what: Insert, rows: Sequence[Row]) -> int:
-        """Many rows with each statement: Python's other threads are asked for leave once, and not for each row.
-
-        By `executemany`, which asks them once less than `execute`, since it need not know the last row.
-        """
-        if len(rows) == 1:
-            return cursor.executemany(what.of(1), rows).rowcount
-        most = cursor.connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
-        step = min(_ROWS, most // len(rows[0])) if rows else 1
-        added = 0
-        for start in range(0, len(rows), step):
-            some = rows[start : start + step]
-            added += cursor.executemany(what.of(len(some)), ([*chain.from_iterable(some)],)).rowcount
-        return added
-
-    def tidy(self, connection: Connection) -> None:
-        """Move what was written from the log to the file. Whoever closes the file last would have to wait for that."""
+    def checkpoint(self, connection: Connection) -> None:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def has_version(self, connection: Connection) -> bool:
+    def is_set_up(self, connection: Connection) -> bool:
         tables = {name for (name,) in connection.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             return False
         row = connection.row("PRAGMA application_id")
-        if row is None or row[0] != _OURS or "schema_version" not in tables:
-            raise UsageError(f"{self.name}: is a SQLite database of something else. {_ELSEWHERE}")
+        if row is None or row[0] != _APPLICATION_ID or "schema_version" not in tables:
+            raise UsageError(f"{self.name}: is a SQLite database of another program. {_ELSEWHERE}")
         return True
 
-    def prepare(self, connection: Connection) -> None:
-        connection.execute(f"PRAGMA application_id = {_OURS}")
+    def prepare_migration(self, connection: Connection) -> None:
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
-    def lock_run(self, connection: Connection, run_id: str) -> None:
-        """Nothing to do: writers take turns."""
-
-    def claim_run(self, run_id: str) -> Callable[[], None] | None:
-        mark = blake2b(run_id.encode(), digest_size=8).hexdigest()  # an id may have signs that no file's name has
-        return hold(self._path.with_name(f"{self._path.name}-{mark}.playing"))
-
-    def share_contents(self, connection: Connection) -> None:
-        """Nothing to do: writers take turns."""
-
-    def own_contents(self, connection: Connection) -> None:
-        """Nothing to do: writers take turns."""
+    def claim_run(self, run_id: str) -> Release | None:
+        name = blake2b(run_id.encode(), digest_size=8).hexdigest()  # an id may have characters that no file name has
+        return lock_file(self._path.with_name(f"{self._path.name}-{name}.playing"))
 
 
 def _use_wal(raw: sqlite3.Connection) -> None:
-    """Readers and the writer do not wait for each other.
+    """Switch to the write-ahead log, so that readers and the writer do not wait for each other.
 
-    Switching the mode needs the file alone, and SQLite does not wait for that as it does for other locks.
+    The switch needs the file alone. SQLite's timeout does not apply to it.
     """
-    deadline = milliseconds() + _PATIENCE_MS
+    deadline = milliseconds() + _TIMEOUT_MS
     while True:
         try:
             raw.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as refused:
-            busy = refused.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
             if not busy or milliseconds() > deadline:
                 raise
             sleep(0.01)
@@ -448,34 +294,90 @@ def _make_folder(folder: Path, name: str) -> None:
         if folder.name == ".seatrial" and not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")
             keep_private(folder / ".gitignore")
-    except (OSError, ValueError) as refused:
-        raise _unusable(name, refused) from refused
+    except (OSError, ValueError) as error:
+        raise _unusable(name, error) from error
 
 
 def _keep_private(path: Path) -> None:
-    """SQLite gives the files of its log the permissions of the database; those of an older version are corrected."""
+    """SQLite gives its log files the permissions of the database. Correct those that an older version made."""
     with suppress(OSError):  # connecting will say why
         make_file(path)
     for end in ("-wal", "-shm"):
         keep_private(path.with_name(path.name + end))
 
 
-def _unusable(name: str, refused: Exception) -> UsageError:
-    code = getattr(refused, "sqlite_errorcode", None)
+def _unusable(name: str, error: Exception) -> UsageError:
+    code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF == sqlite3.SQLITE_NOTADB:
         return UsageError(f"{name}: is not a SQLite database. {_ELSEWHERE}")
-    return UsageError(f"{name}: cannot be opened for writing: {refused}. {_ELSEWHERE}")
+    return UsageError(f"{name}: cannot be opened for writing: {error}. {_ELSEWHERE}")
+
+
+def lock_file(path: Path) -> Release | None:
+    """Lock a file until the returned function is called or the process ends; None while another process has it.
+
+    Where files cannot be made or locked at all, nothing is locked.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        return lambda: None
+    keep_private(path)
+    if not _lock(descriptor):
+        os.close(descriptor)
+        return None
+    if not _is_at(path, descriptor):
+        os.close(descriptor)
+        return lock_file(path)  # its owner deleted it after we opened it and before we locked it
+
+    def release() -> None:
+        # Deleted while it is locked: later it may be locked by another process. Windows deletes only closed files.
+        steps: list[Release] = [path.unlink, lambda: os.close(descriptor)]
+        for step in reversed(steps) if sys.platform == "win32" else steps:
+            with suppress(OSError):
+                step()
+
+    return release
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            return not isinstance(error, PermissionError)
+        return True
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            # Not `flock`: processes that an agent forks would hold it, too, and may outlive a run that is killed.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return not isinstance(error, BlockingIOError | PermissionError)
+        return True
 
 
 _MIGRATING = 0x5345_4154_0001
 _CONTENTS = 0x5345_4154_0002
 """Keys of advisory locks."""
-_SOON_MISSED = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
-"""A machine that is gone without a word is noticed after a minute, not after two hours."""
+_KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+"""The server notices a lost client after a minute, instead of two hours."""
 
 
-class PostgresDatabase:
-    """A PostgreSQL database that several processes may write to at once."""
+class PostgresDatabase(Database):
+    """A PostgreSQL database, in the schema `seatrial`."""
 
     begin = "BEGIN"
 
@@ -487,65 +389,47 @@ class PostgresDatabase:
             raise MissingExtra("postgres", needed_for="A store in PostgreSQL") from missing
         try:
             parts = conninfo_to_dict(url)
-        except psycopg.Error as unreadable:
+        except psycopg.Error as error:
             raise UsageError(
                 "store postgresql://…: cannot be read. Use postgresql://user@host:5432/database."
-            ) from unreadable
+            ) from error
         self.name = f"postgresql://{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
-        self.errors: tuple[type[Exception], ...] = (psycopg.Error,)
-        self.conflicts: tuple[type[Exception], ...] = (psycopg.IntegrityError,)
+        self.errors = (psycopg.Error,)
+        self.conflicts = (psycopg.IntegrityError,)
         self._psycopg = psycopg
         self._url = url
-        self._options = f"{parts.get('options') or ''} -c search_path=seatrial {_SOON_MISSED}"
-        self._spelt: dict[str, str] = {}
+        self._options = f"{parts.get('options') or ''} -c search_path=seatrial {_KEEPALIVE}"
 
     def connect(self) -> Any:
         try:
             return self._psycopg.connect(self._url, autocommit=True, options=self._options)
-        except self._psycopg.Error as refused:
-            raise UsageError(f"{self.name}: cannot be reached: {str(refused).strip()}") from refused
+        except self._psycopg.Error as error:
+            raise UsageError(f"{self.name}: cannot be reached: {str(error).strip()}") from error
 
-    def require_there(self) -> None:
-        """Nothing to do: a server that is gone refuses to commit."""
+    def adapt(self, statement: str) -> str:
+        return statement.replace("?", "%s").replace(PACKED, "")
 
-    def spell(self, statement: str) -> str:
-        spelt = self._spelt.get(statement)
-        if spelt is None:
-            spelt = self._spelt[statement] = statement.replace("?", "%s").replace(PACKED, "")
-        return spelt
-
-    def insert(self, cursor: Any, what: Insert, rows: Sequence[Row]) -> int:
-        cursor.executemany(self.spell(what.of(1)), rows)
-        added: int = cursor.rowcount
-        return added
-
-    def tidy(self, connection: Connection) -> None:
-        """Nothing to do: the server does."""
-
-    def has_version(self, connection: Connection) -> bool:
+    def is_set_up(self, connection: Connection) -> bool:
         row = connection.row("SELECT to_regclass('seatrial.schema_version') IS NOT NULL")
         return row is not None and bool(row[0])
 
-    def prepare(self, connection: Connection) -> None:
+    def prepare_migration(self, connection: Connection) -> None:
         connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
         connection.execute("CREATE SCHEMA IF NOT EXISTS seatrial")
 
-    def lock_run(self, connection: Connection, run_id: str) -> None:
-        connection.execute(f"{HAS_RUN} FOR UPDATE", (run_id,))
-
-    def claim_run(self, run_id: str) -> Callable[[], None] | None:
-        """By a transaction that stays open: a lock of the session would outlive us in a pool of connections."""
+    def claim_run(self, run_id: str) -> Release | None:
+        """By a transaction that stays open: a connection pooler would keep a lock of the session after our end."""
         key = int.from_bytes(blake2b(run_id.encode(), digest_size=8).digest(), signed=True)
         connection = Connection(self)
-        connection.begin()
+        connection.execute(self.begin)
         row = connection.row("SELECT pg_try_advisory_xact_lock(?)", (key,))
         if row is not None and row[0]:
             return connection.close
         connection.close()
         return None
 
-    def share_contents(self, connection: Connection) -> None:
-        connection.execute(f"SELECT pg_advisory_xact_lock_shared({_CONTENTS})")
+    def lock_run(self, connection: Connection, run_id: str) -> None:
+        connection.execute(f"{HAS_RUN} FOR UPDATE", (run_id,))
 
-    def own_contents(self, connection: Connection) -> None:
-        connection.execute(f"SELECT pg_advisory_xact_lock({_CONTENTS})")
+    def lock_contents(self, connection: Connection, *, shared: bool) -> None:
+        connection.execute(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}({_CONTENTS})")

@@ -1,15 +1,14 @@
 """Runs as lines of JSON, to move them between stores and to merge the shards of one run.
 
-The first line is a header with the version; then the run, its scenarios, its trials and its labels, one a line; the
-last line says how many there were, so that a file that was cut short is noticed.
+The first line is a header with the version. Then come the run, its scenarios, its trials and its labels, one per line.
+The last line counts them, so that a truncated file is detected.
 
-A file may come from anywhere, and may have been changed. Every field must have its type, every trial its scenario, and
-what a trial came to is decided again from its results. All of it happens in one transaction, so a file is stored whole
-or not at all.
+A file may have been edited. Every field must have its type, every trial its scenario, and the status of each trial is
+decided again from its results. An import is one transaction: a file is stored completely or not at all.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from json import loads
 from typing import Any, TypeVar
 
@@ -22,8 +21,8 @@ from seatrial.verdicts.rates import read_sequential_test
 from seatrial.verdicts.trial import decide_again
 
 from . import schema
-from .codec import encode, from_document, restore, write
-from .database import Conflict, Connection, Connections
+from .codec import decode, encode, from_document, restore
+from .database import Conflict, Connection, ConnectionPool
 from .runs import (
     Label,
     check_run,
@@ -33,172 +32,190 @@ from .runs import (
     list_runs,
     merge_shard,
     put_label,
+    put_merged,
     read_labels,
+    read_merged,
     read_run,
     rewrite_run,
 )
 from .scenarios import insert_scenarios, read_entries
-from .trials import (
-    Numbers,
-    fetch_through,
-    insert_trials,
-    make_rows,
-    place_of,
-    put_merged,
-    read_merged,
-    read_trials,
-    unpack,
-)
+from .trials import fetch_through, insert_trials, make_rows, place_of, read_trials
 
 FORMAT = "seatrial-runs"
 VERSION = 1
 _GROUP = 100
+_COUNTED = {"scenario": "scenarios", "trial": "trials", "label": "labels", "merged": "merged"}
+"""Kinds of lines, and their keys in the last line."""
 T = TypeVar("T")
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """What came of one run in an import."""
+    """The result of importing one run."""
 
     run_id: str
     added: int
     """Trials that are new."""
     skipped: int
-    """Trials that were stored already, and are the same."""
+    """Trials that were stored already, and are equal."""
     corrected: int = 0
-    """Trials whose status in the file was not what their results give."""
+    """Trials whose status in the file did not follow from their results."""
 
 
-def export_lines(connections: Connections, run: Run) -> Iterator[bytes]:
+def export_lines(pool: ConnectionPool, run: Run) -> Iterator[bytes]:
     """The run as lines, each with its line end."""
-    yield _line("format", write(FORMAT).encode(), b',"version":%d' % VERSION)
-    yield _line("run", encode(run))
-    scenarios = trials = labels = 0
-    for entry in read_entries(connections, run.id):
-        scenarios += 1
-        yield _line("scenario", encode(entry))
-    for entry in read_entries(connections, run.id):
-        for trial in read_trials(connections, run.id, entry.key):
-            trials += 1
-            yield _line("trial", encode(trial))
-    with connections.one() as connection:
-        given = read_labels(connection, run.id, key=None, metric=None)
-        merges = read_merged(connection, run.id)
-    for label in given:
-        labels += 1
-        yield _line("label", encode(label))
-    for merged in merges:
-        yield _line("merged", encode(merged))
-    counts = {"scenarios": scenarios, "trials": trials, "labels": labels, "merged": len(merges)}
-    yield _line("end", write(counts).encode())
+    yield b'{"format":%s,"version":%d}\n' % (encode(FORMAT), VERSION)
+    yield _line("run", run)
+    counts = Counter[str]()
+    for kind, value in _exported(pool, run.id):
+        counts[kind] += 1
+        yield _line(kind, value)
+    yield _line("end", {name: counts[kind] for kind, name in _COUNTED.items()})
+
+
+def _exported(pool: ConnectionPool, run_id: str) -> Iterator[tuple[str, Any]]:
+    """What a run consists of, each with the kind of its line."""
+    for entry in read_entries(pool, run_id):
+        yield "scenario", entry
+    for entry in read_entries(pool, run_id):
+        for trial in read_trials(pool, run_id, entry.key):
+            yield "trial", trial
+    with pool.one() as connection:
+        labels, merges = read_labels(connection, run_id), read_merged(connection, run_id)
+    yield from (("label", label) for label in labels)
+    yield from (("merged", merged) for merged in merges)
+
+
+def _line(kind: str, value: Any) -> bytes:
+    return b'{"%s":%s}\n' % (kind.encode(), encode(value))
 
 
 def import_lines(connection: Connection, lines: Iterable[bytes | str]) -> list[Imported]:
-    """Store what the lines say, inside the transaction under way. Several files may follow each other."""
-    connection.share_contents()
-    reading = _Import(connection)
+    """Store the runs of the lines inside the current transaction. Several files may follow each other."""
+    connection.database.lock_contents(connection, shared=True)
+    done: list[Imported] = []
+    current: _RunImport | None = None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            reading.take(_parse(line))
-        except UsageError as wrong:
-            raise UsageError(f"line {number}: {reading.about(str(wrong))}") from wrong
-    return reading.finish()
+            document = _parse(line)
+            if "format" in document:
+                _check_header(document, is_first=current is None)
+                current = _RunImport(connection)
+                continue
+            kind, body = _split(document)
+            if current is None or current.has_run == (kind == "run"):
+                raise UsageError(f"a {kind!r} line is out of place; the file must begin with a header and then the run")
+            if (finished := current.take(kind, body)) is not None:
+                done.append(finished)
+                current = None
+        except UsageError as error:
+            problem = str(error) if current is None else current.name_run(str(error))
+            raise UsageError(f"line {number}: {problem}") from error
+    if current is not None:
+        raise UsageError("the file is cut short: the line that ends the run is missing. Export it again.")
+    if not done:
+        raise UsageError("the file is empty: no run to import")
+    return done
 
 
-class _Import:
-    """An import under way: what the current run has had so far."""
+def _parse(line: bytes | str) -> dict[str, Any]:
+    try:
+        document = loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UsageError("not a line of a Seatrial export: it is not a JSON object")
+    return document
+
+
+def _split(document: dict[str, Any]) -> tuple[str, Any]:
+    """The kind of a line, and what it holds."""
+    ((kind, body),) = document.items() if len(document) == 1 else (("", None),)
+    if kind not in ("run", "end", *_COUNTED):
+        raise UsageError(f"not a line of a Seatrial export: it has the keys {sorted(document)!r}")
+    return kind, body
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
+def _check_header(document: dict[str, Any], *, is_first: bool) -> None:
+    if not is_first:
+        raise UsageError("another file begins before the line that ends the run: one was cut short")
+    if document.get("format") != FORMAT:
+        raise UsageError(f"not a Seatrial export: its format is {document.get('format')!r}, not {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise UsageError(
+            f"the export has version {document.get('version')!r}; this Seatrial reads {VERSION}. "
+            "Upgrade: pip install --upgrade seatrial"
+        )
+
+
+class _RunImport:
+    """The import of one run: it takes the lines between the header and the end."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._run_id: str | None = None
-        self._named: str | None = None
-        """The id that the run has in the file; a shard is stored as part of another."""
-        self._numbers = Numbers("")
-        self._begun = False
-        self._counts = {"scenarios": 0, "trials": 0, "labels": 0, "merged": 0}
+        self._name: str | None = None
+        """The id in the file."""
+        self._run_id = ""
+        """The id in the store: a shard becomes part of another run."""
+        self._counts = Counter[str]()
         self._skipped = self._corrected = 0
         self._thresholds: dict[ScenarioKey, float] = {}
         """By scenario of the file: the overall score that its trials need."""
         self._scenarios: list[ScenarioEntry] = []
         self._trials: list[Trial] = []
-        self._done: list[Imported] = []
-        self._takers: dict[str, Callable[[Any], None]] = {
-            "run": self._take_run,
-            "scenario": self._take_scenario,
-            "trial": self._take_trial,
-            "label": self._take_label,
-            "merged": self._take_merged,
-            "end": self._take_end,
-        }
 
-    def take(self, document: dict[str, Any]) -> None:
-        if "format" in document:
-            self._take_header(document)
-            return
-        ((kind, body),) = document.items() if len(document) == 1 else (("", None),)
-        taker = self._takers.get(kind)
-        if taker is None:
-            raise UsageError(f"not a line of a Seatrial export: it has the keys {sorted(document)!r}")
-        if not self._begun or (self._run_id is None) != (kind == "run"):
-            raise UsageError(f"a {kind!r} line is out of place; the file must begin with a header and then the run")
+    @property
+    def has_run(self) -> bool:
+        """Whether the line with the run was read."""
+        return self._name is not None
+
+    def take(self, kind: str, body: Any) -> Imported | None:
+        """Store what a line holds. Returns the result after the last line of the run."""
+        self._counts[kind] += 1
         try:
-            taker(body)
-        except (TypeError, ValueError, AttributeError, LookupError) as broken:
-            why = f"{type(broken).__name__}: {broken}"
-            raise UsageError(f"a {kind!r} line cannot be read: {why}. Export the run again.") from broken
+            if kind == "end":
+                return self._finish(body)
+            getattr(self, f"_take_{kind}")(body)
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise UsageError(f"a {kind!r} line cannot be read: {why}. Export the run again.") from error
+        return None
 
-    def about(self, problem: str) -> str:
-        """The problem with the run that it is of, where that is known."""
-        return problem if self._named is None or problem.startswith("run ") else f"run {self._named}: {problem}"
-
-    def finish(self) -> list[Imported]:
-        if self._begun:
-            raise UsageError("the file is cut short: the line that ends the run is missing. Export it again.")
-        if not self._done:
-            raise UsageError("the file is empty: no run to import")
-        return self._done
-
-    def _take_header(self, document: dict[str, Any]) -> None:
-        if self._begun:
-            raise UsageError("another file begins before the line that ends the run: one was cut short")
-        if document.get("format") != FORMAT:
-            raise UsageError(f"not a Seatrial export: its format is {document.get('format')!r}, not {FORMAT!r}")
-        if document.get("version") != VERSION:
-            raise UsageError(
-                f"the export has version {document.get('version')!r}; this Seatrial reads {VERSION}. "
-                "Upgrade: pip install --upgrade seatrial"
-            )
-        self._begun = True
+    def name_run(self, problem: str) -> str:
+        """The problem, with the run's id in front where it is known."""
+        return problem if self._name is None or problem.startswith("run ") else f"run {self._name}: {problem}"
 
     def _take_run(self, body: Any) -> None:
         run = _decode(Run, body)
         if not is_run_id(run.id):
             raise UsageError(f"run id {run.id!r}: {RUN_ID_RULE}")
-        self._named = run.id
+        self._name = self._run_id = run.id
         check_run(run)
-        self._connection.lock_run(run.id)
-        stored = read_run(self._connection, run.id)
-        others = list_runs(self._connection, limit=None, name=run.name, problems=[]) if is_shard(run) else []
-        whole = find_whole(others, run)
+        connection = self._connection
+        connection.database.lock_run(connection, run.id)
+        stored = read_run(connection, run.id)
+        whole = find_whole(list_runs(connection, name=run.name, problems=[]), run) if is_shard(run) else None
         if whole is not None:
-            self._connection.lock_run(whole.id)
+            connection.database.lock_run(connection, whole.id)
             if stored is not None and whole.id != run.id:
                 raise UsageError(
                     f"run {run.id}: was played into this store, so it would be part of run {whole.id} and a run of "
                     "its own beside it. Import all parts into another store: --store FILE"
                 )
-            rewrite_run(self._connection, merge_shard(whole, run))
+            self._run_id = whole.id
+            rewrite_run(connection, merge_shard(whole, run))
         elif stored is not None:
-            rewrite_run(self._connection, merge_runs(stored, run))
+            rewrite_run(connection, merge_runs(stored, run))
         else:
-            # A shard that came alone is a part that lacks the others, else the absence of a file would be a pass.
-            insert_run(self._connection, merge_shard(run, run) if is_shard(run) else run)
-        self._run_id = whole.id if whole else run.id
-        self._numbers = Numbers(self._run_id)
+            # A single shard is stored as a run that lacks the others: a missing file must not look like a pass.
+            insert_run(connection, merge_shard(run, run) if is_shard(run) else run)
 
     def _take_scenario(self, body: Any) -> None:
-        self._counts["scenarios"] += 1
         entry = _decode(ScenarioEntry, body)
         if entry.trials < 0:
             raise UsageError(f"scenario {entry.key.label!r}: trials must be 0 or more, got {entry.trials}")
@@ -210,21 +227,20 @@ class _Import:
             self._write_scenarios()
 
     def _take_trial(self, body: Any) -> None:
-        self._counts["trials"] += 1
-        told = _decode(Trial, _complete(body))
-        if told.index < 0:
-            raise UsageError(f"a trial of {told.key.label!r}: its index must be 0 or more, got {told.index}")
-        if told.key not in self._thresholds:
-            raise UsageError(f"{told.id} of {told.key.label!r}: its scenario is not among those of the run")
-        trial = self._decide(told)
-        self._corrected += trial.status is not told.status
-        row = self._connection.row(schema.BODY, place_of(str(self._run_id), trial.key, trial.index))
+        given = _decode(Trial, _complete(body))
+        if given.index < 0:
+            raise UsageError(f"a trial of {given.key.label!r}: its index must be 0 or more, got {given.index}")
+        if given.key not in self._thresholds:
+            raise UsageError(f"{given.id} of {given.key.label!r}: its scenario is not among those of the run")
+        trial = self._decide(given)
+        self._corrected += trial.status is not given.status
+        row = self._connection.row(schema.BODY, place_of(self._run_id, trial.key, trial.index))
         if row is None:
             self._trials.append(trial)
             if len(self._trials) >= _GROUP:
                 self._write_trials()
             return
-        stored = self._decide(unpack(row[0], fetch_through(self._connection)))
+        stored = self._decide(decode(Trial, row[0], fetch=fetch_through(self._connection)))
         if encode(stored) != encode(trial):
             raise UsageError(
                 f"run {self._run_id}: {trial.id} of {trial.key.label!r} is stored already, and differs. "
@@ -236,33 +252,27 @@ class _Import:
         return decide_again(trial, pass_threshold=self._thresholds[trial.key])
 
     def _take_label(self, body: Any) -> None:
-        self._counts["labels"] += 1
         self._write_trials()
-        put_label(self._connection, replace(_decode(Label, body), run_id=str(self._run_id)))
+        put_label(self._connection, replace(_decode(Label, body), run_id=self._run_id))
 
     def _take_merged(self, body: Any) -> None:
-        self._counts["merged"] += 1
         merged = _decode(MergedErrors, body)
         if merged.key not in self._thresholds:
             raise UsageError(f"errors of {merged.key.label!r}: its scenario is not among those of the run")
         self._write_scenarios()
-        put_merged(self._connection, str(self._run_id), [merged])
+        put_merged(self._connection, self._run_id, [merged])
 
-    def _take_end(self, body: Any) -> None:
+    def _finish(self, body: Any) -> Imported:
         self._write_trials()
-        if body != self._counts:
-            raise UsageError(f"lines are missing: the export had {body!r}, here are {self._counts!r}")
-        added = self._counts["trials"] - self._skipped
-        done = Imported(run_id=str(self._run_id), added=added, skipped=self._skipped, corrected=self._corrected)
-        self._done.append(done)
-        self._run_id = self._named = None
-        self._begun, self._skipped, self._corrected = False, 0, 0
-        self._thresholds = {}
-        self._counts = dict.fromkeys(self._counts, 0)
+        counts = {name: self._counts[kind] for kind, name in _COUNTED.items()}
+        if body != counts:
+            raise UsageError(f"lines are missing: the export had {body!r}, here are {counts!r}")
+        added = counts["trials"] - self._skipped
+        return Imported(run_id=self._run_id, added=added, skipped=self._skipped, corrected=self._corrected)
 
     def _write_scenarios(self) -> None:
         if self._scenarios:
-            insert_scenarios(self._connection, self._numbers, self._scenarios)
+            insert_scenarios(self._connection, self._run_id, self._scenarios)
         self._scenarios = []
 
     def _write_trials(self) -> None:
@@ -271,72 +281,44 @@ class _Import:
         if len(places) < len(self._trials):
             raise UsageError("a trial is given twice")
         try:
-            insert_trials(self._connection, self._numbers, [make_rows(trial) for trial in self._trials])
+            insert_trials(self._connection, self._run_id, [make_rows(trial) for trial in self._trials])
         except Conflict as conflict:
             raise UsageError("a trial's scenario is not among those of the run") from conflict
         self._trials = []
 
 
 def merge_runs(stored: Run, other: Run) -> Run:
-    """One run of two shards. Raises UsageError where they cannot be of one run."""
+    """The stored run, merged with a file of the same run. Raises UsageError when they differ."""
     for name in ("name", "seed", "gates", "git_commit", "parent", "replayed"):
         if getattr(stored, name) != getattr(other, name):
             raise UsageError(
                 f"run {stored.id}: cannot be merged: its {name} is {getattr(stored, name)!r} in the store and "
                 f"{getattr(other, name)!r} in the file"
             )
+    ends = (stored.finished_at, other.finished_at)
+    states = (RunState.RUNNING, RunState.INTERRUPTED, RunState.FINISHED)
     return replace(
         stored,
-        state=_merge_states(stored.state, other.state),
+        state=next(state for state in states if state in (stored.state, other.state)),
         started_at=min(stored.started_at, other.started_at),
-        finished_at=_later(stored.finished_at, other.finished_at),
+        finished_at=None if None in ends else max(filter(None, ends)),
     )
-
-
-def _merge_states(one: RunState, other: RunState) -> RunState:
-    """Finished only when both are."""
-    for state in (RunState.RUNNING, RunState.INTERRUPTED):
-        if state in (one, other):
-            return state
-    return RunState.FINISHED
-
-
-def _later(one: datetime | None, other: datetime | None) -> datetime | None:
-    return max(one, other) if one and other else None
 
 
 def _decode(kind: type[T], document: Any) -> T:
     try:
         return from_document(kind, document)
-    except StoreError as broken:
-        raise UsageError(str(broken)) from broken
+    except StoreError as error:
+        raise UsageError(str(error)) from error
 
 
 def _complete(body: Any) -> Any:
-    """The document of a trial with what exports leave out where it is null, though the type asks for it."""
+    """The document of a trial, with required fields that older exports left out where they were null."""
     document = restore(body)
     turns = document["transcript"]["turns"]
     results = [dict(result) for result in document.get("results", ())]
     for result in results:
-        if result.get("reasoning", "") is None:  # an evaluator of the user's own may give none
+        if result.get("reasoning", "") is None:  # from a custom evaluator
             del result["reasoning"]
     complete = [{"reply": None, "tool_calls": None, **turn} for turn in turns]
     return {**document, "results": results, "transcript": {**document["transcript"], "turns": complete}}
-
-
-def _line(kind: str, body: bytes, more: bytes = b"") -> bytes:
-    return b'{"%s":%s%s}\n' % (kind.encode(), body, more)
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
-
-
-def _parse(line: bytes | str) -> dict[str, Any]:
-    try:
-        document = loads(line, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as broken:
-        raise UsageError(f"not JSON: {broken}") from broken
-    if not isinstance(document, dict):
-        raise UsageError("not a line of a Seatrial export: it is not a JSON object")
-    return document

@@ -1,7 +1,7 @@
-"""Bodies that an earlier version wrote with marks inside, rewritten as the codec writes them now.
+"""Migrations: set a store up, or bring one of an earlier version up to date.
 
-Up to schema 3 a document with NaN, tuples, bytes or very deep values was `{"$marked": …, "parts": […]}`, where a
-mapping with one key that begins with `$` was a mark. This module reads that form, and nothing else may write it.
+Up to schema 3, a document with NaN, tuples, bytes or very deep values was stored as `{"$marked": …, "parts": […]}`: in
+it, a mapping with one key that begins with `$` is a mark for such a value. Only this module reads that format.
 """
 
 from binascii import a2b_base64
@@ -17,6 +17,45 @@ from .database import Connection, Database
 from .schema import CREATE_VERSION, MIGRATIONS, READ_VERSION, VERSION, WRITE_VERSION
 from .trials import fetch_through, pack_document
 
+_WITHOUT_MARKS = 4
+"""The first schema whose bodies have no marks."""
+
+
+def migrate(database: Database, connection: Connection) -> None:
+    """Set the store up, or bring it up to date. Raises UsageError when a newer Seatrial wrote it."""
+    if _version(database, connection) == VERSION:
+        return
+    with connection.transaction():
+        database.prepare_migration(connection)
+        version = _version(database, connection)  # another process may have migrated it meanwhile
+        if version == 0:
+            connection.execute(CREATE_VERSION)
+        for number in range(version + 1, VERSION + 1):
+            for statement in MIGRATIONS[number - 1]:
+                connection.execute(statement)
+            if number == _WITHOUT_MARKS and version > 0:
+                rewrite_marked_bodies(connection)
+            connection.execute(WRITE_VERSION, (number,))
+
+
+def _version(database: Database, connection: Connection) -> int:
+    """The number of the last migration; 0 for a new store."""
+    if not database.is_set_up(connection):
+        return 0
+    row = connection.row(READ_VERSION)
+    version = row[0] if row else None
+    if not isinstance(version, int):
+        raise UsageError(
+            f"{database.name}: does not say which version it is. Name another place: --store, or SEATRIAL_STORE."
+        )
+    if version > VERSION:
+        raise UsageError(
+            f"{database.name}: was written by a newer Seatrial (schema {version}; this one knows {VERSION}). "
+            "Upgrade: pip install --upgrade seatrial"
+        )
+    return version
+
+
 _MARKED: Final = b'{"$marked"'
 _COLUMNS: Final = (
     ("runs", ("id",), "body"),
@@ -27,22 +66,19 @@ _COLUMNS: Final = (
     ("merged_errors", ("run_id", "scenario"), "body"),
     ("labels", ("run_id", "scenario", "trial", "metric", "who"), "body"),
 )
-"""Table, key and column of everything that may hold marks, apart from trials and keys of scenarios."""
+"""Table, key and column of everything that may hold marks, except the bodies of trials."""
 
 
 def rewrite_marked_bodies(connection: Connection) -> None:
-    """Rewrite all bodies with marks, inside the transaction under way."""
+    """Rewrite all documents with marks, inside the current transaction."""
     fetch = fetch_through(connection)
     for run_id, number, trial, body in connection.rows("SELECT run_id, number, trial, body FROM bodies"):
         if bytes(body).startswith(_MARKED):
             packed, contents = pack_document(_read(bytes(body), fetch))
-            connection.execute(
-                "UPDATE bodies SET body = ? WHERE run_id = ? AND number = ? AND trial = ?",
-                (packed, run_id, number, trial),
-            )
-            for name, content in contents.items():
-                connection.insert(schema.ADD_CONTENT, [(name, content)])
-                connection.insert(schema.ADD_CONTENT_USE, [(run_id, name)])
+            statement = "UPDATE bodies SET body = ? WHERE run_id = ? AND number = ? AND trial = ?"
+            connection.execute(statement, (packed, run_id, number, trial))
+            connection.insert(schema.ADD_CONTENT, list(contents.items()))
+            connection.insert(schema.ADD_CONTENT_USE, [(run_id, name) for name in contents])
     for table, key, column in _COLUMNS:
         _rewrite_column(connection, table, key, column)
 
@@ -110,42 +146,3 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "$float": float,
     "$bytes": lambda text: a2b_base64(text).decode("utf-8", "backslashreplace"),
 }
-
-
-_WITHOUT_MARKS = 4
-"""The migration from which on bodies have no marks."""
-
-
-def migrate(database: Database, connection: Connection) -> None:
-    """Set the store up, or bring it up to date. Raises UsageError when it is ahead of us."""
-    if _version(database, connection) == VERSION:
-        return
-    with connection.transaction():
-        database.prepare(connection)
-        version = _version(database, connection)  # another process may have been quicker
-        if version == 0:
-            connection.execute(CREATE_VERSION)
-        for number in range(version + 1, VERSION + 1):
-            for statement in MIGRATIONS[number - 1]:
-                connection.execute(statement)
-            if number == _WITHOUT_MARKS and version > 0:
-                rewrite_marked_bodies(connection)
-            connection.execute(WRITE_VERSION, (number,))
-
-
-def _version(database: Database, connection: Connection) -> int:
-    """The number of the last migration; 0 for a store that is new."""
-    if not database.has_version(connection):
-        return 0
-    row = connection.row(READ_VERSION)
-    version = row[0] if row else None
-    if not isinstance(version, int):
-        raise UsageError(
-            f"{database.name}: does not say which version it is. Name another place: --store, or SEATRIAL_STORE."
-        )
-    if version > VERSION:
-        raise UsageError(
-            f"{database.name}: was written by a newer Seatrial (schema {version}; this one knows {VERSION}). "
-            "Upgrade: pip install --upgrade seatrial"
-        )
-    return version

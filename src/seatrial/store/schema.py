@@ -1,17 +1,13 @@
-"""All the SQL there is, in the part of the language that SQLite and PostgreSQL share. Placeholders are question marks.
+"""All SQL of the store, in the dialect that SQLite and PostgreSQL share. Placeholders are question marks.
 
-Texts that people write (names) are kept as ASCII JSON, so that neither database can stumble over them. `scenario` is a
-hash of suite, name and agent; within a run scenarios are also numbered as they come, so that rows of trials are
-appended: with the hash as their key each would go to another page. Columns of `trials` are what lists and verdicts
-need; `bodies` has the trials themselves; `contents` has what is large, once, however many trials refer to it.
+Names that people write are stored as ASCII JSON, since they may hold characters that a database refuses. `scenario` is
+a hash of suite, name and agent. Scenarios of a run are also numbered in the order in which they are added, so that rows
+of trials are appended: with the hash as their key, each would go to another page. `trials` has the columns that lists
+and verdicts need, `bodies` the whole trials, and `contents` large parts of them, each stored once.
 """
 
-from functools import lru_cache
-from typing import NamedTuple
-
 PACKED = " WITHOUT ROWID"
-"""For SQLite alone: rows lie in their primary key, which is else a second tree. Stores that were made before this was
-asked for have both, and do the same."""
+"""For SQLite only: store the rows in the tree of the primary key, instead of in a second tree."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -163,9 +159,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX scenarios_in_order ON scenarios (run_id, position, number)",
         "CREATE INDEX trials_by_status ON trials (run_id, status)",
     ),
-    (),  # Bodies with marks are rewritten by `migrate_bodies`.
+    (),  # `migrate` rewrites the bodies in the format of schema 3.
 )
-"""Numbered from 1; a migration that was ever released is never edited, only followed by another."""
+"""Numbered from 1. A released migration is never changed; add another one."""
 
 VERSION = len(MIGRATIONS)
 
@@ -173,32 +169,18 @@ CREATE_VERSION = "CREATE TABLE schema_version (version BIGINT NOT NULL)"
 READ_VERSION = "SELECT MAX(version) FROM schema_version"
 WRITE_VERSION = "INSERT INTO schema_version (version) VALUES (?)"
 
-
-class Insert(NamedTuple):
-    """A statement that adds rows, for one row or for many at once."""
-
-    into: str
-    row: str
-    on_conflict: str = ""
-
-    @lru_cache  # noqa: B019  there are five of them, for as long as the process lives
-    def of(self, rows: int) -> str:
-        """The statement for so many rows."""
-        return f"INSERT INTO {self.into} VALUES {', '.join([self.row] * rows)} {self.on_conflict}"
-
-
 ADD_RUN = "INSERT INTO runs (id, name, started_at, body) VALUES (?, ?, ?, ?)"
 CHANGE_RUN = "UPDATE runs SET started_at = ?, body = ? WHERE id = ?"
 HAS_RUN = "SELECT 1 FROM runs WHERE id = ?"
-RUN = "SELECT body FROM runs WHERE id = ?"
-RUNS = "SELECT id, body FROM runs ORDER BY started_at DESC, id DESC"
-RUNS_LIMITED = f"{RUNS} LIMIT ?"
-RUNS_NAMED = "SELECT id, body FROM runs WHERE name = ? ORDER BY started_at DESC, id DESC"
-RUNS_NAMED_LIMITED = f"{RUNS_NAMED} LIMIT ?"
-RUNS_BY_PREFIX = "SELECT id, body FROM runs WHERE substr(id, 1, ?) = ? ORDER BY started_at DESC, id DESC LIMIT 10"
-RUN_NAMES = "SELECT id, name FROM runs ORDER BY started_at DESC, id DESC LIMIT 1000"
+RUN = "SELECT id, body FROM runs WHERE id = ?"
+_NEWEST_FIRST = "ORDER BY started_at DESC, id DESC LIMIT ?"
+RUNS = f"SELECT id, body FROM runs {_NEWEST_FIRST}"
+RUNS_NAMED = f"SELECT id, body FROM runs WHERE name = ? {_NEWEST_FIRST}"
+RUNS_BY_PREFIX = f"SELECT id, body FROM runs WHERE substr(id, 1, ?) = ? {_NEWEST_FIRST}"
+RUN_NAMES = f"SELECT id, name FROM runs {_NEWEST_FIRST}"
+NO_LIMIT = 2**62
 COUNT_TRIALS = "SELECT run_id, status, COUNT(*) FROM trials WHERE run_id IN ({runs}) GROUP BY run_id, status"
-"""`{runs}` stands for as many placeholders as there are runs."""
+"""`{runs}` stands for one placeholder for each run."""
 COUNT_TRIALS_OF_SCENARIO = """SELECT t.run_id, t.status, COUNT(*) FROM scenarios s
     JOIN trials t ON t.run_id = s.run_id AND t.number = s.number
     WHERE s.run_id IN ({runs}) AND s.scenario = ? GROUP BY t.run_id, t.status"""
@@ -207,60 +189,41 @@ COUNT_SCENARIOS = "SELECT run_id, COUNT(*) FROM scenarios WHERE run_id IN ({runs
 _ENTRY = "scenario_key, fingerprint, trial_fingerprint, source, terms"
 NEXT_NUMBER = """SELECT (SELECT COALESCE(MAX(number), -1) + 1 FROM scenarios WHERE run_id = runs.id)
     FROM runs WHERE id = ?"""
-"""Only with the run locked: two that add at once would take the same number."""
-ADD_SCENARIO = Insert(
-    f"scenarios (run_id, number, scenario, position, {_ENTRY})",
-    "(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "ON CONFLICT (run_id, scenario) DO NOTHING",
-)
-SCENARIO = f"SELECT position, {_ENTRY} FROM scenarios WHERE run_id = ? AND scenario = ?"
-SCENARIO_PAGE = f"""SELECT number, position, {_ENTRY} FROM scenarios
+"""Lock the run first: two transactions would else take the same number."""
+ADD_SCENARIO = f"""INSERT INTO scenarios (run_id, number, scenario, position, {_ENTRY})
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, scenario) DO NOTHING"""
+SCENARIO = f"SELECT position, number, {_ENTRY} FROM scenarios WHERE run_id = ? AND scenario = ?"
+SCENARIO_PAGE = f"""SELECT position, number, {_ENTRY} FROM scenarios
     WHERE run_id = ? AND (position, number) > (?, ?) ORDER BY position, number LIMIT ?"""
-
-TRIAL_COLUMNS = (
-    "status",
-    "error_kind",
-    "stop_reason",
-    "trajectory_matched",
-    "started_at",
-    "turns",
-    "overall_score",
-    "latency_ms",
-    "median_latency_ms",
-    "tokens",
-    "cost_usd",
-    "duration_ms",
-    "details",
-)
 NUMBER = "SELECT number FROM scenarios WHERE run_id = ? AND scenario = ?"
+NUMBERS = "SELECT number, scenario_key FROM scenarios WHERE run_id = ? AND number BETWEEN ? AND ?"
 
-
-ADD_TRIAL = Insert(
-    f"trials (run_id, number, trial, {', '.join(TRIAL_COLUMNS)})", f"(?, ?, ?, {', '.join('?' * len(TRIAL_COLUMNS))})"
-)
-ADD_BODY = Insert("bodies (run_id, number, trial, body)", "(?, ?, ?, ?)")
-ADD_CONTENT = Insert("contents (hash, body)", "(?, ?)", "ON CONFLICT (hash) DO NOTHING")
-ADD_CONTENT_USE = Insert("content_uses (run_id, hash)", "(?, ?)", "ON CONFLICT (run_id, hash) DO NOTHING")
-DROP_TRIAL = "DELETE FROM trials WHERE run_id = ? AND number = ? AND trial = ?"
-DROP_BODY = "DELETE FROM bodies WHERE run_id = ? AND number = ? AND trial = ?"
+_TRIAL_COLUMNS = """status, error_kind, stop_reason, trajectory_matched, started_at, turns, overall_score,
+    latency_ms, median_latency_ms, tokens, cost_usd, duration_ms, details"""
+_OF_TRIAL = f"WHERE run_id = ? AND number = ({NUMBER}) AND trial = ?"
+_PAGE = "(number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"
+_PAGE_OF_SCENARIO = f"number = ({NUMBER}) AND number >= ? AND trial > ? ORDER BY trial LIMIT ?"
+"""The same parameters. SQLite would not search the index for `number = … AND (number, trial) > …`."""
+ADD_TRIAL = f"""INSERT INTO trials (run_id, number, trial, {_TRIAL_COLUMNS})
+    VALUES (?, ({NUMBER}), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+ADD_BODY = f"INSERT INTO bodies (run_id, number, trial, body) VALUES (?, ({NUMBER}), ?, ?)"
+ADD_CONTENT = "INSERT INTO contents (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
+ADD_CONTENT_USE = "INSERT INTO content_uses (run_id, hash) VALUES (?, ?) ON CONFLICT (run_id, hash) DO NOTHING"
+DROP_TRIAL = f"DELETE FROM trials {_OF_TRIAL}"
+DROP_BODY = f"DELETE FROM bodies {_OF_TRIAL}"
 CONTENT = "SELECT body FROM contents WHERE hash = ?"
-BODY = f"SELECT body FROM bodies WHERE run_id = ? AND number = ({NUMBER}) AND trial = ?"
-BODY_PAGE = f"""SELECT trial, body FROM bodies
-    WHERE run_id = ? AND number = ({NUMBER}) AND trial > ? ORDER BY trial LIMIT ?"""
-BODIES_PAGE = """SELECT number, trial, body FROM bodies
-    WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
+BODY = f"SELECT body FROM bodies {_OF_TRIAL}"
+BODY_PAGE = f"SELECT number, trial, body FROM bodies WHERE run_id = ? AND {_PAGE}"
+BODY_PAGE_OF_SCENARIO = f"SELECT number, trial, body FROM bodies WHERE run_id = ? AND {_PAGE_OF_SCENARIO}"
 LAST_TRIAL = "SELECT started_at, duration_ms FROM trials WHERE run_id = ? ORDER BY started_at DESC LIMIT 1"
 FINISHED = """SELECT s.scenario_key, t.trial FROM trials t
     JOIN scenarios s ON s.run_id = t.run_id AND s.number = t.number WHERE t.run_id = ?"""
 
-SUMMARY_PAGE = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
-    WHERE run_id = ? AND number >= ? AND (number, trial) > (?, ?) ORDER BY number, trial LIMIT ?"""
-SUMMARY_PAGE_OF_SCENARIO = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
-    WHERE run_id = ? AND number = ({NUMBER}) AND trial > ? ORDER BY trial LIMIT ?"""
-SUMMARIES = f"""SELECT number, trial, {", ".join(TRIAL_COLUMNS)} FROM trials
-    WHERE run_id = ? AND number IN ({{numbers}}) ORDER BY number, trial"""
-"""`{numbers}` stands for as many placeholders as there are numbers."""
-NUMBERS = "SELECT number, scenario_key FROM scenarios WHERE run_id = ? AND number BETWEEN ? AND ?"
+_SUMMARY = f"SELECT number, trial, {_TRIAL_COLUMNS} FROM trials WHERE run_id = ?"
+SUMMARY_PAGE = f"{_SUMMARY} AND {_PAGE}"
+SUMMARY_PAGE_OF_SCENARIO = f"{_SUMMARY} AND {_PAGE_OF_SCENARIO}"
+SUMMARIES = f"{_SUMMARY} AND number IN ({{numbers}}) ORDER BY number, trial"
+"""`{numbers}` stands for one placeholder for each number."""
 
 SET_BASELINE = """INSERT INTO baselines (suite, run_id) VALUES (?, ?)
     ON CONFLICT (suite) DO UPDATE SET run_id = excluded.run_id"""

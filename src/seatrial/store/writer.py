@@ -1,45 +1,33 @@
-"""The one writer of a process: trials go in one by one, and are committed in groups by a thread of its own."""
+"""Writes the trials of a run in a thread of its own: trials are handed over one by one, and committed in groups."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from types import TracebackType
-from typing import NamedTuple
 
-from seatrial.clock import milliseconds
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.run import ScenarioEntry, Trial
 
-from .database import Conflict, Connection, Database, Row
-from .scenarios import insert_scenarios, make_entry_rows
-from .trials import Numbers, TrialRows, explain_conflict, insert_trials, make_rows
+from .database import Conflict, Connection, Database
+from .scenarios import insert_scenarios
+from .trials import explain_conflict, insert_trials, make_rows
 
 _GROUP = 100
-_WAIT_MS = 50.0
-_ROOM = 1_000
-"""How many trials may wait before `submit` does."""
-_MOST_PLANNED = 8
-"""How many batches of scenarios may wait before `plan` does."""
+_WAIT_SECONDS = 0.05
+_MAX_TRIALS = 1_000
+"""The number of trials that may wait before `submit` does."""
+_MAX_BATCHES = 8
+"""The number of batches of scenarios that may wait before `plan` does."""
 
-
-class _Waiting(NamedTuple):
-    rows: TrialRows
-    """Made where the trial was played: its parts are at hand there, and another thread would fetch them one by one."""
-    trial: Trial
-    replaces: bool
-
-
-class _Planned(NamedTuple):
-    entries: Sequence[ScenarioEntry]
-    rows: list[Row]
+_Group = tuple[list[Sequence[ScenarioEntry]], list[tuple[Trial, bool]]]
+"""Batches of scenarios, and trials with whether they may replace a stored one."""
 
 
 class TrialWriter:
     """Saves scenarios and their trials.
 
-    `on_committed` is told of each group of trials once it is safe, on the writer's thread; it must not submit.
+    `on_committed` gets each group of trials after its commit, in the writer's thread. It must not submit.
 
-    On an event loop, ask first, so that the loop never waits for the disk:
+    An event loop must not wait for the disk, so ask first:
     `if writer.full: await asyncio.to_thread(writer.wait_for_room)`.
     """
 
@@ -52,14 +40,13 @@ class TrialWriter:
     ) -> None:
         self._database = database
         self._run_id = run_id
-        self._numbers = Numbers(run_id)
         self._on_committed = on_committed
         self._on_failed = on_failed
-        self._waiting: deque[_Waiting] = deque()
-        self._planned: deque[_Planned] = deque()
+        self._trials: list[tuple[Trial, bool]] = []
+        self._scenarios: list[Sequence[ScenarioEntry]] = []
         self._changed = Condition()
         self._hurry = False
-        """Somebody waits for what is here; no use in gathering more."""
+        """Commit now: the run waits for these trials."""
         self._writing = False
         self._closing = False
         self._error: BaseException | None = None
@@ -69,39 +56,35 @@ class TrialWriter:
     def submit(self, trial: Trial, *, replace: bool = False) -> None:
         """Hand a trial over. Waits while the writer is `full`. Raises StoreError when the writer has failed.
 
-        `replace`: a stored trial of the same scenario and index makes way; without, it is an error.
+        `replace`: delete a stored trial of the same scenario and index; else it is an error.
         """
-        if self.full or self._closing or self._error is not None:
-            self.wait_for_room()
+        with self._changed:
+            self._wait_until(lambda: not self.full)
             self._require_open("a trial")
-        # A deque needs no lock. The thread looks at it again before it sleeps, so only one that sleeps must be told.
-        self._waiting.append(_Waiting(make_rows(trial), trial, replace))
-        if len(self._waiting) in (1, _GROUP):
-            with self._changed:
+            self._trials.append((trial, replace))
+            if len(self._trials) in (1, _GROUP):
                 self._changed.notify_all()
 
     def plan(self, entries: Sequence[ScenarioEntry]) -> None:
-        """Hand scenarios over, ahead of their trials; they are committed no later than the first of those."""
-        planned = _Planned(entries, make_entry_rows(entries))
+        """Hand scenarios over, before their trials. They are committed no later than the first of those."""
         with self._changed:
-            self._changed.wait_for(lambda: self._error or self._closing or len(self._planned) < _MOST_PLANNED)
-            self._raise_error()
+            self._wait_until(lambda: len(self._scenarios) < _MAX_BATCHES)
             self._require_open("a scenario")
-            self._planned.append(planned)
+            self._scenarios.append(entries)
             self._changed.notify_all()
 
     @property
     def full(self) -> bool:
         """Whether `submit` would wait."""
-        return len(self._waiting) >= _ROOM
+        return len(self._trials) >= _MAX_TRIALS
 
     def wait_for_room(self) -> None:
         """Return once `submit` would not wait. Raises StoreError when the writer has failed."""
         with self._changed:
-            self._wait_for_room()
+            self._wait_until(lambda: not self.full)
 
     def hurry(self) -> None:
-        """Commit what is there without waiting for more."""
+        """Commit what was handed over without waiting for more."""
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
@@ -109,18 +92,23 @@ class TrialWriter:
     def flush(self) -> None:
         """Return once everything handed over so far is committed and reported. Raises StoreError."""
         with self._changed:
-            self._hurry = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._error or not (self._waiting or self._planned or self._writing))
+            self.hurry()
+            self._changed.wait_for(lambda: self._error or not (self._trials or self._scenarios or self._writing))
             self._raise_error()
 
     def close(self) -> None:
-        """Commit what is left, and end the thread. Raises StoreError when anything could not be saved."""
+        """Commit what was handed over, and end the thread. Raises StoreError when anything could not be saved."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join()
         self._raise_error()
+
+    def explain(self, error: BaseException) -> BaseException:
+        """The exception to raise when the writer failed for this reason."""
+        if isinstance(error, StoreError | UsageError):
+            return type(error)(str(error))
+        return StoreError(f"run {self._run_id}: trials could not be saved: {error!r}")
 
     def __enter__(self) -> "TrialWriter":
         return self
@@ -130,8 +118,8 @@ class TrialWriter:
     ) -> None:
         self.close()
 
-    def _wait_for_room(self) -> None:
-        self._changed.wait_for(lambda: self._error or self._closing or not self.full)
+    def _wait_until(self, condition: Callable[[], bool]) -> None:
+        self._changed.wait_for(lambda: self._error or self._closing or condition())
         self._raise_error()
 
     def _require_open(self, what: str) -> None:
@@ -142,62 +130,51 @@ class TrialWriter:
         if self._error is not None:
             raise self.explain(self._error) from self._error
 
-    def explain(self, error: BaseException) -> BaseException:
-        """What is raised where the writer failed for this reason."""
-        if isinstance(error, StoreError | UsageError):
-            return type(error)(str(error))
-        return StoreError(f"run {self._run_id}: trials could not be saved: {error!r}")
-
     def _work(self) -> None:
         try:
             connection = Connection(self._database)
             try:
-                while any(together := self._next_group()):
-                    planned, group = together
-                    self._save(connection, planned, group)
-                    if group:
-                        self._on_committed([each.trial for each in group])
+                while any(group := self._next_group()):
+                    self._save(connection, *group)
+                    if trials := [trial for trial, _ in group[1]]:
+                        self._on_committed(trials)
             finally:
                 connection.close()
-        except BaseException as error:  # the end of a thread: whoever submits or closes next raises it
+        except BaseException as error:  # the end of the thread: the next `submit`, `flush` or `close` raises it
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
             if self._on_failed is not None:
                 self._on_failed(self.explain(error))
 
-    def _next_group(self) -> tuple[list[_Planned], list[_Waiting]]:
-        """What is to be committed together; nothing when there is nothing left to do."""
+    def _next_group(self) -> _Group:
+        """What to commit next, once there is a full group or it has waited long enough; empty at the end."""
         with self._changed:
             self._writing = False
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._waiting or self._planned or self._closing)
-            deadline = milliseconds() + _WAIT_MS
-            while len(self._waiting) < _GROUP and not self._closing and not self._hurry:
-                left = deadline - milliseconds()
-                if left <= 0:
-                    break
-                self._changed.wait(left / 1000)
-            # Where the disk was slower than the trials came, it is asked once for all full groups that are there.
-            count = len(self._waiting)
-            group = [self._waiting.popleft() for _ in range(count - count % _GROUP or count)]
-            planned = [self._planned.popleft() for _ in range(len(self._planned))]
-            self._hurry = self._hurry and bool(self._waiting)
+            self._changed.wait_for(lambda: self._trials or self._scenarios or self._closing)
+            self._changed.wait_for(
+                lambda: self._closing or self._hurry or len(self._trials) >= _GROUP, timeout=_WAIT_SECONDS
+            )
+            group = (self._scenarios, self._trials)
+            self._scenarios, self._trials = [], []
+            self._hurry = False
             self._writing = True
-            self._changed.notify_all()  # there is room now, before this group is saved
-            return planned, group
+            self._changed.notify_all()
+            return group
 
-    def _save(self, connection: Connection, planned: list[_Planned], group: list[_Waiting]) -> None:
-        rows = [each.rows for each in group]
-        replaced = [each.rows for each in group if each.replaces]
+    def _save(
+        self, connection: Connection, scenarios: list[Sequence[ScenarioEntry]], trials: list[tuple[Trial, bool]]
+    ) -> None:
+        rows = [make_rows(trial) for trial, _ in trials]
+        replaced = [row for row, (_, replaces) in zip(rows, trials, strict=True) if replaces]
         try:
             with connection.transaction():
-                if planned:
-                    connection.share_contents()  # before any row: whoever deletes runs takes the locks in that order
-                for entries, made in planned:
-                    insert_scenarios(connection, self._numbers, entries, made)
+                if scenarios:
+                    connection.database.lock_contents(connection, shared=True)  # before any row, as `delete_runs` does
+                for entries in scenarios:
+                    insert_scenarios(connection, self._run_id, entries)
                 if rows:
-                    insert_trials(connection, self._numbers, rows, replaced=replaced)
+                    insert_trials(connection, self._run_id, rows, replaced=replaced)
         except Conflict as conflict:
-            given = [(each.trial, each.replaces) for each in group]
-            raise explain_conflict(connection, self._run_id, given, conflict) from conflict
+            raise explain_conflict(connection, self._run_id, trials, conflict) from conflict

@@ -120,7 +120,7 @@ def list_trials(state: State, run_id: RunId, asked: Annotated[TrialQuery, Query(
     found, said = state.trials(decided, wanted)
     page = take_page(found, offset=asked.offset, limit=asked.limit)
     items = [trial_item(summary) for summary in page.items]
-    searched = None if said is None or said.is_whole else said.looked_at
+    searched = None if said is None or said.complete else said.searched
     return AsciiJSONResponse({"total": page.total, "offset": asked.offset, "searched": searched, "trials": items})
 
 

@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from seatrial.errors import UsageError
 from seatrial.model.run import ScenarioOutcome, TrialSummary
 from seatrial.store.store import Store
-from seatrial.store.trials import Said
+from seatrial.store.trials import SearchResult
 
 from .access import ServeOptions
 from .background import Worker
@@ -64,7 +64,7 @@ class AppState:
 
     def trials(
         self, decided: DecidedRun, wanted: TrialFilter, *, timeout: float | None = None
-    ) -> tuple[list[TrialSummary], Said | None]:
+    ) -> tuple[list[TrialSummary], SearchResult | None]:
         """The trials that pass the filter, and how far what was said was searched. Raises StillWorking."""
         if not wanted.text:
             return find_trials(decided, wanted), None

@@ -13,7 +13,7 @@ from seatrial.model.struct import Struct
 from seatrial.reports.pages.environment import UNKNOWN, Dot, trend
 from seatrial.reports.texts import percent
 from seatrial.store.runs import RunRow
-from seatrial.store.trials import Said
+from seatrial.store.trials import SearchResult
 
 from .actions import silent_since, why_not_resumed
 from .app_state import AppState, NotFound, State
@@ -156,7 +156,9 @@ def show_run(request: Request, state: State, run_id: str, asked: Annotated[Asked
     return render(request, "run.html.jinja", values)
 
 
-def _page(state: AppState, decided: DecidedRun, asked: Asked, *, timeout: float | None) -> tuple[Page, Said | None]:
+def _page(
+    state: AppState, decided: DecidedRun, asked: Asked, *, timeout: float | None
+) -> tuple[Page, SearchResult | None]:
     """What is listed, and how far what was said was searched."""
     if asked.view == "trials":
         found, said = state.trials(decided, asked.wanted, timeout=timeout)

@@ -9,7 +9,7 @@ from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, TrialSummar
 from seatrial.model.struct import Struct
 from seatrial.reports.texts import failing, not_counted_reason, trials_of
 from seatrial.store.store import Store
-from seatrial.store.trials import Said
+from seatrial.store.trials import SearchResult
 
 from .background import Worker
 from .verdict_cache import DecidedRun
@@ -157,11 +157,11 @@ class ConversationSearch:
     def __init__(self, store: Store, worker: Worker) -> None:
         self._store = store
         self._worker = worker
-        self._kept: OrderedDict[str, Said] = OrderedDict()
+        self._kept: OrderedDict[str, SearchResult] = OrderedDict()
 
     def find(
         self, decided: DecidedRun, text: str, *, key: ScenarioKey | None = None, timeout: float | None = None
-    ) -> Said:
+    ) -> SearchResult:
         """Where the text was said in the run, or in one of its scenarios. Raises StillWorking."""
         asked = repr((decided.row, text, key))
         known = self._kept.get(asked)
@@ -169,8 +169,8 @@ class ConversationSearch:
             known = self._worker.do(asked, lambda: self._find(asked, decided, text, key), timeout)
         return known
 
-    def _find(self, asked: str, decided: DecidedRun, text: str, key: ScenarioKey | None) -> Said:
-        found = self._kept[asked] = self._store.find_said(decided.run.id, text, key=key)
+    def _find(self, asked: str, decided: DecidedRun, text: str, key: ScenarioKey | None) -> SearchResult:
+        found = self._kept[asked] = self._store.search(decided.run.id, text, key=key)
         while len(self._kept) > MOST_SEARCHES:
             self._kept.popitem(last=False)
         return found
