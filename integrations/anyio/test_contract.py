@@ -21,16 +21,16 @@ FILE = """
 TESTS = """
     import anyio
     import pytest
-    from seatrial import ContainsEvaluator, Scenario, ToolCallEvaluator
+    from seatrial import Contains, Scenario, ToolCalls
 
     def test_sync(seatrial):
         result = seatrial.run(Scenario(name="hello", input="hello"))
-        seatrial.check(result, ContainsEvaluator(any_of=["hello"]))
+        seatrial.check(result, Contains(any_of=["hello"]))
 
     @pytest.mark.anyio
     async def test_marked(seatrial):
         result = await seatrial.run("hello")
-        await seatrial.check(result, ToolCallEvaluator(must_include=["lookup"]))
+        await seatrial.check(result, ToolCalls(must_include=["lookup"]))
 
     @pytest.mark.anyio
     async def test_several_at_once(seatrial):

@@ -23,7 +23,7 @@ FILES = {
     "test_shop.py": """
         import asyncio
         import pytest
-        from seatrial import ContainsEvaluator, Scenario, ToolCallEvaluator
+        from seatrial import Contains, Scenario, ToolCalls
         from agent import answer
 
         LOOPS = []
@@ -34,12 +34,12 @@ FILES = {
 
         def test_sync(seatrial):
             result = seatrial.run(Scenario(name="hello", input="hello"))
-            seatrial.check(result, ContainsEvaluator(any_of=["hello"]))
+            seatrial.check(result, Contains(any_of=["hello"]))
 
         @pytest.mark.asyncio
         async def test_marked(seatrial):
             result = await seatrial.run("hello")
-            await seatrial.check(result, ToolCallEvaluator(must_include=["lookup"]))
+            await seatrial.check(result, ToolCalls(must_include=["lookup"]))
 
         @pytest.mark.asyncio
         @pytest.mark.seatrial(trials=3, threshold=0.5)

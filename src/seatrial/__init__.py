@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from seatrial.evaluators.limits import Limits as Limits
     from seatrial.evaluators.passfail import PassFail as PassFail
     from seatrial.evaluators.registry import evaluator as evaluator
+    from seatrial.evaluators.text import Contains as Contains
     from seatrial.evaluators.text import ContainsEvaluator as ContainsEvaluator
     from seatrial.evaluators.text import Exact as Exact
     from seatrial.evaluators.text import JsonSchema as JsonSchema
     from seatrial.evaluators.text import Regex as Regex
+    from seatrial.evaluators.tool_calls import ToolArgs as ToolArgs
     from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator as ToolCallArgsEvaluator
     from seatrial.evaluators.tool_calls import ToolCallEvaluator as ToolCallEvaluator
+    from seatrial.evaluators.tool_calls import ToolCalls as ToolCalls
     from seatrial.evaluators.trajectory import Trajectory as Trajectory
+    from seatrial.judges.rubric import Judge as Judge
     from seatrial.judges.rubric import JudgeEvaluator as JudgeEvaluator
     from seatrial.judges.similarity import Similarity as Similarity
     from seatrial.model.conversation import AgentResult as AgentResult
@@ -48,10 +52,10 @@ _NAMES_BY_MODULE = {
     "seatrial.evaluators.registry": "evaluator",
     "seatrial.evaluators.limits": "Limits",
     "seatrial.evaluators.passfail": "PassFail",
-    "seatrial.evaluators.text": "ContainsEvaluator Exact JsonSchema Regex",
-    "seatrial.evaluators.tool_calls": "ToolCallArgsEvaluator ToolCallEvaluator",
+    "seatrial.evaluators.text": "Contains ContainsEvaluator Exact JsonSchema Regex",
+    "seatrial.evaluators.tool_calls": "ToolArgs ToolCallArgsEvaluator ToolCallEvaluator ToolCalls",
     "seatrial.evaluators.trajectory": "Trajectory",
-    "seatrial.judges.rubric": "JudgeEvaluator",
+    "seatrial.judges.rubric": "Judge JudgeEvaluator",
     "seatrial.judges.similarity": "Similarity",
     "seatrial.model.conversation": "AgentResult ToolCall Usage",
     "seatrial.model.protocols": "Evaluator TrialContext TurnContext",

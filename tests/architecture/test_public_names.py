@@ -85,7 +85,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_the_promised_names_are_public() -> None:
     named = """
         Suite Scenario Turn User ToolCall AgentResult run load compare PassFail Exact Regex Similarity
-        ContainsEvaluator ToolCallEvaluator ToolCallArgsEvaluator Trajectory JudgeEvaluator Evaluator EvalResult
+        Contains ToolCalls ToolArgs Trajectory Judge Evaluator EvalResult
         TurnContext TrialContext evaluator ToolError UsageError arun
     """
 

@@ -8,7 +8,7 @@ import pytest
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.state import State
-from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
+from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
@@ -37,9 +37,9 @@ def expecting(tool: str) -> list[Evaluator]:
     return [
         PassFail(expected_tools=[tool]),
         PassFail(expected_tool_args={tool: {}}),
-        ToolCallEvaluator(must_include=[tool]),
-        ToolCallEvaluator(must_include=[tool], ordered=True),
-        ToolCallArgsEvaluator(tool, {}),
+        ToolCalls(must_include=[tool]),
+        ToolCalls(must_include=[tool], ordered=True),
+        ToolArgs(tool, {}),
         Trajectory(mode="contains", expected=[tool]),
         Trajectory(mode="in_order", expected=[tool]),
         Trajectory(mode="strict", expected=[tool]),
@@ -48,9 +48,9 @@ def expecting(tool: str) -> list[Evaluator]:
 
 
 FORBIDDING: list[Evaluator] = [
-    ToolCallEvaluator(must_exclude=["delete"]),
-    ToolCallEvaluator(must_include=["lookup"], must_exclude=["delete"]),
-    ToolCallArgsEvaluator("lookup", {"id": 7}, calls="all"),
+    ToolCalls(must_exclude=["delete"]),
+    ToolCalls(must_include=["lookup"], must_exclude=["delete"]),
+    ToolArgs("lookup", {"id": 7}, calls="all"),
     Trajectory(mode="contains", forbidden=["delete"]),
     Trajectory(mode="strict", expected=["lookup"]),
     Trajectory(mode="unordered", expected=["lookup"]),
@@ -83,8 +83,8 @@ def test_one_missing_call_of_ours_is_enough_to_fail() -> None:
     both = ["send_mail", "refund"]
     for evaluator in (
         PassFail(expected_tools=both),
-        ToolCallEvaluator(must_include=both),
-        ToolCallEvaluator(must_include=both, ordered=True),
+        ToolCalls(must_include=both),
+        ToolCalls(must_include=both, ordered=True),
         Trajectory(mode="contains", expected=both),
     ):
         assert verdict(evaluator, a_trial(*LOOKED_UP)) == "failed", evaluator
@@ -111,7 +111,7 @@ def test_an_order_is_broken_only_where_no_later_call_could_mend_it() -> None:
     seen = (ToolCall("refund", {}), *LOOKED_UP)
     for evaluator in (
         Trajectory(mode="in_order", expected=["lookup", "refund"]),
-        ToolCallEvaluator(must_include=["lookup", "refund"], ordered=True),
+        ToolCalls(must_include=["lookup", "refund"], ordered=True),
     ):
         assert verdict(evaluator, a_trial(*seen)) == "failed"
         assert verdict(evaluator, a_trial(*seen, ours=())) == "errored"

@@ -12,8 +12,8 @@ from seatrial.evaluators.matchers import matches
 from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.redacted import matches_surely
 from seatrial.evaluators.state import State
-from seatrial.evaluators.text import ContainsEvaluator, Regex
-from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator
+from seatrial.evaluators.text import Contains, Regex
+from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, StopReason, ToolCall, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext, TurnContext
@@ -46,8 +46,8 @@ def forbids(body: Any, **args: Any) -> Trajectory:
         Trajectory(expected=[{"name": "send", "args": {"body": {"$contains": "verysecret"}}, "max": 0}]),
         Trajectory(expected=[{"name": "send", "args": {"body": {"$not": {"$contains": "verysecret"}}}}]),
         Trajectory(mode="within", expected=[{"name": "send", "args": {"body": {"$regex": "^[^0-9]*$"}}}]),
-        ToolCallArgsEvaluator("send", {"body": {"$not": {"$contains": "verysecret"}}}),
-        ToolCallArgsEvaluator("send", {"body": {"$regex": "^(?!.*delivered)"}}, calls="all"),
+        ToolArgs("send", {"body": {"$not": {"$contains": "verysecret"}}}),
+        ToolArgs("send", {"body": {"$regex": "^(?!.*delivered)"}}, calls="all"),
         PassFail(expected_tool_args={"send": {"body": {"$not": {"$regex": "[0-9]{3}"}}}}),
     ],
 )
@@ -67,8 +67,8 @@ def test_arguments_that_fit_only_without_their_secret_have_no_answer(evaluator: 
         forbids({"$type": "number"}),
         Trajectory(expected=[{"name": "send", "args": {"to": "ann", "body": {"$contains": "the key"}}}]),
         Trajectory(expected=[{"name": "send", "args": {"body": {"$regex": "^the key"}}}]),
-        ToolCallArgsEvaluator("send", {"body": {"$type": "string"}}),
-        ToolCallArgsEvaluator("send", {"body": {"$contains": "[redacted]"}}),
+        ToolArgs("send", {"body": {"$type": "string"}}),
+        ToolArgs("send", {"body": {"$contains": "[redacted]"}}),
         PassFail(expected_tool_args={"send": {"to": "ann", "body": {"$any": True}}}),
     ],
 )
@@ -82,8 +82,8 @@ def test_what_holds_whatever_the_secret_is_passes(evaluator: Evaluator) -> None:
         forbids({"$contains": "[redacted]"}),
         forbids({"$regex": r"\[redacted\]"}),
         forbids({"$regex": "the key"}),
-        ToolCallArgsEvaluator("send", {"body": {"$not": {"$contains": "[redacted]"}}}),
-        ToolCallArgsEvaluator("send", {"body": "hello"}),
+        ToolArgs("send", {"body": {"$not": {"$contains": "[redacted]"}}}),
+        ToolArgs("send", {"body": "hello"}),
     ],
 )
 def test_what_fails_whatever_the_secret_is_fails(evaluator: Evaluator) -> None:
@@ -92,7 +92,7 @@ def test_what_fails_whatever_the_secret_is_fails(evaluator: Evaluator) -> None:
 
 
 def test_a_call_beside_that_fits_surely_is_enough() -> None:
-    evaluator = ToolCallArgsEvaluator("send", {"body": {"$not": {"$contains": "verysecret"}}})
+    evaluator = ToolArgs("send", {"body": {"$not": {"$contains": "verysecret"}}})
     calls = (ToolCall("send", LEAK), ToolCall("send", {"body": "hello"}))
     assert asyncio.run(evaluator.evaluate(TurnContext(reply="ok", tool_calls=calls))).passed
 
@@ -102,9 +102,9 @@ def test_a_call_beside_that_fits_surely_is_enough() -> None:
     [
         Regex("^(?!.*delivered).*$"),
         Regex("^[^0-9]+$"),
-        ContainsEvaluator(matches_all=["key", "^(?!.*delivered)"]),
-        ContainsEvaluator(matches_any=["^[^0-9]+$", "nowhere"]),
-        ContainsEvaluator(none_of=["delivered"]),
+        Contains(matches_all=["key", "^(?!.*delivered)"]),
+        Contains(matches_any=["^[^0-9]+$", "nowhere"]),
+        Contains(none_of=["delivered"]),
     ],
 )
 def test_a_reply_that_fits_only_without_its_secret_has_no_answer(evaluator: Evaluator) -> None:
@@ -120,7 +120,7 @@ def test_a_reply_that_fits_only_without_its_secret_has_no_answer(evaluator: Eval
         Regex("^The key"),
         Regex("(?i)KEY"),
         Regex(r"^(?!.*delivered).*\[redacted\]"),
-        ContainsEvaluator(matches_any=["^[^0-9]+$", "the key"]),
+        Contains(matches_any=["^[^0-9]+$", "the key"]),
     ],
 )
 def test_a_pattern_that_is_found_beside_the_secret_passes(evaluator: Evaluator) -> None:

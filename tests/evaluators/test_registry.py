@@ -7,8 +7,8 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.registry import EVALUATORS, build_evaluator
-from seatrial.evaluators.text import ContainsEvaluator, Exact, Regex
-from seatrial.evaluators.tool_calls import ToolCallEvaluator
+from seatrial.evaluators.text import Contains, Exact, Regex
+from seatrial.evaluators.tool_calls import ToolCalls
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.protocols import TurnContext
 from seatrial.model.scenario import ExpectedCall, Scenario
@@ -30,8 +30,8 @@ def test_every_evaluator_of_files_is_known_by_its_own_name() -> None:
         ("regex", {"pattern": "a"}, Regex("a")),
         ("exact", "yes", Exact("yes")),
         ("exact", {"normalize": False}, Exact(normalize=False)),
-        ("contains", {"any_of": ["a"]}, ContainsEvaluator(any_of=["a"])),
-        ("tool_calls", ["a"], ToolCallEvaluator(must_include=["a"])),
+        ("contains", {"any_of": ["a"]}, Contains(any_of=["a"])),
+        ("tool_calls", ["a"], ToolCalls(must_include=["a"])),
         ("trajectory", ["a"], Trajectory(expected=[ExpectedCall(name="a")])),
         ("trajectory", {"mode": "strict"}, Trajectory(mode="strict")),
     ],
@@ -53,7 +53,11 @@ def test_what_stands_beside_a_name_becomes_its_arguments(name: str, parameters: 
         ("limits", {}, r"limits: nothing is asserted"),
         ("trajectory", {"mode": "contains"}, r"trajectory: nothing is asserted"),
         ("regex", None, r"regex: needs 'pattern'"),
-        ("tool_calls_args", {"tool": "a"}, r"tool_calls_args: needs 'args'"),
+        (
+            "tool_calls_args",
+            {"tool": "a"},
+            r"tool_calls_args: nothing is asserted of the arguments",
+        ),
         ("json_schema", {"type": "object"}, r"json_schema: unknown parameter 'type'.* Known: schema"),
         ("passfail", True, r"passfail: expected parameters by name, got True"),
         ("regex", ["a"], r"regex\.pattern: expected a string"),

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators.text import ContainsEvaluator, Exact, Regex, ReplyProduced
+from seatrial.evaluators.text import Contains, Exact, Regex, ReplyProduced
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import Evaluator, TurnContext
 from seatrial.model.results import EvalResult
@@ -26,7 +26,7 @@ def judged(evaluator: Evaluator, reply: str | None, **more: Any) -> EvalResult:
     ],
 )
 def test_a_failing_group_of_contains_is_named_with_what_was_missing(given: Any, reasoning: str) -> None:
-    result = judged(ContainsEvaluator(**given), "XX")
+    result = judged(Contains(**given), "XX")
 
     assert not result.passed
     assert result.reasoning == reasoning
@@ -34,19 +34,19 @@ def test_a_failing_group_of_contains_is_named_with_what_was_missing(given: Any, 
 
 
 def test_contains_says_when_everything_is_there() -> None:
-    result = judged(ContainsEvaluator(any_of=("booked",), none_of=["sorry"]), "Booked!")
+    result = judged(Contains(any_of=("booked",), none_of=["sorry"]), "Booked!")
 
     assert result.passed
     assert result.reasoning == "All substring checks passed"
 
 
 def test_contains_can_mind_the_case_of_patterns() -> None:
-    assert judged(ContainsEvaluator(matches_any=["bk-1"]), "BK-1").passed
-    assert not judged(ContainsEvaluator(matches_any=["bk-1"], case_sensitive=True), "BK-1").passed
+    assert judged(Contains(matches_any=["bk-1"]), "BK-1").passed
+    assert not judged(Contains(matches_any=["bk-1"], case_sensitive=True), "BK-1").passed
 
 
 def test_a_missing_reply_is_an_empty_one() -> None:
-    assert not judged(ContainsEvaluator(any_of=["a"]), None).passed
+    assert not judged(Contains(any_of=["a"]), None).passed
     assert not judged(Regex("a"), None).passed
     assert not judged(Exact("a"), None).passed
     assert not judged(ReplyProduced(), None).passed
@@ -55,13 +55,13 @@ def test_a_missing_reply_is_an_empty_one() -> None:
 @pytest.mark.parametrize(
     ("build", "text"),
     [
-        (lambda: ContainsEvaluator(any_of="booked"), r"contains\.any_of: expected a list of strings, got the string"),
-        (lambda: ContainsEvaluator(all_of=[1]), r"contains\.all_of\[0\]: expected a string, got 1"),
+        (lambda: Contains(any_of="booked"), r"contains\.any_of: expected a list of strings, got the string"),
+        (lambda: Contains(all_of=[1]), r"contains\.all_of\[0\]: expected a string, got 1"),
         (
-            lambda: ContainsEvaluator(matches_all=["a", "["]),
+            lambda: Contains(matches_all=["a", "["]),
             r"contains\.matches_all\[1\]: '\[' is not a regular expres",
         ),
-        (lambda: ContainsEvaluator(case_sensitive="no"), r"contains\.case_sensitive: expected true or false"),
+        (lambda: Contains(case_sensitive="no"), r"contains\.case_sensitive: expected true or false"),
         (lambda: Regex("["), r"regex\.pattern: '\[' is not a regular expression"),
         (lambda: Regex(5), r"regex\.pattern: expected a string, got 5"),
         (lambda: Exact(5), r"exact\.expected: expected a string, got 5"),

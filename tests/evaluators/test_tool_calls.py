@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
+from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import Evaluator, TurnContext
 from seatrial.model.results import EvalResult
@@ -19,7 +19,7 @@ def calls(*names: str) -> list[ToolCall]:
 
 
 def test_failures_accumulate_in_the_words_of_the_document() -> None:
-    result = judged(ToolCallEvaluator(must_include=["book", "mail"], must_exclude=["drop"]), calls("look", "drop"))
+    result = judged(ToolCalls(must_include=["book", "mail"], must_exclude=["drop"]), calls("look", "drop"))
 
     assert result.reasoning == (
         "Expected tool 'book' not in ['look', 'drop']\n"
@@ -29,13 +29,13 @@ def test_failures_accumulate_in_the_words_of_the_document() -> None:
 
 
 def test_a_wrong_order_prints_both_lists() -> None:
-    result = judged(ToolCallEvaluator(must_include=("a", "b"), ordered=True), calls("b", "a"))
+    result = judged(ToolCalls(must_include=("a", "b"), ordered=True), calls("b", "a"))
 
     assert result.reasoning == "Tools ['a', 'b'] not called in order in ['b', 'a']"
 
 
 def test_passing_tool_calls_say_so() -> None:
-    result = judged(ToolCallEvaluator(must_include=["a"], must_exclude=["b"]), calls("a"))
+    result = judged(ToolCalls(must_include=["a"], must_exclude=["b"]), calls("a"))
 
     assert result.passed
     assert result.reasoning == "All tool call checks passed"
@@ -44,9 +44,9 @@ def test_passing_tool_calls_say_so() -> None:
 @pytest.mark.parametrize(
     "evaluator",
     [
-        ToolCallEvaluator(must_include=["a"]),
-        ToolCallEvaluator(must_exclude=["a"]),
-        ToolCallArgsEvaluator("a", {}),
+        ToolCalls(must_include=["a"]),
+        ToolCalls(must_exclude=["a"]),
+        ToolArgs("a", {}),
     ],
 )
 def test_without_recorded_calls_there_is_no_answer_above_all_for_must_not_call(evaluator: Evaluator) -> None:
@@ -59,7 +59,7 @@ def test_without_recorded_calls_there_is_no_answer_above_all_for_must_not_call(e
 
 
 def test_without_criteria_no_evidence_is_needed() -> None:
-    assert judged(ToolCallEvaluator(), None).passed
+    assert judged(ToolCalls(), None).passed
 
 
 MIXED = [ToolCall("a", {"x": 1}), ToolCall("a", {"x": 2})]
@@ -70,24 +70,24 @@ MIXED = [ToolCall("a", {"x": 1}), ToolCall("a", {"x": 2})]
     [("any", 2, True), ("any", 3, False), ("first", 1, True), ("first", 2, False), ("all", 1, False)],
 )
 def test_calls_says_which_calls_must_match(which: Any, wanted: int, passed: bool) -> None:
-    assert judged(ToolCallArgsEvaluator("a", {"x": wanted}, calls=which), MIXED).passed == passed
+    assert judged(ToolArgs("a", {"x": wanted}, calls=which), MIXED).passed == passed
 
 
 def test_all_calls_pass_when_each_matches() -> None:
-    assert judged(ToolCallArgsEvaluator("a", {"x": {"$gte": 1}}, calls="all"), MIXED).passed
+    assert judged(ToolArgs("a", {"x": {"$gte": 1}}, calls="all"), MIXED).passed
 
 
 def test_a_mismatch_names_the_argument_and_a_call_that_never_came_the_others() -> None:
-    mismatch = judged(ToolCallArgsEvaluator("a", {"x": 1}, mode="exact"), [ToolCall("a", {"x": 1, "y": 2})])
-    never = judged(ToolCallArgsEvaluator("a", {"x": 1}), calls("b"))
+    mismatch = judged(ToolArgs("a", {"x": 1}, mode="exact"), [ToolCall("a", {"x": 1, "y": 2})])
+    never = judged(ToolArgs("a", {"x": 1}), calls("b"))
 
     assert mismatch.reasoning == "Tool 'a' was not called with {'x': 1} (exact): y: not expected, got 2"
     assert never.reasoning == "Tool 'a' was never called; called: ['b']"
 
 
 def test_malformed_arguments_fail_and_unrecorded_ones_have_no_answer() -> None:
-    malformed = judged(ToolCallArgsEvaluator("a", {"x": 1}), [ToolCall("a", '{"x": 1}')])
-    unrecorded = judged(ToolCallArgsEvaluator("a", {"x": 1}), calls("a"))
+    malformed = judged(ToolArgs("a", {"x": 1}), [ToolCall("a", '{"x": 1}')])
+    unrecorded = judged(ToolArgs("a", {"x": 1}), calls("a"))
 
     assert malformed.error is None
     assert unrecorded.error is not None
@@ -97,22 +97,22 @@ def test_malformed_arguments_fail_and_unrecorded_ones_have_no_answer() -> None:
 def test_one_unrecorded_call_is_too_many_where_all_must_match() -> None:
     some = [ToolCall("a", {"x": 1}), ToolCall("a")]
 
-    assert judged(ToolCallArgsEvaluator("a", {"x": 1}), some).passed
-    assert judged(ToolCallArgsEvaluator("a", {"x": 1}, calls="all"), some).error is not None
+    assert judged(ToolArgs("a", {"x": 1}), some).passed
+    assert judged(ToolArgs("a", {"x": 1}, calls="all"), some).error is not None
 
 
 @pytest.mark.parametrize(
     ("build", "text"),
     [
-        (lambda: ToolCallEvaluator(must_include="a"), r"tool_calls\.must_include: expected a list of strings"),
-        (lambda: ToolCallArgsEvaluator("a", {}, mode="fuzzy"), r"tool_calls_args\.mode: unknown value 'fuzzy'"),
-        (lambda: ToolCallArgsEvaluator("a", {}, calls="alll"), r"Did you mean 'all'\?"),
-        (lambda: ToolCallArgsEvaluator("a", None), r"tool_calls_args\.args: expected a mapping of arguments, got None"),
+        (lambda: ToolCalls(must_include="a"), r"tool_calls\.must_include: expected a list of strings"),
+        (lambda: ToolArgs("a", {}, mode="fuzzy"), r"tool_calls_args\.mode: unknown value 'fuzzy'"),
+        (lambda: ToolArgs("a", {}, calls="alll"), r"Did you mean 'all'\?"),
+        (lambda: ToolArgs("a", None), r"tool_calls_args: nothing is asserted of the arguments"),
         (
-            lambda: ToolCallArgsEvaluator("a", {"x": {"$regx": 1}}),
+            lambda: ToolArgs("a", {"x": {"$regx": 1}}),
             r"args\.x\.\$regx: unknown matcher '\$regx'\. Did you",
         ),
-        (lambda: ToolCallArgsEvaluator("a", {"$any": True}), r"a matcher stands for one argument"),
+        (lambda: ToolArgs("a", {"$any": True}), r"a matcher stands for one argument"),
     ],
 )
 def test_a_wrong_argument_is_refused_when_the_evaluator_is_built(build: Any, text: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.evaluators.passfail import PassFail
-from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator
+from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, ToolCall
 from seatrial.model.protocols import Evaluator, TurnContext
@@ -94,8 +94,8 @@ ASKED = {"name": "a", "args": {"x": 1}}
         Trajectory(mode="contains", expected=[{**ASKED, "max": 0}]),
         Trajectory(expected=[{**ASKED, "optional": True}]),
         Trajectory(forbidden=[ASKED]),
-        ToolCallArgsEvaluator("a", {"x": 1}),
-        ToolCallArgsEvaluator("a", {"x": 1}, calls="all"),
+        ToolArgs("a", {"x": 1}),
+        ToolArgs("a", {"x": 1}, calls="all"),
         PassFail(expected_tool_args={"a": {"x": 1}}),
         PassFail(expected_tool_args={"a": {}}),
     ],

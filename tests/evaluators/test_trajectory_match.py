@@ -6,10 +6,10 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial.evaluators.trajectory import match_trajectory
+from seatrial.evaluators.trajectory import Trajectory, compare_calls
 from seatrial.model.conversation import ToolCall
 from seatrial.model.results import TrajectoryMatch
-from seatrial.model.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
+from seatrial.model.scenario import ExpectedCall, TrajectoryMode
 
 FREE = ("contains", "in_order")
 
@@ -93,7 +93,7 @@ def assignments(expected: list[ExpectedCall], made: list[ToolCall], mode: str) -
 def matched(
     mode: TrajectoryMode, expected: list[ExpectedCall], made: list[ToolCall], **more: list[ExpectedCall]
 ) -> TrajectoryMatch:
-    return match_trajectory(TrajectorySpec(mode=mode, expected=expected, **more), made)
+    return compare_calls(Trajectory(mode=mode, expected=expected, **more), made).match
 
 
 @settings(max_examples=600, deadline=None)

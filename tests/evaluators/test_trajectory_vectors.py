@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from seatrial.evaluators.trajectory import Trajectory, match_trajectory
+from seatrial.evaluators.trajectory import Trajectory, compare_calls
 from seatrial.model.conversation import ToolCall
-from seatrial.model.scenario import TrajectorySpec
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
@@ -26,8 +25,7 @@ def entries(case: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 def matched(case: dict[str, Any]) -> Any:
     built = Trajectory(mode=case["mode"], expected=entries(case, "expected"), forbidden=entries(case, "forbidden"))
-    spec = TrajectorySpec(mode=built.mode, expected=built.expected, forbidden=built.forbidden)
-    return match_trajectory(spec, [ToolCall(call["name"], call["args"]) for call in case["actual"]])
+    return compare_calls(built, [ToolCall(call["name"], call["args"]) for call in case["actual"]]).match
 
 
 @pytest.mark.parametrize("case", [*cases("trajectory.json"), *cases("trajectory_fuzz.json")])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from seatrial import ContainsEvaluator, EvalResult, ToolCall, ToolCallEvaluator, TurnContext
+from seatrial import Contains, EvalResult, ToolCall, ToolCalls, TurnContext
 from seatrial.testing.model_server import ModelServer, ServerReply
 
 NOW = {"retry-after": "0"}
@@ -18,15 +18,15 @@ NOW = {"retry-after": "0"}
 
 def contains(reply: str | None, **texts: Any) -> EvalResult:
     ctx = TurnContext(reply=reply, tool_calls=[])  # type: ignore[arg-type]
-    return asyncio.run(ContainsEvaluator(**texts).evaluate(ctx))
+    return asyncio.run(Contains(**texts).evaluate(ctx))
 
 
 def tool_calls(called: list[str], **rules: Any) -> EvalResult:
     ctx = TurnContext(reply="ok", tool_calls=[ToolCall(name, {}) for name in called])
-    return asyncio.run(ToolCallEvaluator(**rules).evaluate(ctx))
+    return asyncio.run(ToolCalls(**rules).evaluate(ctx))
 
 
-# ContainsEvaluator
+# Contains
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_our_files_refuse_an_empty_list_or_rubric_since_it_asserts_nothing(folde
     assert folder.seatrial("validate", "suite.yaml").code == 2
 
 
-# ToolCallEvaluator
+# ToolCalls
 
 
 @pytest.mark.parametrize(
@@ -188,13 +188,13 @@ def test_in_files_they_are_tool_calls_include_exclude_and_ordered(play: Any, exp
 
 def test_our_missing_record_is_an_error_and_proves_no_tool_was_not_called() -> None:
     ctx = TurnContext(reply="ok", tool_calls=None)
-    result = asyncio.run(ToolCallEvaluator(must_exclude=["cancel_slot"]).evaluate(ctx))
+    result = asyncio.run(ToolCalls(must_exclude=["cancel_slot"]).evaluate(ctx))
 
     assert result.passed is False
     assert result.error is not None
 
 
-# JudgeEvaluator
+# Judge
 
 RUBRIC = "Reply must confirm booking with date and time"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial import AgentResult, ContainsEvaluator, Scenario, ToolCall, UsageError, run
+from seatrial import AgentResult, Contains, Scenario, ToolCall, UsageError, run
 
 MINE = """
     from seatrial import evaluator
@@ -178,7 +178,7 @@ def test_a_report_is_as_true_as_its_run_passed(folder: Any) -> None:
 
 @pytest.mark.parametrize(("reply", "calls"), [("hello", ["look"]), ("go away", [])], ids=["passes", "fails"])
 def test_trials_and_what_was_said_of_them_are_as_true_as_they_passed(reply: str, calls: list[str]) -> None:
-    polite = ContainsEvaluator(any_of=["hello"])
+    polite = Contains(any_of=["hello"])
     scenario = Scenario(
         name="one",
         input="Hello?",
@@ -224,10 +224,10 @@ def test_an_evaluator_that_asks_another_hears_its_answer(folder: Any) -> None:
     folder.write(
         "checks.py",
         """
-        from seatrial import ContainsEvaluator, evaluator
+        from seatrial import Contains, evaluator
 
         @evaluator
-        async def polite(ctx): return bool(await ContainsEvaluator(any_of=["please"]).evaluate(ctx))
+        async def polite(ctx): return bool(await Contains(any_of=["please"]).evaluate(ctx))
         """,
     )
     write_suite(folder, {"input": "Hello?", "scorers": ["polite"]}, evaluators=["checks"])

@@ -11,9 +11,7 @@ pytest_plugins = ["pytester"]
 
 def in_a_test(project: Any, body: str, *args: str) -> pytest.RunResult:
     project.supply_agent()
-    head = (
-        "import pytest\nfrom seatrial import ContainsEvaluator, Scenario, ToolCallEvaluator, Turn, Expect, evaluator\n"
-    )
+    head = "import pytest\nfrom seatrial import Contains, Scenario, ToolCalls, Turn, Expect, evaluator\n"
     project.write("test_agent.py", head + body)
     result: pytest.RunResult = project.run(*args)
     return result
@@ -34,7 +32,7 @@ def test_an_async_test_needs_no_other_plugin(project: Any) -> None:
     body = """
 async def test_it(seatrial):
     result = await seatrial.run(Scenario(name="a", input="hello"))
-    seatrial.check(result, ContainsEvaluator(any_of=["hello"]), ToolCallEvaluator(must_include=["lookup"]))
+    seatrial.check(result, Contains(any_of=["hello"]), ToolCalls(must_include=["lookup"]))
 """
     in_a_test(project, body, "-W", "error").assert_outcomes(passed=1)
 
@@ -49,7 +47,7 @@ def anyio_backend(): return {backend!r}
 @pytest.mark.anyio
 async def test_it(seatrial):
     result = await seatrial.run("hello")
-    await seatrial.check(result, ContainsEvaluator(any_of=["hello"]))
+    await seatrial.check(result, Contains(any_of=["hello"]))
 """
     in_a_test(project, body, "-W", "error").assert_outcomes(passed=1)
 
@@ -84,7 +82,7 @@ async def test_it(seatrial):
 def test_a_check_that_fails_says_what_was_said(project: Any) -> None:
     body = """
 def test_it(seatrial):
-    seatrial.check(seatrial.run("hello"), ToolCallEvaluator(must_include=["refund"]))
+    seatrial.check(seatrial.run("hello"), ToolCalls(must_include=["refund"]))
 """
     result = in_a_test(project, body)
     result.assert_outcomes(failed=1)
@@ -102,7 +100,7 @@ def test_it(seatrial):
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("ContainsEvaluator", "*ContainsEvaluator is a class, and without arguments*"), ("5", "*5 is no evaluator*")],
+    [("Contains", "*Contains is a class, and without arguments*"), ("5", "*5 is no evaluator*")],
 )
 def test_what_is_no_evaluator_is_told(project: Any, given: str, said: str) -> None:
     result = in_a_test(project, f"def test_it(seatrial): seatrial.check(seatrial.run('a'), {given})")
@@ -113,7 +111,7 @@ def test_what_is_no_evaluator_is_told(project: Any, given: str, said: str) -> No
 def test_what_check_found_is_in_the_store(project: Any) -> None:
     body = """
 def test_it(seatrial):
-    seatrial.check(seatrial.run("hello"), ToolCallEvaluator(must_include=["refund"]))
+    seatrial.check(seatrial.run("hello"), ToolCalls(must_include=["refund"]))
 """
     in_a_test(project, body, "--seatrial-report", "json=out.json").assert_outcomes(failed=1)
     assert '"refund"' not in (project.path / "out.json").read_text()
@@ -329,7 +327,7 @@ def test_it(seatrial):
     with ThreadPoolExecutor(4) as threads:
         results = list(threads.map(lambda _: seatrial.run(Scenario(name="a", input="x"), agent=patient), range(8)))
         assert all(results)
-        list(threads.map(lambda result: seatrial.check(result, ContainsEvaluator(any_of=["x"])), results))
+        list(threads.map(lambda result: seatrial.check(result, Contains(any_of=["x"])), results))
 """
     in_a_test(project, body).assert_outcomes(passed=1)
     with open_store(str(project.path / ".seatrial" / "runs.db")) as store:

@@ -127,11 +127,11 @@ def test_junit_counts_as_passed_what_passed_the_checks_of_the_test(project: Any)
     project.write(
         "test_a.py",
         """
-        from seatrial import ContainsEvaluator
+        from seatrial import Contains
 
         def test_a(seatrial, record_property):
             record_property("own", "kept")
-            seatrial.check(seatrial.run("hello", trials=2), ContainsEvaluator(any_of=["bye"]))
+            seatrial.check(seatrial.run("hello", trials=2), Contains(any_of=["bye"]))
         """,
     )
     project.run("--junit-xml=junit.xml", "-o", "junit_family=xunit1")

@@ -308,10 +308,10 @@ def test_spans_of_every_trial_are_sent_with_what_checks_found(
     project.write(
         "test_a.py",
         """
-        from seatrial import ContainsEvaluator
+        from seatrial import Contains
 
         async def test_a(seatrial):
-            await seatrial.check(await seatrial.run("hello"), ContainsEvaluator(any_of=["hello"]))
+            await seatrial.check(await seatrial.run("hello"), Contains(any_of=["hello"]))
         """,
     )
     project.process(*workers).assert_outcomes(passed=2)
@@ -345,14 +345,14 @@ def test_listeners_hear_once_of_a_trial_that_subtests_look_at(project: Any, monk
     project.write(
         "test_a.py",
         """
-        from seatrial import ContainsEvaluator
+        from seatrial import Contains
 
         def test_a(seatrial, subtests):
             result = seatrial.run("hello")
             with subtests.test("passes"):
                 assert result.passed
             with subtests.test("greets"):
-                seatrial.check(result, ContainsEvaluator(any_of=["hello"]))
+                seatrial.check(result, Contains(any_of=["hello"]))
         """,
     )
     assert project.run().ret == pytest.ExitCode.OK

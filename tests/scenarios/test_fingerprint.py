@@ -11,7 +11,8 @@ import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from seatrial.model.scenario import Expect, Scenario, SuiteConfig, TrajectorySpec, Turn
+from seatrial.evaluators.trajectory import Trajectory
+from seatrial.model.scenario import Expect, Scenario, SuiteConfig, Turn
 from seatrial.scenarios.fingerprint import fingerprint
 from seatrial.scenarios.merge import resolve
 
@@ -36,7 +37,7 @@ def _print(scenario: Scenario, agent: str = "agent", config: SuiteConfig | None 
         {"metadata": {"regex_pattern": "a"}},
         {"metadata": {"similarity_threshold": 0.5}},
         {"expect": Expect(reply_excludes=("a",))},
-        {"trajectory": TrajectorySpec(mode="within")},
+        {"trajectory": Trajectory(mode="within")},
         {"mocks": {"f": {"returns": 1}}},
         {"system": "s"},
         {"must_pass": True},

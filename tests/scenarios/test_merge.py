@@ -3,7 +3,8 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.model.scenario import GateSpec, LimitSpec, MetricChoice, ModelRoles, Scenario, SuiteConfig, Turn, User
+from seatrial.evaluators.limits import Limits
+from seatrial.model.scenario import GateSpec, MetricChoice, ModelRoles, Scenario, SuiteConfig, Turn, User
 from seatrial.scenarios.load import load
 from seatrial.scenarios.merge import Resolver, merge_config, read_overrides, resolve
 from seatrial.scenarios.problems import FileProblems
@@ -46,7 +47,7 @@ def test_a_zero_of_the_scenario_is_no_missing_value():
 def test_maps_merge_key_by_key():
     config = SuiteConfig(
         mocks={"a": {"returns": 1}, "b": {"returns": 2}},
-        limits=LimitSpec(tokens=10, turns=3),
+        limits=Limits(tokens=10, turns=3),
         models=ModelRoles(judge="openai:j", user="openai:u"),
         gate=GateSpec(pass_rate=0.9, confidence=0.99),
     )
@@ -54,13 +55,13 @@ def test_maps_merge_key_by_key():
         name="a",
         input="x",
         mocks={"b": {"returns": 5}},
-        limits=LimitSpec(turns=4),
+        limits=Limits(turns=4),
         models=ModelRoles(user="openai:mine"),
         gate=GateSpec(pass_rate=0.7),
     )
     resolved = resolve(scenario, config, {"limits": {"tokens": 1}})
     assert resolved.mocks == {"a": {"returns": 1}, "b": {"returns": 5}}
-    assert resolved.limits == LimitSpec(tokens=1, turns=4)
+    assert resolved.limits == Limits(tokens=1, turns=4)
     assert resolved.models == ModelRoles(judge="openai:j", user="openai:mine")
     assert resolved.gate == GateSpec(pass_rate=0.7, confidence=0.99)
 

@@ -97,7 +97,7 @@ def test_python_objects_are_checked_as_files_are(text, said, tmp_path):
         ("\n\ndef f():\n    1 / 0\nf()\n", "5: cannot be imported: ZeroDivisionError: division by zero"),
         ("\nraise SystemExit(0)\n", "3: cannot be imported: SystemExit: 0"),
         ("\nx = = 1\n", "3: cannot be imported: SyntaxError: invalid syntax"),
-        ("\na = Scenario(nme='a')\n", "3: cannot be imported: TypeError: "),
+        ("\na = Scenario(nme='a')\n", "3: cannot be imported: UsageError: Scenario has no 'nme'. Did you mean 'name'?"),
     ],
 )
 def test_a_file_that_fails_to_import_says_where_and_why(text, said, tmp_path):

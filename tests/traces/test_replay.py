@@ -8,9 +8,10 @@ import pytest
 
 import seatrial
 from seatrial import Scenario, Turn, UsageError
+from seatrial.evaluators.limits import Limits
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Trial
-from seatrial.model.scenario import Expect, LimitSpec
+from seatrial.model.scenario import Expect
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -127,7 +128,7 @@ def test_spaces_and_line_ends_make_no_difference(recordings: Any) -> None:
 
 
 def test_a_limit_on_latency_has_no_answer_where_no_times_were_recorded(recordings: Any) -> None:
-    (trial,) = played(recordings(("a", said("one", "1"))), a_scenario("one", limits=LimitSpec(latency_ms=1000)))
+    (trial,) = played(recordings(("a", said("one", "1"))), a_scenario("one", limits=Limits(latency_ms=1000)))
 
     assert trial.status == "errored"
     assert trial.error is not None
@@ -138,7 +139,7 @@ def test_the_recorded_time_is_held_against_a_limit() -> None:
     path = str(FIXTURES / "openinference.json")
     users = ("Where is order ORD-789?", "Please refund it.")
 
-    (slow,) = played(path, a_scenario(*users, limits=LimitSpec(latency_ms=1)))
+    (slow,) = played(path, a_scenario(*users, limits=Limits(latency_ms=1)))
 
     assert slow.status == "failed"
     assert slow.transcript.turns[0].latency_ms > 10

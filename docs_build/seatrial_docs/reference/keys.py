@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import NODEFAULT
-from msgspec.structs import fields
 
 from seatrial.agents.resolve import KINDS
+from seatrial.evaluators.tool_calls import ToolArgs
+from seatrial.evaluators.trajectory import Trajectory
+from seatrial.judges.rubric import Judge
 from seatrial.model import scenario as model
-from seatrial.model.struct import Struct
+from seatrial.model.struct import Struct, field_defaults
 from seatrial.scenarios.suite_keys import json_schema
 
 from .tables import Schema, constraint_of, sentence, table, type_of
@@ -29,9 +31,9 @@ _BY_KEY = {"base_url": "model", "votes": "judge"}
 _OBJECTS: Mapping[str, type[Struct]] = {
     "turn": model.Turn,
     "expect": model.Expect,
-    "tool_calls_args, each": model.ToolArgs,
-    "judge": model.Judge,
-    "trajectory": model.TrajectorySpec,
+    "tool_calls_args, each": ToolArgs,
+    "judge": Judge,
+    "trajectory": Trajectory,
     "call": model.ExpectedCall,
     "user": model.User,
     "group": model.Group,
@@ -76,7 +78,7 @@ def _stated_default(schema: Schema) -> str | None:
 
 def _field_default(heading: str, name: str) -> str | None:
     kind = _OBJECTS.get(heading)
-    found = {field.name: field.default for field in fields(kind)} if kind else {}
+    found = field_defaults(kind) if kind else {}
     default = found.get(name)
     if default in (None, (), "") or default is NODEFAULT:
         return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial import Scenario, ToolCallEvaluator
+from seatrial import Scenario, ToolCalls
 
 
 @pytest.mark.money
@@ -11,7 +11,7 @@ def test_thirty_days_are_the_limit(seatrial, days):
     mocks = {"lookup_order": {"returns": {"days": days, "euros": 5}}, "pay_back": {"returns": {"paid": True}}}
     result = seatrial.run(Scenario(name=f"{days} days", input="Money back for R-9, please.", mocks=mocks))
     expected = {"must_include": ["pay_back"]} if days <= 30 else {"must_exclude": ["pay_back"]}
-    seatrial.check(result, ToolCallEvaluator(**expected))
+    seatrial.check(result, ToolCalls(**expected))
 
 
 @pytest.mark.seatrial(trials=3)

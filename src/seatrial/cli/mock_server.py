@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.state import State
-from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator, ToolCallEvaluator
-from seatrial.evaluators.trajectory import Trajectory
+from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.mock_server.sessions import SessionDesk
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
@@ -31,12 +31,11 @@ def tool_evaluators(scenario: Scenario) -> list[Evaluator]:
     """Evaluators of calls and state over a whole session. Nobody knows here where a turn ends, or what was replied."""
     found: list[Evaluator] = []
     if scenario.trajectory is not None:
-        spec = scenario.trajectory
-        found.append(Trajectory(mode=spec.mode, expected=spec.expected, forbidden=spec.forbidden))
+        found.append(scenario.trajectory)
     if scenario.expected_tools:
-        found.append(ToolCallEvaluator(must_include=tuple(scenario.expected_tools)))
+        found.append(ToolCalls(must_include=tuple(scenario.expected_tools)))
     for tool, args in (scenario.expected_tool_args or {}).items():
-        found.append(ToolCallArgsEvaluator(tool, args, calls="first"))
+        found.append(ToolArgs(tool, args, calls="first"))
     if scenario.expect is not None:
         found += _of_expect(scenario.expect)
     if scenario.expected_state is not None:
@@ -50,7 +49,7 @@ def _of_expect(expect: Expect) -> list[Evaluator]:
     found: list[Evaluator] = []
     if expect.tool_calls_include or expect.tool_calls_exclude:
         found.append(
-            ToolCallEvaluator(
+            ToolCalls(
                 must_include=expect.tool_calls_include,
                 must_exclude=expect.tool_calls_exclude,
                 ordered=expect.tool_calls_ordered,
@@ -58,7 +57,7 @@ def _of_expect(expect: Expect) -> list[Evaluator]:
         )
     for entry in expect.tool_calls_args:
         if entry.args is not None:
-            found.append(ToolCallArgsEvaluator(entry.tool, entry.args, mode=entry.mode, calls=entry.calls))
+            found.append(replace(entry, judge=None))
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall
@@ -13,7 +13,7 @@ from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely
 from .validation import arguments, choice, did_you_mean, flag, text
 
-_KEYS = tuple(field.name for field in fields(ExpectedCall))
+_KEYS = ExpectedCall.__struct_fields__
 _BOUNDS = ("count", "min", "max")
 
 
@@ -106,8 +106,8 @@ def call_in_words(call: ToolCall) -> str:
     return f"{call.name}({', '.join(f'{key}={shown(value)}' for key, value in call.args.items())})"
 
 
-def entry_of(expected: ExpectedCall) -> Entry:
-    """The entry that an expected call stands for."""
+def entry_of(expected: Any) -> Entry:
+    """The entry for an ExpectedCall."""
     alternatives = tuple(_alternative(each) for each in expected.any_of or (expected,))
     if expected.count is not None:
         return Entry(alternatives, expected.count, expected.count, True)

@@ -1,13 +1,13 @@
 """The evaluator of what a trial may take: time, money, tokens, calls, turns."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import Transcript
 from seatrial.model.protocols import RECORD_CALLS, Context, TrialContext
 from seatrial.model.results import Check, EvalResult
+from seatrial.model.struct import InputStruct
 
 from .matchers import shown
 from .validation import no_answer
@@ -16,8 +16,7 @@ _Taken = tuple[float, bool]
 """What is known to have been taken, and whether that is all of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(InputStruct, frozen=True, kw_only=True):
     """Passes when a whole trial stays within every limit; a limit on something unknown has no answer."""
 
     latency_ms: float | None = None
@@ -30,12 +29,12 @@ class Limits:
     name: ClassVar[str] = "limits"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            limit = getattr(self, field.name)
+        for name in self.__struct_fields__:
+            limit = getattr(self, name)
             if limit is None:
                 continue
             if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit >= 0:
-                raise UsageError(f"limits.{field.name}: expected a number that is not negative, got {shown(limit)}.")
+                raise UsageError(f"limits.{name}: expected a number that is not negative, got {shown(limit)}.")
 
     async def evaluate(self, ctx: Context) -> EvalResult:
         if not isinstance(ctx, TrialContext) or not ctx.transcript.turns:

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import signature
 from typing import Any, Final, overload
+
+from msgspec import NODEFAULT
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.protocols import Evaluator
 from seatrial.model.results import EvalResult
 from seatrial.model.scenario import Scenario
+from seatrial.model.struct import field_defaults
 
 from .matchers import shown
 from .validation import did_you_mean
@@ -94,9 +96,9 @@ class _Catalog(Mapping[str, type[Evaluator]]):
         "passfail": ("passfail", "PassFail"),
         "exact": ("text", "Exact"),
         "regex": ("text", "Regex"),
-        "contains": ("text", "ContainsEvaluator"),
-        "tool_calls": ("tool_calls", "ToolCallEvaluator"),
-        "tool_calls_args": ("tool_calls", "ToolCallArgsEvaluator"),
+        "contains": ("text", "Contains"),
+        "tool_calls": ("tool_calls", "ToolCalls"),
+        "tool_calls_args": ("tool_calls", "ToolArgs"),
         "trajectory": ("trajectory", "Trajectory"),
         "json_schema": ("text", "JsonSchema"),
         "limits": ("limits", "Limits"),
@@ -152,15 +154,15 @@ def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | N
     kind = EVALUATORS.get(name)
     if kind is None:
         raise UsageError(f"unknown evaluator {name!r}.{did_you_mean(name, EVALUATORS)}")
-    parameters_of_kind = signature(kind).parameters
-    known = list(parameters_of_kind)
+    defaults = field_defaults(kind)
+    known = list(defaults)
     given = _by_name(name, parameters)
     for key in given:
         if key not in known:
             raise UsageError(f"{name}: unknown parameter {key!r}.{did_you_mean(key, known)}")
     if scenario is not None:
         given = {**_scenario_parameters(name, scenario), **given}
-    needed = [key for key, one in parameters_of_kind.items() if one.default is one.empty and key not in given]
+    needed = [key for key, default in defaults.items() if default is NODEFAULT and key not in given]
     if needed:
         raise UsageError(f"{name}: needs {' and '.join(map(repr, needed))}. Write {{{name}: {{{needed[0]}: …}}}}.")
     _refuse_silence(name, given)

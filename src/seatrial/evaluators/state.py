@@ -1,20 +1,19 @@
 """The evaluator of the mocks' state at the end of a trial."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Context, TrialContext
 from seatrial.model.results import Check, EvalResult
+from seatrial.model.struct import InputStruct
 
 from .matchers import differences, shown
 from .redacted import matches_surely, secret_in_state
 from .validation import check_expected, no_answer
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(InputStruct, frozen=True):
     """Passes when the mocks' state includes what is expected: at any depth it may hold more."""
 
     expected: Mapping[str, Any]

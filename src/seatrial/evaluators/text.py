@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from seatrial.errors import MissingExtra, UsageError
@@ -15,7 +14,7 @@ from seatrial.patterns import limited_schema, search
 
 from .matchers import shown
 from .redacted import is_found_surely, secret_in_reply
-from .validation import flag, no_answer, pattern, text, texts
+from .validation import failed, flag, no_answer, pattern, text, texts
 
 OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
 NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")
@@ -34,13 +33,11 @@ class ReplyProduced(Struct, frozen=True, kw_only=True):
         return EvalResult(passed=False, reasoning="Output produced: FAIL (empty output).", checks=(NO_OUTPUT,))
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(InputStruct, frozen=True):
     """Passes when the reply is the expected text; trimmed and lower-cased first, unless `normalize` is false."""
 
     expected: str | None = None
     """None: the scenario's `expected_output`."""
-    _: KW_ONLY
     normalize: bool = True
 
     name: ClassVar[str] = "exact"
@@ -88,7 +85,7 @@ class Regex(InputStruct, frozen=True):
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-class ContainsEvaluator(InputStruct, frozen=True):
+class Contains(InputStruct, frozen=True):
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 
     Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.
@@ -161,11 +158,13 @@ class ContainsEvaluator(InputStruct, frozen=True):
         return [each for each in patterns if search(each, reply, flags) is None]
 
 
+ContainsEvaluator = Contains
+"""The name in pytest-agent-eval."""
+
 _MOST_ERRORS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class JsonSchema:
+class JsonSchema(InputStruct, frozen=True):
     """Passes when the reply is JSON that fits the schema.
 
     The whole reply must be JSON, with white space around it or as one Markdown code fence, since most models write
@@ -187,7 +186,7 @@ class JsonSchema:
         try:
             document = json.loads(_without_fence(ctx.reply or ""), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            return _failed("json_parsed", f"Reply is not JSON: {error}")
+            return failed("json_parsed", f"Reply is not JSON: {error}")
         try:
             problems = sorted(_validator(self.schema).iter_errors(document), key=lambda problem: problem.json_path)
         except Unresolvable as error:
@@ -198,11 +197,7 @@ class JsonSchema:
         texts = [f"{problem.json_path}: {problem.message}" for problem in problems[:_MOST_ERRORS]]
         if len(problems) > _MOST_ERRORS:
             texts.append(f"and {len(problems) - _MOST_ERRORS} more")
-        return _failed("json_schema", "Reply does not fit the schema: " + "; ".join(texts))
-
-
-def _failed(name: str, detail: str) -> EvalResult:
-    return EvalResult(passed=False, reasoning=detail, checks=(Check(name=name, passed=False, detail=detail),))
+        return failed("json_schema", "Reply does not fit the schema: " + "; ".join(texts))
 
 
 def _refuse_constant(name: str) -> Any:

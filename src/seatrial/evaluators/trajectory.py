@@ -2,8 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
@@ -12,7 +11,8 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult, TrajectoryMatch
-from seatrial.model.scenario import ExpectedCall, TrajectoryMode, TrajectorySpec
+from seatrial.model.scenario import ExpectedCall, TrajectoryMode
+from seatrial.model.struct import InputStruct, set_field
 
 from .call_matching import (
     Alternative,
@@ -33,7 +33,7 @@ from .redacted import holds_redaction, secret_in_arguments
 from .validation import arguments_not_recorded, calls_not_known, choice, is_surely_absent, malformed_call
 
 
-def broken_rules(rules: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> tuple[tuple[str, ...], frozenset[int]]:
+def broken_rules(rules: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[tuple[str, ...], frozenset[int]]:
     """One text for each rule that was broken, and all calls that broke one."""
     texts: list[str] = []
     hits: set[int] = set()
@@ -167,18 +167,13 @@ class _Findings(NamedTuple):
         return not (self.missing or self.extra or self.ordering)
 
 
-def match_trajectory(spec: TrajectorySpec, calls: Sequence[ToolCall]) -> TrajectoryMatch:
-    """How the calls compare with the trajectory. The diff is drawn only where they do not match."""
-    return compare_calls(spec, calls).match
-
-
-def compare_calls(spec: TrajectorySpec, calls: Sequence[ToolCall]) -> Comparison:
-    """The match, and the differences in arguments."""
-    entries = [entry_of(expected) for expected in spec.expected]
-    findings = _MODES[spec.mode](entries, calls)
-    forbidden, hits = broken_rules(spec.forbidden, calls)
+def compare_calls(trajectory: "Trajectory", calls: Sequence[ToolCall]) -> Comparison:
+    """The match, with a diff if the calls do not match, and the differences in arguments."""
+    entries = [entry_of(expected) for expected in trajectory.expected]
+    findings = _MODES[trajectory.mode](entries, calls)
+    forbidden, hits = broken_rules(trajectory.forbidden, calls)
     match = TrajectoryMatch(
-        mode=spec.mode,
+        mode=trajectory.mode,
         matched=findings.matched and not forbidden,
         missing_calls=tuple(findings.missing),
         extra_calls=tuple(findings.extra),
@@ -411,17 +406,16 @@ _WITHOUT_OTHERS = ("strict", "unordered", "within")
 _MOST_NAMES = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trajectory:
+class Trajectory(InputStruct, frozen=True):
     """Passes when the calls follow the trajectory in its mode and break none of its rules.
 
     strict: the same calls in the same order; unordered: the same calls; contains: at least these; in_order: at least
     these, in this order; within: no others. Entries are ExpectedCalls, mappings as in files, or plain names.
     """
 
+    expected: Sequence[ExpectedCall | Mapping[str, Any] | str] = ()
     mode: TrajectoryMode = "in_order"
-    expected: Sequence[ExpectedCall | Any] = ()
-    forbidden: Sequence[ExpectedCall | Any] = ()
+    forbidden: Sequence[ExpectedCall | Mapping[str, Any] | str] = ()
 
     name: ClassVar[str] = "trajectory"
 
@@ -429,7 +423,7 @@ class Trajectory:
         choice("trajectory.mode", self.mode, _MODE_NAMES)
         for part, counted in (("expected", True), ("forbidden", False)):
             entries = _checked_entries(f"trajectory.{part}", getattr(self, part), counted=counted)
-            object.__setattr__(self, part, entries)
+            set_field(self, part, entries)
 
     async def evaluate(self, ctx: Context) -> EvalResult:
         if not self.expected and not self.forbidden and self.mode in ("contains", "in_order"):
@@ -440,8 +434,7 @@ class Trajectory:
             return arguments_not_recorded("trajectory", tool=unreadable.name)
         if unreadable is not None:
             return malformed_call(unreadable)
-        spec = TrajectorySpec(mode=self.mode, expected=self.expected, forbidden=self.forbidden)
-        comparison = compare_calls(spec, calls)
+        comparison = compare_calls(self, calls)
         match = comparison.match
         if not ctx.knows_all_calls and self._others_decide(match, ctx):
             return calls_not_known("trajectory", ctx)

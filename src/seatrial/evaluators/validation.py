@@ -23,12 +23,15 @@ def no_answer(message: str, *, hint: str, checks: tuple[Check, ...] = ()) -> Eva
     return EvalResult(passed=False, reasoning=f"{message}. {hint}", checks=checks, error=error)
 
 
+def failed(name: str, detail: str) -> EvalResult:
+    """A failed result with one check."""
+    return EvalResult(passed=False, reasoning=detail, checks=(Check(name=name, passed=False, detail=detail),))
+
+
 def malformed_call(call: ToolCall) -> EvalResult:
     """The result where a rule about arguments meets a call whose arguments are no mapping: the agent's failure."""
     detail = f"Tool {call.name!r} was called with malformed arguments: expected a mapping, got {shown(call.arguments)}"
-    return EvalResult(
-        passed=False, reasoning=detail, checks=(Check(name="malformed_call", passed=False, detail=detail),)
-    )
+    return failed("malformed_call", detail)
 
 
 def is_surely_absent(tool: str, ctx: Context) -> bool:

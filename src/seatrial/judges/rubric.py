@@ -1,97 +1,80 @@
-"""Does this follow the rubric? The judge's yes or no about a turn, a trial, or the arguments of a tool."""
+"""The evaluator that asks a model whether the agent follows a rubric."""
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from seatrial.errors import UsageError
-from seatrial.llm.client import LLM
-from seatrial.model.conversation import ErrorInfo, ErrorKind, ToolCall
-from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, Context, TrialContext
+from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.protocols import Context, TrialContext
 from seatrial.model.results import EvalResult
+from seatrial.model.struct import InputStruct
 
-from .prompts import conversation_message, record_of, rubric_system
-from .voting import Model, Panel
-
-_RECORD_ARGUMENTS = "Record them: give each ToolCall its arguments as a mapping, or call tools through ctx.call_tool."
+if TYPE_CHECKING:  # loading a file with a judge must not load the model layer
+    from seatrial.llm.client import LLM
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeEvaluator(Panel):
+class Judge(InputStruct, frozen=True):
     """Passes when a model finds that the turn, or the whole trial, follows the rubric."""
 
     rubric: str
-    model: Model = None
+    model: str | Mapping[str, Any] | None = None
+    """None: the judge model of the run, or of the settings if there is no run."""
     retries: int = 2
     timeout: float = 30.0
-    _: KW_ONLY
+    """Seconds for one request."""
     votes: int = 1
-    llm: LLM | None = field(default=None, repr=False, compare=False)
+    """Odd. The majority decides; asking stops as soon as the majority is certain."""
 
     name: ClassVar[str] = "judge"
 
     def __post_init__(self) -> None:
-        self.check()
-        _check_text("judge.rubric", self.rubric)
+        if not isinstance(self.rubric, str) or not self.rubric.strip():
+            raise UsageError(f"judge.rubric: expected a text that says what the judge must find, got {self.rubric!r}.")
+        check_votes("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
+
+    def bound(self, llm: "LLM", default_model: Any = None) -> "BoundJudge":
+        """The same judge with the run's client, and with the run's model if it names no model itself."""
+        model = self.model if self.model is not None else default_model
+        return BoundJudge(self.rubric, model, self.retries, self.timeout, self.votes, llm=llm)
 
     async def evaluate(self, ctx: Context) -> EvalResult:
         if isinstance(ctx, TrialContext) and not ctx.transcript.turns:
             error = ErrorInfo(kind=ErrorKind.JUDGE, message="there is no turn to judge")
             return EvalResult(passed=False, reasoning=error.message, error=error)
         what = "the whole conversation" if isinstance(ctx, TrialContext) else "the agent's part in the last turn"
-        return await self.ask(
-            system=rubric_system(self.rubric, what=what), message=conversation_message(record_of(ctx), ctx.scenario)
-        )
+        return await self._ask(what, ctx)
+
+    async def judge_arguments(self, tool: str, ctx: Context) -> EvalResult:
+        """Passes when the arguments of at least one call of the tool follow the rubric."""
+        what = f"nothing but the arguments of the calls of the tool {tool!r}; one call that follows it is enough"
+        return await self._ask(what, ctx)
+
+    async def _ask(self, what: str, ctx: Context) -> EvalResult:
+        from .prompts import conversation_message, record_of, rubric_system
+        from .voting import ask_judge
+
+        system = rubric_system(self.rubric, what=what)
+        return await ask_judge(self, system=system, message=conversation_message(record_of(ctx), ctx.scenario))
 
 
-@dataclass(frozen=True, slots=True)
-class ToolArgsJudge(Panel):
-    """Passes when a model finds that the arguments of some call of the tool follow the rubric."""
+class BoundJudge(Judge, frozen=True, kw_only=True):
+    """A judge that asks through the client of a run."""
 
-    tool: str
-    rubric: str
-    model: Model = None
-    retries: int = 2
-    timeout: float = 30.0
-    _: KW_ONLY
-    votes: int = 1
-    llm: LLM | None = field(default=None, repr=False, compare=False)
+    llm: Any
 
-    name: ClassVar[str] = "tool_calls_args"
-
-    def __post_init__(self) -> None:
-        self.check()
-        _check_text("tool_calls_args.tool", self.tool)
-        _check_text("tool_calls_args.judge.rubric", self.rubric)
-
-    async def evaluate(self, ctx: Context) -> EvalResult:
-        calls = [call for call in ctx.seen_calls if call.name == self.tool]
-        if not calls and not ctx.knows_all_calls and self.tool not in ctx.reachable_tools:
-            message = NOT_RECORDED if ctx.tool_calls is None else MAY_BE_MORE
-            return _not_recorded(f"tool_calls_args for {self.tool!r}: {message}", RECORD_CALLS)
-        if not calls:
-            return EvalResult(passed=False, reasoning=f"Tool {self.tool!r} was never called")
-        if all(call.args is None for call in calls):
-            return self._without_arguments(calls)
-        what = f"nothing but the arguments of the calls of the tool {self.tool!r}; one call that follows it is enough"
-        return await self.ask(
-            system=rubric_system(self.rubric, what=what), message=conversation_message(record_of(ctx), ctx.scenario)
-        )
-
-    def _without_arguments(self, calls: Sequence[ToolCall]) -> EvalResult:
-        """Arguments that came malformed speak against the agent; arguments that nobody recorded against nobody."""
-        detail = f"Tool {self.tool!r} was called, but its arguments were not captured"
-        malformed = [call.arguments for call in calls if call.arguments is not None]
-        if malformed:
-            return EvalResult(passed=False, reasoning=f"{detail}: expected a mapping, got {malformed[0]!r}")
-        return _not_recorded(detail, _RECORD_ARGUMENTS)
+    def __repr__(self) -> str:
+        return repr(Judge(self.rubric, self.model, self.retries, self.timeout, self.votes))
 
 
-def _not_recorded(message: str, hint: str) -> EvalResult:
-    error = ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint=hint)
-    return EvalResult(passed=False, reasoning=f"{message}. {hint}", error=error)
+JudgeEvaluator = Judge
+"""The name in pytest-agent-eval."""
 
 
-def _check_text(where: str, text: str) -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"{where}: expected a text that says what to look for, got {text!r}.")
+def check_votes(where: str, *, votes: int, retries: int, timeout: float) -> None:
+    """Raise UsageError for numbers that make no sense."""
+    if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1 or votes % 2 == 0:
+        raise UsageError(f"{where}.votes: expected an odd number (1, 3, 5, …) for a majority, got {votes!r}.")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise UsageError(f"{where}.retries: expected a whole number from 0, got {retries!r}.")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise UsageError(f"{where}.timeout: expected a number of seconds above 0, got {timeout!r}.")

@@ -30,6 +30,7 @@ from seatrial.model.results import (
 
 from .metrics import Category, Metric, load_categories, overall_score
 from .prompts import LONGEST, conversation_message, make_record, record_of, trial_system
+from .rubric import check_votes
 from .voting import (
     NOT_THE_AGENT,
     Answer,
@@ -39,7 +40,6 @@ from .voting import (
     Undecided,
     answer_type,
     attempts_in_words,
-    check_panel,
     combine,
     disagreements,
     is_settled,
@@ -198,7 +198,7 @@ class TranscriptJudge:
     """Characters of the transcript that are shown; longer ones are cut."""
 
     def __post_init__(self) -> None:
-        check_panel("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
+        check_votes("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
         if not self.metrics and not self.outcomes and not self.failures:
             raise UsageError("judge: nothing is asked. Give it metrics, expected_outcomes or failures.")
         for number, statement in enumerate(self.outcomes, 1):

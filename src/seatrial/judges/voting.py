@@ -6,9 +6,9 @@ fit, a score off the scale does not fit either; so whatever fits answers each qu
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Self, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias
 
 from seatrial.errors import UsageError
 from seatrial.llm.client import LLM
@@ -18,6 +18,7 @@ from seatrial.model.results import BehaviourFailure, Check, EvalResult, ModelUse
 from seatrial.model.struct import Struct
 
 from .metrics import Category, Metric, Scale, Scope
+from .rubric import Judge
 
 Answer: TypeAlias = dict[str, Any]
 
@@ -162,68 +163,45 @@ class Vote:
     use: ModelUse | None = None
 
 
-class Panel:
-    """Who is asked, how often, and how long one waits. A judge is a dataclass that adds these fields to its own."""
+async def ask_judge(judge: Judge, *, system: str, message: str) -> EvalResult:
+    """What the majority of the votes says; an error of class judge if there is no majority."""
+    llm: LLM | None = getattr(judge, "llm", None)
+    try:
+        given = judge.model if judge.model is not None or llm is not None else _model_of_settings()
+        if given is None:
+            error = ErrorInfo(kind=ErrorKind.CONFIG, message=NO_MODEL, hint=SET_MODEL)
+            return EvalResult(passed=False, reasoning=f"{NO_MODEL}. {SET_MODEL}", error=error)
+        model = parse_model(given)
+        if llm is not None:
+            votes = await _collect(judge, llm, model, system, message)
+        else:
+            async with LLM() as own:
+                votes = await _collect(judge, own, model, system, message)
+    except UsageError as mistake:
+        error = ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake))
+        return EvalResult(passed=False, reasoning=str(mistake), error=error)
+    except TrialError as stop:
+        return EvalResult(passed=False, reasoning=stop.info.message, error=stop.info)
+    return _count(votes, judge.votes)
 
-    __slots__ = ()
 
-    model: Model
-    """None: the judge model of the run, or of the settings where there is no run."""
-    retries: int
-    timeout: float
-    """Seconds for one request."""
-    votes: int
-    """Odd. The majority decides; asking stops as soon as it is certain."""
-    llm: LLM | None
-    """None: there is no run, so one is opened for the question."""
-
-    def check(self) -> None:
-        """Raises UsageError where the numbers make no sense."""
-        check_panel("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
-
-    def bound(self, llm: LLM, default_model: Model = None) -> Self:
-        """The same judge, asking through the run's LLM, and its model where it names none itself."""
-        judge: Any = self
-        bound: Self = replace(judge, llm=llm, model=self.model if self.model is not None else default_model)
-        return bound
-
-    async def ask(self, *, system: str, message: str) -> EvalResult:
-        """What the majority says; an error of class judge where there is none."""
-        try:
-            given = self.model if self.model is not None or self.llm is not None else _model_of_settings()
-            if given is None:
-                error = ErrorInfo(kind=ErrorKind.CONFIG, message=NO_MODEL, hint=SET_MODEL)
-                return EvalResult(passed=False, reasoning=f"{NO_MODEL}. {SET_MODEL}", error=error)
-            model = parse_model(given)
-            if self.llm is not None:
-                votes = await self._collect(self.llm, model, system, message)
-            else:
-                async with LLM() as llm:
-                    votes = await self._collect(llm, model, system, message)
-        except UsageError as mistake:
-            error = ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake))
-            return EvalResult(passed=False, reasoning=str(mistake), error=error)
-        except TrialError as stop:
-            return EvalResult(passed=False, reasoning=stop.info.message, error=stop.info)
-        return _count(votes, self.votes)
-
-    async def _collect(self, llm: LLM, model: ModelSpec, system: str, message: str) -> list[Vote]:
-        votes: list[Vote] = []
-        for index in range(self.votes):
-            question: Question[Answer] = Question(
-                role="judge",
-                model=model,
-                system=system,
-                messages=(("user", message),),
-                schema=opinion_type(),
-                salt=f"vote {index}",
-                timeout=self.timeout,
-                attempts=self.retries + 1,
-            )
-            votes.append(await _vote(llm, question))
-            if _is_certain(votes, self.votes):
-                break
-        return votes
+async def _collect(judge: Judge, llm: LLM, model: ModelSpec, system: str, message: str) -> list[Vote]:
+    votes: list[Vote] = []
+    for index in range(judge.votes):
+        question: Question[Answer] = Question(
+            role="judge",
+            model=model,
+            system=system,
+            messages=(("user", message),),
+            schema=opinion_type(),
+            salt=f"vote {index}",
+            timeout=judge.timeout,
+            attempts=judge.retries + 1,
+        )
+        votes.append(await _vote(llm, question))
+        if _is_certain(votes, judge.votes):
+            break
+    return votes
 
 
 def _model_of_settings() -> Model:
@@ -235,16 +213,6 @@ def _model_of_settings() -> Model:
 
     model: Model = read_settings(Path.cwd(), environ)["judge_model"]
     return model
-
-
-def check_panel(where: str, *, votes: int, retries: int, timeout: float) -> None:
-    """Nothing when the numbers make sense, else a UsageError."""
-    if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1 or votes % 2 == 0:
-        raise UsageError(f"{where}: votes must be odd (1, 3, 5, …), so that there is a majority; got {votes!r}.")
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise UsageError(f"{where}: retries must be a whole number from 0, got {retries!r}.")
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise UsageError(f"{where}: timeout must be a number of seconds above 0, got {timeout!r}.")
 
 
 def attempts_in_words(attempts: int) -> str:

@@ -1,33 +1,16 @@
 """What is tested, as a user writes it down: in YAML by key, in Python by keyword."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
-
-from msgspec.structs import fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from .conversation import Message
 from .struct import InputStruct
 
-
-class Judge(InputStruct, frozen=True, kw_only=True):
-    """A question for the judge: does this follow the rubric?"""
-
-    rubric: str
-    model: str | Mapping[str, Any] | None = None
-    """Instead of models.judge, in the same forms."""
-    votes: int = 1
-    timeout: float = 30.0
-    retries: int = 2
-
-
-class ToolArgs(InputStruct, frozen=True, kw_only=True):
-    """An entry of `tool_calls_args`."""
-
-    tool: str
-    args: Mapping[str, Any] | None = None
-    mode: Literal["subset", "exact"] = "subset"
-    calls: Literal["any", "first", "all"] = "any"
-    judge: Judge | None = None
+if TYPE_CHECKING:  # an evaluator is its own specification; imports at run time go downwards only
+    from seatrial.evaluators.limits import Limits
+    from seatrial.evaluators.tool_calls import ToolArgs
+    from seatrial.evaluators.trajectory import Trajectory
+    from seatrial.judges.rubric import Judge
 
 
 class Expect(InputStruct, frozen=True, kw_only=True):
@@ -41,8 +24,8 @@ class Expect(InputStruct, frozen=True, kw_only=True):
     tool_calls_include: Sequence[str] = ()
     tool_calls_exclude: Sequence[str] = ()
     tool_calls_ordered: bool = False
-    tool_calls_args: Sequence[ToolArgs] = ()
-    judge: Judge | None = None
+    tool_calls_args: Sequence["ToolArgs"] = ()
+    judge: "Judge | None" = None
     evaluators: Sequence[Any] = ()
     """Python only: evaluator objects, or functions marked with @evaluator."""
 
@@ -64,18 +47,12 @@ class ExpectedCall(InputStruct, frozen=True, kw_only=True):
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
 
 
-class TrajectorySpec(InputStruct, frozen=True, kw_only=True):
-    mode: TrajectoryMode = "in_order"
-    expected: Sequence[ExpectedCall] = ()
-    forbidden: Sequence[ExpectedCall] = ()
-
-
 class Turn(InputStruct, frozen=True, kw_only=True):
     """A scripted user message and what must be true after the agent's reply."""
 
     user: str
     expect: Expect | None = None
-    trajectory: TrajectorySpec | None = None
+    trajectory: "Trajectory | None" = None
     reply: Literal["required", "optional"] = "required"
 
 
@@ -86,16 +63,6 @@ class User(InputStruct, frozen=True, kw_only=True):
     goal: str
     knowledge: Sequence[str] = ()
     first_message: str | None = None
-
-
-class LimitSpec(InputStruct, frozen=True, kw_only=True):
-    """Assertions on what a trial may take. Over the limit is failed; unknown is errored."""
-
-    latency_ms: float | None = None
-    cost_usd: float | None = None
-    tokens: int | None = None
-    tool_calls: int | None = None
-    turns: int | None = None
 
 
 class GateSpec(InputStruct, frozen=True, kw_only=True):
@@ -154,7 +121,7 @@ class Settings(InputStruct, frozen=True, kw_only=True):
     timeout_seconds: float | None = None
     trial_timeout_seconds: float | None = None
     retries: int | None = None
-    limits: LimitSpec | None = None
+    limits: "Limits | None" = None
     metrics: Sequence[MetricChoice] | None = None
     thresholds: Mapping[str, float] | None = None
     pass_threshold: float | None = None
@@ -170,7 +137,7 @@ class Settings(InputStruct, frozen=True, kw_only=True):
     teardown: Any = None
 
 
-SHARED_KEYS = tuple(field.name for field in fields(Settings))
+SHARED_KEYS = Settings.__struct_fields__
 
 
 class Scenario(Settings, frozen=True, kw_only=True):
@@ -194,7 +161,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
     expected_tool_args: Mapping[str, Mapping[str, Any]] | None = None
     scorers: Sequence[Any] | None = None
     expect: Expect | None = None
-    trajectory: TrajectorySpec | None = None
+    trajectory: "Trajectory | None" = None
     expected_state: Mapping[str, Any] | None = None
     expected_outcomes: Sequence[str] = ()
     must_pass: bool = False

@@ -5,9 +5,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import msgspec
+from msgspec import NODEFAULT
 from msgspec.structs import force_setattr as set_field
 
-__all__ = ["Struct", "InputStruct", "field_names", "set_field"]
+from seatrial.errors import UsageError
+
+__all__ = ["InputStruct", "Struct", "field_defaults", "field_names", "set_field"]
 
 
 class Struct(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -21,7 +24,26 @@ class _InputMeta(msgspec.StructMeta):
         except TypeError as refused:
             if refused.__traceback__ is None or refused.__traceback__.tb_next is not None:
                 raise  # by the class's own `__post_init__`
-            raise TypeError(_mistake(cls, given, named, refused)) from None
+            raise UsageError(_mistake(cls, given, named, refused)) from None
+
+    @property
+    def __signature__(cls) -> Any:  # noqa: N805
+        """With the annotations as written: names that only type checkers import cannot be resolved."""
+        from inspect import Parameter, Signature
+
+        texts: dict[str, Any] = {}
+        for kind in reversed(cls.__mro__):
+            texts |= vars(kind).get("__annotations__", {})
+        parameters = [
+            Parameter(
+                name,
+                Parameter.POSITIONAL_OR_KEYWORD if name in cls.__match_args__ else Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if default is NODEFAULT else default,
+                annotation=texts[name],
+            )
+            for name, default in field_defaults(cls).items()
+        ]
+        return Signature(parameters)
 
 
 class InputStruct(Struct, frozen=True, metaclass=_InputMeta):
@@ -34,6 +56,15 @@ def field_names(kind: Any) -> tuple[str, ...] | None:
         return tuple(field.name for field in fields(kind))
     names = getattr(kind, "__struct_fields__", None)
     return names if isinstance(names, tuple) else None
+
+
+def field_defaults(kind: type) -> dict[str, Any]:
+    """The defaults of the fields of a struct or dataclass, by name; unlike msgspec, without looking at annotations."""
+    if is_dataclass(kind):
+        return {field.name: field.default for field in fields(kind)}
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # type: ignore[attr-defined]
+    required = [NODEFAULT] * (len(names) - len(defaults))
+    return dict(zip(names, (*required, *defaults), strict=True))
 
 
 def _mistake(cls: Any, given: tuple[Any, ...], named: Mapping[str, Any], refused: TypeError) -> str:

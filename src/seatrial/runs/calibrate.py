@@ -205,9 +205,9 @@ def _looked_up(case: _Case, request: CalibrationRequest) -> JudgedRow:
 async def _by_rubric(
     row: LabelRow, ctx: TrialContext, request: CalibrationRequest, llm: "LLM", model: "ModelSpec"
 ) -> JudgedRow:
-    from seatrial.judges.rubric import JudgeEvaluator
+    from seatrial.judges.rubric import Judge
 
-    judge = JudgeEvaluator(rubric=request.rubric or "", votes=request.votes).bound(llm, model)
+    judge = Judge(rubric=request.rubric or "", votes=request.votes).bound(llm, model)
     said = await judge.evaluate(ctx)
     votes = {check.passed for check in said.checks if not check.detail.startswith("no answer: ")}
     return JudgedRow(

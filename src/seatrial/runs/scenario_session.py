@@ -100,7 +100,9 @@ def asks_models(scenario: Scenario) -> bool:
                 return True
             asked += expect.evaluators
     for each in asked:
-        if each == "judge" or (isinstance(each, Mapping) and "judge" in each) or hasattr(each, "bound"):
+        if each == "judge" or (isinstance(each, Mapping) and "judge" in each):
+            return True
+        if hasattr(getattr(each, "judge", each), "bound"):
             return True
     return False
 

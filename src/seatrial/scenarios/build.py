@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import field
-from msgspec.structs import fields
 
 from seatrial.agents.resolve import import_attribute
 from seatrial.errors import MissingExtra, UsageError
@@ -12,7 +11,7 @@ from seatrial.evaluators.text import ReplyProduced
 from seatrial.model.protocols import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, TrialUser
 from seatrial.model.results import Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey
-from seatrial.model.scenario import Scenario, TrajectorySpec, User
+from seatrial.model.scenario import Scenario, User
 from seatrial.model.struct import Struct
 from seatrial.tools.tool_box import NoMocks
 from seatrial.users.scripted import ScriptedUser
@@ -136,7 +135,7 @@ def _sequential(scenario: Scenario) -> Mapping[str, float] | None:
     if scenario.trials != "auto":
         return None
     spec = scenario.sequential or SEQUENTIAL
-    return {field.name: getattr(spec, field.name) for field in fields(spec)}
+    return {name: getattr(spec, name) for name in spec.__struct_fields__}
 
 
 def _require_memory(scenario: Scenario, agent: Agent) -> None:
@@ -212,7 +211,7 @@ def _turn_evaluators(
         if turn.expect is not None:
             checks += build_expectations(turn.expect, scenario, context.models)
         if turn.trajectory is not None:
-            checks.append(_trajectory(turn.trajectory))
+            checks.append(turn.trajectory)
         found.append(tuple(checks))
     return tuple(found), ()
 
@@ -233,31 +232,14 @@ def _trial_evaluators(scenario: Scenario, context: SuiteContext) -> tuple[Evalua
     if scenario.expect is not None:
         checks += build_expectations(scenario.expect, scenario, context.models)
     if scenario.trajectory is not None:
-        checks.append(_trajectory(scenario.trajectory))
+        checks.append(scenario.trajectory)
     if scenario.expected_state is not None:
         from seatrial.evaluators.state import State
 
         checks.append(State(scenario.expected_state))
     if scenario.limits is not None:
-        from seatrial.evaluators.limits import Limits
-
-        limits = scenario.limits
-        checks.append(
-            Limits(
-                latency_ms=limits.latency_ms,
-                cost_usd=limits.cost_usd,
-                tokens=limits.tokens,
-                tool_calls=limits.tool_calls,
-                turns=limits.turns,
-            )
-        )
+        checks.append(scenario.limits)
     return tuple(checks)
-
-
-def _trajectory(spec: TrajectorySpec) -> Evaluator:
-    from seatrial.evaluators.trajectory import Trajectory
-
-    return Trajectory(mode=spec.mode, expected=spec.expected, forbidden=spec.forbidden)
 
 
 def _judge(scenario: Scenario, context: SuiteContext) -> TrialJudge | None:

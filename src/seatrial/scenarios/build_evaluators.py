@@ -6,9 +6,11 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.registry import EVALUATORS, asserts_nothing, build_evaluator, keys_read_by
-from seatrial.evaluators.text import ContainsEvaluator
+from seatrial.evaluators.text import Contains
+from seatrial.evaluators.tool_calls import ToolCalls
+from seatrial.judges.rubric import Judge
 from seatrial.model.protocols import Evaluator
-from seatrial.model.scenario import Expect, Judge, Scenario
+from seatrial.model.scenario import Expect, Scenario
 
 from .keys import JUDGE, NAME, SHARE, TRAJECTORY
 from .models import RunModels
@@ -127,7 +129,7 @@ _PASSFAIL = PassFail()
 def build_expectations(expect: Expect, scenario: Scenario, models: RunModels) -> list[Evaluator]:
     """One evaluator for each kind of expectation that is given."""
     found: list[Evaluator] = []
-    texts = ContainsEvaluator(
+    texts = Contains(
         any_of=expect.reply_contains_any,
         all_of=expect.reply_contains_all,
         matches_any=expect.reply_matches_any,
@@ -137,28 +139,20 @@ def build_expectations(expect: Expect, scenario: Scenario, models: RunModels) ->
     if texts != _NO_TEXTS:
         found.append(texts)
     if expect.tool_calls_include or expect.tool_calls_exclude:
-        from seatrial.evaluators.tool_calls import ToolCallEvaluator
-
         found.append(
-            ToolCallEvaluator(
+            ToolCalls(
                 must_include=expect.tool_calls_include,
                 must_exclude=expect.tool_calls_exclude,
                 ordered=expect.tool_calls_ordered,
             )
         )
-    for entry in expect.tool_calls_args:
-        if entry.args is not None:
-            from seatrial.evaluators.tool_calls import ToolCallArgsEvaluator
-
-            found.append(ToolCallArgsEvaluator(entry.tool, entry.args, mode=entry.mode, calls=entry.calls))
-        if entry.judge is not None:
-            found.append(models.tool_args_judge(entry.tool, entry.judge, scenario))
+    found += [models.bind(entry, scenario) for entry in expect.tool_calls_args]
     if expect.judge is not None:
-        found.append(models.rubric_judge(expect.judge, scenario))
+        found.append(models.bind(expect.judge, scenario))
     return [*found, *(evaluator_object(each, scenario, models) for each in expect.evaluators)]
 
 
-_NO_TEXTS = ContainsEvaluator()
+_NO_TEXTS = Contains()
 
 
 def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], models: RunModels) -> list[Evaluator]:
@@ -179,7 +173,7 @@ def _named(name: str, parameters: Any, scenario: Scenario, custom: Mapping[str, 
         return build_evaluator(name, parameters, scenario=scenario)
     if name == "judge":
         rubric = {"rubric": parameters} if isinstance(parameters, str) else dict(parameters or {})
-        return models.rubric_judge(Judge(**rubric), scenario)
+        return models.bind(Judge(**rubric), scenario)
     if name == "similarity":
         return _similarity(parameters, scenario)
     raise UsageError(f"scenario {scenario.name!r}: unknown scorer {name!r}")
@@ -220,10 +214,8 @@ def evaluator_object(given: Any, scenario: Scenario, models: RunModels) -> Evalu
             f"scenario {scenario.name!r}: {given.__name__} is a class, and without arguments it asserts nothing; "
             f"say what it shall look for: {given.__name__}(…)"
         )
-    if callable(getattr(given, "bound", None)):
-        return models.bind(given, scenario)
     if hasattr(given, "evaluate"):
-        return given() if isinstance(given, type) else given  # type: ignore[no-any-return]
+        return models.bind(given() if isinstance(given, type) else given, scenario)
     if callable(given):
         from seatrial.evaluators.registry import evaluator
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.evaluators.validation import check_expected
 from seatrial.model.scenario import Scenario, Suite
-from seatrial.model.struct import Struct
+from seatrial.model.struct import InputStruct, Struct
 
 from .merge import Resolver
 from .problems import KeyPath, Problems, closest
@@ -43,10 +43,10 @@ def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Itera
     for index, row in enumerate(scenario.examples):
         filler = _Filler(row, columns, (*where, "examples", index), problems)
         made = {}
-        for field in fields(scenario):
-            if field.name not in _UNTOUCHED and field.name != "name":
-                filler.may_empty = field.name in _MAY_BE_EMPTY
-                made[field.name] = filler.fill(getattr(scenario, field.name))
+        for key in scenario.__struct_fields__:
+            if key not in _UNTOUCHED and key != "name":
+                filler.may_empty = key in _MAY_BE_EMPTY
+                made[key] = filler.fill(getattr(scenario, key))
         name = filler.fill(scenario.name)
         used |= filler.used
         if has_matchers or "$" in repr(row):
@@ -57,7 +57,7 @@ def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Itera
     if not used:
         message = f"no text of the scenario uses a column; write {{{columns[0]}}} where its value belongs"
         problems.add((*where, "examples"), message)
-    for key in (field.name for field in fields(scenario) if field.name not in (*_FOR_PEOPLE, *used)):
+    for key in (name for name in scenario.__struct_fields__ if name not in (*_FOR_PEOPLE, *used)):
         # Who writes `expected_output` in a row means it to count.
         if key in columns:
             message = f"no text of the scenario uses the column {key!r}, so it says nothing"
@@ -71,9 +71,9 @@ def _matcher_problems(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _matcher_problems(item)
-    elif type(value).__module__ == Scenario.__module__:
-        for field in fields(value):
-            yield from _matcher_problems(getattr(value, field.name))
+    elif isinstance(value, InputStruct):
+        for name in value.__struct_fields__:
+            yield from _matcher_problems(getattr(value, name))
 
 
 class _Filler:
@@ -102,9 +102,12 @@ class _Filler:
                 message = f"with this row, two of the keys {', '.join(map(repr, value))} are the same"
                 self._problems.add(self._where, message, "Only one of them would count: change the row, or leave it")
             return made
-        if type(value).__module__ == Scenario.__module__:
-            made = {field.name: self.fill(getattr(value, field.name)) for field in fields(value)}
-            return type(value)(**made)
+        if isinstance(value, InputStruct):
+            made = {name: self.fill(getattr(value, name)) for name in value.__struct_fields__}
+            try:
+                return type(value)(**made)
+            except UsageError as mistake:
+                self._problems.add(self._where, str(mistake))
         return value
 
     def _fill_text(self, text: str, *, data: bool) -> Any:

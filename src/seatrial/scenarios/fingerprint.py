@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from msgspec.structs import fields
-
 from seatrial.errors import UsageError
 from seatrial.model.scenario import Scenario
-from seatrial.model.struct import field_names
+from seatrial.model.struct import field_defaults, field_names
 
 from .merge import default_unmocked_tools
 from .schema_types import given
@@ -22,7 +20,7 @@ _NUMBERS = (
     *("max_turns", "timeout_seconds", "trial_timeout_seconds", "retries", "pass_threshold", "failures", "judge_votes"),
 )
 """Settings that decide a trial."""
-_DEFAULTS = {field.name: field.default for field in fields(Scenario)}
+_DEFAULTS = field_defaults(Scenario)
 _APART = ("unmocked_tools", *_FOR_PEOPLE, *_OVER_TRIALS, *_NUMBERS)
 _DECIDING = tuple(name for name in _DEFAULTS if name not in _APART)
 _MAX_DEPTH = 20
@@ -124,7 +122,7 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if field_names(value) is not None and not isinstance(value, type):
         named = {"type": type(value).__qualname__, **given(value)}
-        return named if type(value).__module__ == Scenario.__module__ else {**named, "source": _source(type(value))}
+        return named if type(value).__module__.startswith("seatrial.") else {**named, "source": _source(type(value))}
     if isinstance(value, type):
         return {"type": value.__qualname__, "source": _source(value)}
     if hasattr(value, "__func__"):

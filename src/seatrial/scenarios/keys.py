@@ -7,18 +7,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
+from seatrial.evaluators.limits import Limits
+from seatrial.evaluators.tool_calls import ToolArgs
+from seatrial.evaluators.trajectory import Trajectory
 from seatrial.evaluators.validation import check_expected
+from seatrial.judges.rubric import Judge
 from seatrial.model.scenario import (
     Expect,
     ExpectedCall,
     GateSpec,
-    Judge,
-    LimitSpec,
     MetricChoice,
     ModelRoles,
     SequentialSpec,
-    ToolArgs,
-    TrajectorySpec,
     Turn,
 )
 
@@ -343,7 +343,7 @@ TRAJECTORY = Record(
         "expected": Key(kind=ListOf(item=_Call(), of="calls"), means="the calls that are expected"),
         "forbidden": Key(kind=ListOf(item=_Call(), of="calls"), means="calls that may not happen"),
     },
-    make=TrajectorySpec,
+    make=Trajectory,
     check=_check_trajectory,
 )
 
@@ -571,7 +571,7 @@ SHARED: dict[str, Key] = {
     "trial_timeout_seconds": Key(kind=SECONDS, means="for a whole trial (600)"),
     "retries": Key(kind=Number(whole=True, minimum=0), means="after errors of the agent (0)"),
     "limits": Key(
-        kind=Record("limits", LIMIT_KEYS, make=LimitSpec, check=_refuse_empty),
+        kind=Record("limits", LIMIT_KEYS, make=Limits, check=_refuse_empty),
         means="what a trial may take; more is failed",
     ),
     "metrics": Key(kind=_Metrics(), means="what a judge grades"),

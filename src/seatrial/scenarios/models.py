@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec.structs import replace
+
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Evaluator, TrialJudge, TrialUser
 from seatrial.model.results import BehaviourFailure
-from seatrial.model.scenario import Judge, Scenario, User
+from seatrial.model.scenario import Scenario, User
 
 if TYPE_CHECKING:
     from seatrial.judges.transcript_judge import MergedFailures
@@ -81,24 +83,14 @@ class RunModels:
         model = self.model("user", scenario)
         return lambda index: SimulatedUser(user, llm=self.llm, model=model, trial=index)
 
-    def rubric_judge(self, judge: Judge, scenario: Scenario) -> Evaluator:
-        from seatrial.judges.rubric import JudgeEvaluator
-
-        evaluator = JudgeEvaluator(rubric=judge.rubric, retries=judge.retries, timeout=judge.timeout, votes=judge.votes)
-        return evaluator.bound(self.llm, self.model("judge", scenario, own=judge.model))
-
-    def tool_args_judge(self, tool: str, judge: Judge, scenario: Scenario) -> Evaluator:
-        from seatrial.judges.rubric import ToolArgsJudge
-
-        evaluator = ToolArgsJudge(
-            tool=tool, rubric=judge.rubric, retries=judge.retries, timeout=judge.timeout, votes=judge.votes
-        )
-        return evaluator.bound(self.llm, self.model("judge", scenario, own=judge.model))
-
     def bind(self, evaluator: Any, scenario: Scenario) -> Evaluator:
-        """An evaluator of the user's own making that asks a model, given what it needs."""
-        model = self.model("judge", scenario, own=getattr(evaluator, "model", None))
-        bound: Evaluator = evaluator.bound(self.llm, model)
+        """The evaluator with the model that it asks; evaluators that ask no model stay as they are."""
+        judge = getattr(evaluator, "judge", None)
+        if callable(getattr(judge, "bound", None)):
+            return replace(evaluator, judge=self.bind(judge, scenario))  # type: ignore[no-any-return]
+        if not callable(getattr(evaluator, "bound", None)):
+            return evaluator  # type: ignore[no-any-return]
+        bound: Evaluator = evaluator.bound(self.llm, self.model("judge", scenario, own=evaluator.model))
         return bound
 
     def trial_judge(self, scenario: Scenario) -> TrialJudge:

@@ -4,16 +4,13 @@ Why not pydantic models: measured, importing pydantic and building the models co
 loading 1,000 scenarios does; its error texts, unions and positions would all have to be translated anyway.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
-from msgspec.structs import fields
-
 from seatrial import patterns
-from seatrial.model.struct import Struct
+from seatrial.model.struct import Struct, field_defaults
 
 from .problems import KeyPath, Problems, closest, did_you_mean, show
 
@@ -326,5 +323,4 @@ def given(instance: Any) -> dict[str, Any]:
 
 @lru_cache
 def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    described = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else fields(kind)
-    return tuple((field.name, field.default) for field in described)
+    return tuple(field_defaults(kind).items())

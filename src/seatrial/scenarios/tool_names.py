@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from seatrial.evaluators.registry import EVALUATORS
+from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.model.protocols import Agent
 from seatrial.model.scenario import Expect, Scenario, Turn
 
@@ -99,7 +100,7 @@ def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
         yield from (NamedTool(f"{where}{key}", name, must_not=True) for name in _texts(_get(holder, key)))
     if isinstance(holder, Expect):
         yield from (NamedTool("tool_calls_args", entry.tool) for entry in holder.tool_calls_args)
-    if type(holder).__name__ == "ToolCallArgsEvaluator":
+    if isinstance(holder, ToolArgs):
         yield NamedTool("tool", holder.tool)
     forbidden = _get(holder, "forbidden")
     if isinstance(forbidden, list | tuple):  # else what it expects are no calls
