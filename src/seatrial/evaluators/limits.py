@@ -46,7 +46,7 @@ class Limits(InputStruct, frozen=True, kw_only=True):
             if limit is None:
                 continue
             taken, complete = measure(ctx.transcript)
-            # Written so that a NaN is over the limit.
+            # InputStruct so that a NaN is over the limit.
             within = taken <= limit
             detail = f"{field}: {_number(taken)} (limit: {_number(limit)})"
             if within and not complete:
