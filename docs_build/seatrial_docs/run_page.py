@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from seatrial.scenarios.suite_keys import FILE_KEYS, SCENARIO, SUITE
+from seatrial.scenarios.keys import FILE, SCENARIO, SUITE
 from seatrial.settings import read_settings
 
 from .blocks import Block, Step, blocks_of, name_of, steps_of
@@ -205,7 +205,7 @@ def _complete(block: Block) -> str:
     keys = list(yaml.safe_load(block.text))
     if "id" in keys or "scenarios" in keys:
         return block.text
-    if set(keys) <= set(FILE_KEYS):
+    if set(keys) <= set(FILE.keys):
         return f"{block.text}\nscenarios: [{{name: a, input: b}}]\n"
     if set(keys) <= set(SCENARIO.keys):
         side = "" if {"input", "turns", "user"} & set(keys) else "    input: hello\n"

@@ -2,30 +2,35 @@
 
 import ast
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from seatrial.scenarios.keys import EXPECT, GATE_KEYS, LIMIT_KEYS, TRAJECTORY, TURN
-from seatrial.scenarios.suite_keys import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE, json_schema
+from seatrial.evaluators.limits import Limits
+from seatrial.evaluators.trajectory import Trajectory
+from seatrial.model.scenario import Expect, ExpectedCall, GateSpec, Group, Scenario, Suite, SuiteConfig, SuiteFile, Turn
+from seatrial.scenarios.keys import struct_reader
 
 ROOT = Path(__file__).parent.parent.parent
 PROOFS: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "keys.toml").read_text(encoding="utf-8"))
-CALL_KEYS = {"name", "args", "arg_match", "count", "min", "max", "optional", "any_of"}
+
+
+def _keys(kind: type) -> set[str]:
+    return set(struct_reader(kind).file_keys)
+
+
 KEYS: dict[str, set[str]] = {
-    "file": set(FILE_KEYS),
-    "suite": set(SUITE.keys),
-    "config": set(CONFIG.keys) - set(SCENARIO.keys),
-    "scenario": set(SCENARIO.keys),
-    "turn": set(TURN.keys),
-    "expect": {name for name, key in EXPECT.keys.items() if not key.python_only},
-    "trajectory": set(TRAJECTORY.keys),
-    "call": CALL_KEYS,
-    "limits": set(LIMIT_KEYS),
-    "gate": set(GATE_KEYS),
-    "group": set(GROUP.keys),
+    "file": _keys(SuiteFile),
+    "suite": _keys(Suite),
+    "config": _keys(SuiteConfig) - _keys(Scenario),
+    "scenario": _keys(Scenario),
+    "turn": _keys(Turn),
+    "expect": _keys(Expect),
+    "trajectory": _keys(Trajectory),
+    "call": _keys(ExpectedCall),
+    "limits": _keys(Limits),
+    "gate": _keys(GateSpec),
+    "group": _keys(Group),
 }
 
 
@@ -46,20 +51,3 @@ def test_a_proof_is_a_test_that_exists(key: str, proof: str) -> None:
     assert function in named, key
     assert f'"{parameter.rstrip("]")}"' in text or not parameter, key
     assert key.partition(".")[2] in text, f"{proof} does not mention {key}"
-
-
-def test_the_keys_of_a_call_are_those_of_the_schema() -> None:
-    found = [set(keys) for keys in _properties(json_schema()) if "any_of" in keys]
-
-    assert found
-    assert all(keys == CALL_KEYS for keys in found)
-
-
-def _properties(node: Any) -> list[Mapping[str, Any]]:
-    """Every `properties` of a schema, at any depth."""
-    if isinstance(node, list):
-        return [found for item in node for found in _properties(item)]
-    if not isinstance(node, Mapping):
-        return []
-    own = [node["properties"]] if isinstance(node.get("properties"), Mapping) else []
-    return own + [found for item in node.values() for found in _properties(item)]

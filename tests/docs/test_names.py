@@ -14,7 +14,7 @@ import seatrial_pytest
 from seatrial.agents.resolve import KINDS
 from seatrial.evaluators.registry import EVALUATORS
 from seatrial.judges.metrics import _KEYS as METRIC_KEYS
-from seatrial.scenarios.suite_keys import json_schema
+from seatrial.scenarios.keys import json_schema
 from seatrial.settings import SETTINGS
 from seatrial_docs.blocks import ROOT, blocks_of, pages
 from seatrial_docs.names import Named, named_in

@@ -9,10 +9,11 @@ import pytest
 
 import seatrial
 from seatrial.evaluators.registry import EVALUATORS
+from seatrial.evaluators.trajectory import Trajectory
 from seatrial.judges.metrics import load_categories, load_metrics
-from seatrial.scenarios.keys import EXPECT, TRAJECTORY, TURN
+from seatrial.model.scenario import Expect, Group, Scenario, Suite, SuiteConfig, SuiteFile, Turn
+from seatrial.scenarios.keys import struct_reader
 from seatrial.scenarios.merge import CONFIDENCE, DEFAULTS, SEQUENTIAL
-from seatrial.scenarios.suite_keys import CONFIG, FILE_KEYS, GROUP, SCENARIO, SUITE
 from seatrial.settings import SETTINGS
 from seatrial_docs.blocks import GENERATED_PART, ROOT
 from seatrial_docs.reference import GENERATED, reference_pages, refreshed
@@ -94,14 +95,14 @@ def test_every_command_has_its_exit_codes_in_the_reference() -> None:
 @pytest.mark.parametrize(
     ("heading", "keys"),
     [
-        ("the file", FILE_KEYS),
-        ("suite", SUITE.keys),
-        ("config", CONFIG.keys),
-        ("scenario", SCENARIO.keys),
-        ("turn", TURN.keys),
-        ("expect", {name: key for name, key in EXPECT.keys.items() if not key.python_only}),
-        ("trajectory", TRAJECTORY.keys),
-        ("group", GROUP.keys),
+        ("the file", struct_reader(SuiteFile).file_keys),
+        ("suite", struct_reader(Suite).file_keys),
+        ("config", struct_reader(SuiteConfig).file_keys),
+        ("scenario", struct_reader(Scenario).file_keys),
+        ("turn", struct_reader(Turn).file_keys),
+        ("expect", struct_reader(Expect).file_keys),
+        ("trajectory", struct_reader(Trajectory).file_keys),
+        ("group", struct_reader(Group).file_keys),
         ("history", dict.fromkeys(("role", "content", "tool_calls", "tool_call_id"))),
     ],
 )

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from seatrial.errors import UsageError
 from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.keys import CONFIG, SCENARIO, SUITE
 from seatrial.scenarios.load import load
-from seatrial.scenarios.suite_keys import CONFIG, SCENARIO, SUITE
 
 WORDS = st.sampled_from(
     [

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.scenarios.keys import json_schema
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
-from seatrial.scenarios.suite_keys import json_schema
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "files.json").read_text("utf-8"))
 ACCEPTED = [case for case in VECTORS if case["load_ok"]]

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from seatrial.scenarios.keys import CONFIG, FILE, SCENARIO, SUITE, json_schema
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
-from seatrial.scenarios.suite_keys import CONFIG, FILE_KEYS, SCENARIO, SUITE, json_schema
 
 SHARED: dict[str, tuple[Any, Any]] = {
     "mocks": ({"search": {"returns": 1}}, {"search": {"retuns": 1}}),
@@ -145,7 +145,7 @@ def test_every_key_has_a_case():
     assert SCENARIO_CASES.keys() == SCENARIO.keys.keys()
     assert CONFIG_CASES.keys() == CONFIG.keys.keys()
     assert SUITE_ONLY.keys() == SUITE.keys.keys()
-    assert FILE_KEYS.keys() == {"suite", "scenarios"}
+    assert FILE.keys.keys() == {"suite", "scenarios"}
 
 
 @pytest.mark.parametrize("key", sorted(SCENARIO_CASES.keys() - {"examples"}))

@@ -70,8 +70,8 @@ def test_functions_may_stand_where_files_have_data(tmp_path):
         ("a = Scenario(name='a', input=5)", "scenario 'a': input: expected a string, got 5"),
         ("a = Scenario(name='a')", "scenario 'a': what does the user say?"),
         ("a = Scenario(name='', input='x')", "scenario '': name: expected a text"),
-        ("a = Scenario(name='a', input='x', expected_tools='f')", "expected_tools: expected a list of tool names"),
-        ("a = Scenario(name='a', input='x', scorers=[])", "scorers: an empty list of scorers"),
+        ("a = Scenario(name='a', input='x', expected_tools='f')", "expected_tools: expected a list of strings"),
+        ("a = Scenario(name='a', input='x', scorers=[])", "scorers: the list is empty"),
         ("a = Scenario(name='a', input='x', scorers=['nope'])", "scorers[0]: unknown scorer 'nope'"),
         ("a = Scenario(name='a', input='x', trials=True)", "trials: expected a whole number"),
         (
@@ -82,7 +82,10 @@ def test_functions_may_stand_where_files_have_data(tmp_path):
         ("a = Scenario(name='a', input='x')\nb = Scenario(name='a', input='y')", "the name 'a' is taken"),
         ("s = Suite(name='s')", "suite 's': scenarios: expected a list of at least one Scenario"),
         ("s = Suite(name='s', scenarios=[5])", "scenarios[0]: expected a Scenario, got 5"),
-        ("s = Suite(name='s', scenarios=[Scenario(name='a', input='x')], agents={})", "suite 's': agents: an empty"),
+        (
+            "s = Suite(name='s', scenarios=[Scenario(name='a', input='x')], agents={})",
+            "suite 's': agents: the mapping is empty",
+        ),
         ("x = 5", "no Scenario or Suite stands at the top level"),
     ],
 )

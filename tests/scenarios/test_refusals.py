@@ -45,7 +45,7 @@ def _scenario(body: str) -> str:
         ("input: x\n    trajectory: {expected: [{name: a, count: 1, max: 2}]}", "'count' is exact"),
         ("input: x\n    trajectory: {expected: [{name: a, min: 3, max: 2}]}", "min 3 is more than max 2"),
         ("input: x\n    trajectory: {expected: [{name: a, optional: true, min: 1}]}", "'optional' already says"),
-        ("input: x\n    trajectory: {forbidden: [{name: a, count: 2}]}", "a forbidden call may not happen at all"),
+        ("input: x\n    trajectory: {forbidden: [{name: a, count: 2}]}", "a forbidden call must not be made at all"),
         (
             "input: x\n    metrics: [helpfulness]\n    pass_threshold: 90",
             "pass_threshold: is without effect: none of",
@@ -88,7 +88,10 @@ def _scenario(body: str) -> str:
         ("input: x\n    metrics: [helpfullness]", "Did you mean 'helpfulness'?"),
         ("input: x\n    metrics: [task_completion]", "metrics: 'task_completion' needs a weight"),
         ("input: x\n    metrics: [{name: helpfulness, weight: 2}]", "not part of the overall score"),
-        ("input: x\n    metrics: default", "expected a list of metrics, got 'default' (a string). Write it as a list"),
+        (
+            "input: x\n    metrics: default",
+            "expected a list of strings or mappings, got 'default' (a string). Write it as a list",
+        ),
         ("input: x\n    gate: {confidence: 0.9}", "gate: 'pass_rate' is missing"),
         ("input: x\n    gate: {pass_rate: 1.0}", "gate.pass_rate: expected a number above 0 and below 1"),
         ("input: x\n    failures: false\n    fail_on_error_severity: high", "exclude each other"),

@@ -1,18 +1,11 @@
 """Every key of a scenario file, from the schema that editors use."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import NODEFAULT
-
 from seatrial.agents.resolve import KINDS
-from seatrial.evaluators.tool_calls import ToolArgs
-from seatrial.evaluators.trajectory import Trajectory
-from seatrial.judges.rubric import Judge
-from seatrial.model import scenario as model
-from seatrial.model.struct import Struct, field_defaults
-from seatrial.scenarios.suite_keys import json_schema
+from seatrial.model.scenario import SHARED_KEYS
+from seatrial.scenarios.keys import json_schema
 
 from .tables import Schema, constraint_of, sentence, table, type_of
 
@@ -28,20 +21,12 @@ _HEADINGS = {
 """The heading of what a key holds, where it is not the key itself."""
 _BY_KEY = {"base_url": "model", "votes": "judge"}
 """Mappings that several keys hold are recognised by one of their own keys."""
-_OBJECTS: Mapping[str, type[Struct]] = {
-    "turn": model.Turn,
-    "expect": model.Expect,
-    "tool_calls_args, each": ToolArgs,
-    "judge": Judge,
-    "trajectory": Trajectory,
-    "call": model.ExpectedCall,
-    "user": model.User,
-    "group": model.Group,
-    "scenario": model.Scenario,
+_MERGE_RULES = {
+    "replace": "",
+    "by key": "Changes only the given keys of the suite's value.",
+    "metrics": "Replaces the suite's list, unless it only gives weights of metrics in that list.",
 }
-"""The objects that mappings become; their fields have the defaults."""
 _METRIC_NAMES = "name of a [metric](evaluators.md#metrics) or mapping"
-_IN_PARENTHESES = re.compile(r" \(([\w.]+)\)")
 
 
 def keys() -> str:
@@ -61,30 +46,6 @@ def agent_types() -> str:
     )
 
 
-def default_of(heading: str, name: str, schema: Schema) -> str | None:
-    """The default: the value in parentheses in the description, or the default of the field. None: there is none."""
-    found = _stated_default(schema) or _field_default(heading, name)
-    return found or ("false" if schema.get("type") == "boolean" else None)
-
-
-def _stated_default(schema: Schema) -> str | None:
-    """What stands in parentheses counts if the key may have that value."""
-    for word in _IN_PARENTHESES.findall(schema.get("description", "")):
-        numeric = re.fullmatch(r"\d+(\.\d+)?", word) and {"integer", "number"} & {schema.get("type")}
-        if numeric or word in schema.get("enum", ()):
-            return str(word)
-    return None
-
-
-def _field_default(heading: str, name: str) -> str | None:
-    kind = _OBJECTS.get(heading)
-    found = field_defaults(kind) if kind else {}
-    default = found.get(name)
-    if default in (None, (), "") or default is NODEFAULT:
-        return None
-    return str(default).lower() if isinstance(default, bool) else f"{default}"
-
-
 def _rows(heading: str, schema: Schema) -> str:
     required = schema.get("required", ())
     return table(
@@ -94,17 +55,21 @@ def _rows(heading: str, schema: Schema) -> str:
 
 
 def _row(heading: str, name: str, schema: Schema, required: bool) -> tuple[str, str, str, str, str]:
-    default = default_of(heading, name, schema)
-    meaning = schema.get("description", "")
-    if (stated := _stated_default(schema)) is not None:
-        meaning = meaning.replace(f" ({stated})", "")
+    merge = _MERGE_RULES[SHARED_KEYS[name].key.merge] if heading == "scenario" and name in SHARED_KEYS else ""
     return (
         f"`{name}`",
         f"list, each a {_METRIC_NAMES}" if name == "metrics" else type_of(schema),
-        "required" if required else f"`{default}`" if default else "",
+        "required" if required else f"`{default}`" if (default := _default(schema)) is not None else "",
         constraint_of(schema),
-        sentence(meaning),
+        f"{sentence(schema.get('description', ''))} {merge}".strip(),
     )
+
+
+def _default(schema: Schema) -> str | None:
+    if schema.get("type") == "boolean":
+        return str(schema.get("default", False)).lower()
+    default = schema.get("default")
+    return f"{default:g}" if isinstance(default, float) else None if default is None else str(default)
 
 
 def _collect(heading: str, schema: Schema, found: dict[str, Schema], seen: set[frozenset[str]]) -> None:

@@ -5,28 +5,17 @@ import inspect
 import re
 import textwrap
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, ForwardRef, Literal, Protocol, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, Literal, Protocol, TypeVar, Union, get_args, get_origin
 
 import seatrial
+from seatrial.model.keys import declared_keys
 from seatrial.model.struct import field_names
-from seatrial.scenarios.keys import EXPECT, TRAJECTORY, TURN
-from seatrial.scenarios.schema_types import Key
-from seatrial.scenarios.suite_keys import CONFIG, SCENARIO, SUITE
 
 from .tables import escape, sentence, table
 
 _WIDTH = 100
-_IN_FILES: Mapping[str, Mapping[str, Key]] = {
-    "Scenario": SCENARIO.keys,
-    "Suite": SUITE.keys,
-    "SuiteConfig": CONFIG.keys,
-    "Turn": TURN.keys,
-    "Expect": EXPECT.keys,
-    "Trajectory": TRAJECTORY.keys,
-}
-"""Classes whose fields are keys of scenario files, which say what they mean."""
 
 
 def python_names() -> str:
@@ -57,6 +46,8 @@ def annotation_text(kind: Any) -> str:
     if kind is Ellipsis:
         return "..."
     origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return annotation_text(arguments[0])
     if origin in (Union, types.UnionType):
         return " | ".join(map(annotation_text, arguments))
     if origin is Literal:
@@ -78,7 +69,7 @@ def _section(name: str, thing: Any) -> str:
     word = "class " if inspect.isclass(thing) else "await " if inspect.iscoroutinefunction(thing) else ""
     parts = [f"## `{name}`\n", f"```python\n{word}{name}{signature_text(thing)}\n```\n", f"{_doc(thing)}\n"]
     if inspect.isclass(thing):
-        rows = _fields(name, thing)
+        rows = _fields(thing)
         if rows:
             parts.append(table(("field", "meaning"), rows))
         members = [f"- `{inner}`: {_first_line(one)}".removesuffix(": ") for inner, one in _members(thing)]
@@ -123,11 +114,11 @@ def _first_line(thing: Any) -> str:
     return _doc(thing).partition("\n\n")[0].replace("\n", " ")
 
 
-def _fields(name: str, kind: type) -> list[tuple[str, str]]:
-    """The fields that have a sentence: the text below the field, or the meaning of the key of the same name."""
-    keys, notes = _IN_FILES.get(name, {}), _notes(kind)
+def _fields(kind: type) -> list[tuple[str, str]]:
+    """The fields that have a sentence: the meaning of its key, or the text below the field."""
+    keys, notes = declared_keys(kind), _notes(kind)
     means = {
-        field: notes.get(field) or (keys[field].means if field in keys else "") for field in field_names(kind) or ()
+        field: keys[field].key.means if field in keys else notes.get(field, "") for field in field_names(kind) or ()
     }
     return [(f"`{field}`", sentence(text)) for field, text in means.items() if text]
 

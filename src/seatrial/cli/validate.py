@@ -6,7 +6,7 @@ import click
 
 from seatrial.errors import UsageError
 from seatrial.runs.api import load
-from seatrial.scenarios.suite_keys import json_schema
+from seatrial.scenarios.keys import json_schema
 
 from .options import default_paths
 from .output import reports_of

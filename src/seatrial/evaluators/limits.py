@@ -1,12 +1,16 @@
 """The evaluator of what a trial may take: time, money, tokens, calls, turns."""
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import Transcript
+from seatrial.model.keys import Key
 from seatrial.model.protocols import RECORD_CALLS, Context, TrialContext
 from seatrial.model.results import Check, EvalResult
+from seatrial.model.scenario import Amount, Count
 from seatrial.model.struct import InputStruct
 
 from .matchers import shown
@@ -19,12 +23,13 @@ _Taken = tuple[float, bool]
 class Limits(InputStruct, frozen=True, kw_only=True):
     """Passes when a whole trial stays within every limit; a limit on something unknown has no answer."""
 
-    latency_ms: float | None = None
-    """Of the slowest turn."""
-    cost_usd: float | None = None
-    tokens: int | None = None
-    tool_calls: int | None = None
-    turns: int | None = None
+    latency_ms: Annotated[Amount | None, Key("the greatest latency of a turn, in milliseconds")] = None
+    cost_usd: Annotated[Annotated[float, Meta(ge=0)] | None, Key("the greatest cost of the agent, in US dollars")] = (
+        None
+    )
+    tokens: Annotated[Annotated[int, Meta(ge=0)] | None, Key("the greatest number of tokens of the agent")] = None
+    tool_calls: Annotated[Annotated[int, Meta(ge=0)] | None, Key("the greatest number of tool calls")] = None
+    turns: Annotated[Count | None, Key("the greatest number of turns")] = None
 
     name: ClassVar[str] = "limits"
 

@@ -1,12 +1,14 @@
 """Evaluators of the tools that were called, and of their arguments."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall
+from seatrial.model.keys import Key
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
+from seatrial.model.scenario import Arguments, Name
 from seatrial.model.struct import InputStruct, set_field
 
 from .matchers import argument_differences, shown, subset
@@ -83,14 +85,13 @@ def _is_subsequence(wanted: Sequence[str], called: Sequence[str]) -> bool:
 class ToolArgs(InputStruct, frozen=True):
     """Passes when a tool was called with the expected arguments, and the judge accepts them if there is one."""
 
-    tool: str
-    args: Mapping[str, Any] | None = None
-    mode: Literal["subset", "exact"] = "subset"
-    """subset: other arguments may be there, at the top level."""
-    calls: Literal["any", "first", "all"] = "any"
-    """Which calls of the tool must have the arguments."""
-    judge: "Judge | None" = None
-    """A rubric for the arguments."""
+    tool: Annotated[Name, Key("the tool's name")]
+    args: Annotated[Arguments | None, Key("the arguments it must have been called with")] = None
+    mode: Annotated[
+        Literal["subset", "exact"], Key("subset: other arguments may be there, at the top level; exact: not")
+    ] = "subset"
+    calls: Annotated[Literal["any", "first", "all"], Key("which calls of the tool must have the arguments")] = "any"
+    judge: Annotated["Judge | None", Key("a rubric for the arguments")] = None
 
     name: ClassVar[str] = "tool_calls_args"
 

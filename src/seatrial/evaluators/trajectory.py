@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall
+from seatrial.model.keys import Key
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult, TrajectoryMatch
 from seatrial.model.scenario import ExpectedCall, TrajectoryMode
@@ -413,9 +414,9 @@ class Trajectory(InputStruct, frozen=True):
     these, in this order; within: no others. Entries are ExpectedCalls, mappings as in files, or plain names.
     """
 
-    expected: Sequence[ExpectedCall | Mapping[str, Any] | str] = ()
-    mode: TrajectoryMode = "in_order"
-    forbidden: Sequence[ExpectedCall | Mapping[str, Any] | str] = ()
+    expected: Annotated[Sequence[ExpectedCall | Mapping[str, Any] | str], Key("the calls that are expected")] = ()
+    mode: Annotated[TrajectoryMode, Key("how the calls that were made are compared with those expected")] = "in_order"
+    forbidden: Annotated[Sequence[ExpectedCall | Mapping[str, Any] | str], Key("calls that must not be made")] = ()
 
     name: ClassVar[str] = "trajectory"
 

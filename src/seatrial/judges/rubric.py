@@ -1,12 +1,15 @@
 """The evaluator that asks a model whether the agent follows a rubric."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.keys import Key
 from seatrial.model.protocols import Context, TrialContext
 from seatrial.model.results import EvalResult
+from seatrial.model.scenario import Amount, Model, Name, Votes
 from seatrial.model.struct import InputStruct
 
 if TYPE_CHECKING:  # loading a file with a judge must not load the model layer
@@ -16,14 +19,11 @@ if TYPE_CHECKING:  # loading a file with a judge must not load the model layer
 class Judge(InputStruct, frozen=True):
     """Passes when a model finds that the turn, or the whole trial, follows the rubric."""
 
-    rubric: str
-    model: str | Mapping[str, Any] | None = None
-    """None: the judge model of the run, or of the settings if there is no run."""
-    retries: int = 2
-    timeout: float = 30.0
-    """Seconds for one request."""
-    votes: int = 1
-    """Odd. The majority decides; asking stops as soon as the majority is certain."""
+    rubric: Annotated[Name, Key("what the judge must find to be true")]
+    model: Annotated[Model | None, Key("the judge's model, instead of models.judge or the settings")] = None
+    retries: Annotated[Annotated[int, Meta(ge=0)], Key("requests after the first, if it fails")] = 2
+    timeout: Annotated[Amount, Key("seconds for one request")] = 30.0
+    votes: Annotated[Votes, Key("how many verdicts are taken; the majority decides")] = 1
 
     name: ClassVar[str] = "judge"
 

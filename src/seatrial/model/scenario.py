@@ -1,9 +1,16 @@
-"""What is tested, as a user writes it down: in YAML by key, in Python by keyword."""
+"""Suites and scenarios as a user writes them: in files by key, in Python by keyword.
+
+Each key of scenario files is declared here once, by the annotation of its field; see `Key`. Evaluators declare theirs
+in the same way.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Required, TypedDict
+
+from msgspec import Meta
 
 from .conversation import Message
+from .keys import Format, Key, declared_keys
 from .struct import InputStruct
 
 if TYPE_CHECKING:  # an evaluator is its own specification; imports at run time go downwards only
@@ -12,36 +19,101 @@ if TYPE_CHECKING:  # an evaluator is its own specification; imports at run time 
     from seatrial.evaluators.trajectory import Trajectory
     from seatrial.judges.rubric import Judge
 
+_ZERO = {"zero": "0 asks for nothing: all could fail and it would still pass"}
+
+Name = Annotated[str, Meta(pattern=r"\S")]
+"""A text that is not blank."""
+Names = Annotated[Sequence[Name], Meta(min_length=1)]
+ReplyText = Annotated[str, Meta(min_length=1)]
+ReplyPattern = Annotated[str, Meta(min_length=1), Format("regex")]
+Count = Annotated[int, Meta(ge=1)]
+Votes = Annotated[int, Meta(ge=1, extra={"odd": True})]
+Amount = Annotated[float, Meta(gt=0)]
+Rate = Annotated[float, Meta(gt=0, lt=1)]
+Share = Annotated[float, Meta(gt=0, le=1, extra=_ZERO)]
+"""The share that must pass."""
+Percent = Annotated[float, Meta(ge=0, le=100, extra={"percent": True})]
+Severity = Literal["low", "medium", "high", "critical"]
+Function = Annotated[Any, Format("function")]
+"""`pkg.mod:name`, or the function itself."""
+Arguments = Annotated[Mapping[str, Any], Format("matchers")]
+Scorers = Annotated[Sequence[Annotated[Any, Format("scorer")]], Meta(min_length=1)]
+AgentSpec = Annotated[Any, Format("agent")]
+
+
+class Price(TypedDict):
+    input: Annotated[float, Meta(ge=0), Key("for the tokens that are read")]
+    output: Annotated[float, Meta(ge=0), Key("for the tokens that are written")]
+
+
+class ModelSettings(TypedDict, total=False):
+    """A model that needs more than its name."""
+
+    model: Required[Annotated[Name, Key("provider:name")]]
+    base_url: Annotated[Name, Key("the address of a server of your own")]
+    api_key: Annotated[Name, Key("its key, such as ${MY_KEY}")]
+    settings: Annotated[Mapping[str, Any], Key("temperature, max_tokens, …")]
+    output: Annotated[
+        Literal["prompt", "native"], Key("native: the server enforces the schema of the answer", default="prompt")
+    ]
+    price: Annotated[Price, Key("US dollars for a million tokens, if the price list does not have the model")]
+
+
+Model = Name | ModelSettings
+
 
 class Expect(InputStruct, frozen=True, kw_only=True):
     """What must be true of a turn, or of the whole trial (last reply, all calls)."""
 
-    reply_contains_any: Sequence[str] = ()
-    reply_contains_all: Sequence[str] = ()
-    reply_matches_any: Sequence[str] = ()
-    reply_matches_all: Sequence[str] = ()
-    reply_excludes: Sequence[str] = ()
-    tool_calls_include: Sequence[str] = ()
-    tool_calls_exclude: Sequence[str] = ()
-    tool_calls_ordered: bool = False
-    tool_calls_args: Sequence["ToolArgs"] = ()
-    judge: "Judge | None" = None
-    evaluators: Sequence[Any] = ()
-    """Python only: evaluator objects, or functions marked with @evaluator."""
+    reply_contains_any: Annotated[
+        Sequence[ReplyText], Meta(min_length=1), Key("at least one of these is in the reply, whatever the case")
+    ] = ()
+    reply_contains_all: Annotated[
+        Sequence[ReplyText], Meta(min_length=1), Key("each of these is in the reply, whatever the case")
+    ] = ()
+    reply_matches_any: Annotated[
+        Sequence[ReplyPattern], Meta(min_length=1), Key("at least one of these regular expressions is found")
+    ] = ()
+    reply_matches_all: Annotated[
+        Sequence[ReplyPattern], Meta(min_length=1), Key("each of these regular expressions is found")
+    ] = ()
+    reply_excludes: Annotated[
+        Sequence[ReplyText], Meta(min_length=1), Key("none of these is in the reply, whatever the case")
+    ] = ()
+    tool_calls_include: Annotated[Names, Key("tools that must be called")] = ()
+    tool_calls_exclude: Annotated[Names, Key("tools that must not be called")] = ()
+    tool_calls_ordered: Annotated[bool, Key("the included tools must be called in this order")] = False
+    tool_calls_args: Annotated[
+        Sequence["ToolArgs"], Meta(min_length=1), Key("the arguments with which tools must be called")
+    ] = ()
+    judge: Annotated["Judge | None", Key("a rubric that the judge must find to be true")] = None
+    evaluators: Annotated[
+        Sequence[Any],
+        Meta(min_length=1),
+        Key("evaluator objects, or functions marked with @evaluator", python_only=True),
+    ] = ()
 
 
 class ExpectedCall(InputStruct, frozen=True, kw_only=True):
     """An entry of a trajectory: one call, or alternatives, and how often."""
 
-    name: str | None = None
-    args: Mapping[str, Any] | None = None
-    arg_match: Literal["partial", "exact", "ignore"] | None = None
-    """None: partial when args are given, else ignore."""
-    count: int | None = None
-    min: int | None = None
-    max: int | None = None
-    optional: bool = False
-    any_of: Sequence["ExpectedCall"] = ()
+    shorthand: ClassVar[str] = "name"
+
+    name: Annotated[Name | None, Key("the tool's name")] = None
+    args: Annotated[Arguments | None, Key("the arguments")] = None
+    arg_match: Annotated[
+        Literal["partial", "exact", "ignore"] | None, Key("how arguments are compared", default="partial")
+    ] = None
+    """None: partial if args are given, else ignore."""
+    count: Annotated[Count | None, Key("the exact number of calls")] = None
+    min: Annotated[Annotated[int, Meta(ge=0)] | None, Key("the least number of calls")] = None
+    max: Annotated[Count | None, Key("the greatest number of calls; alone it requires none")] = None
+    optional: Annotated[bool, Key("one call or none")] = False
+    any_of: Annotated[
+        Sequence[Annotated["ExpectedCall", Format("alternative")]],
+        Meta(min_length=1),
+        Key("alternatives for this call"),
+    ] = ()
 
 
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
@@ -50,166 +122,224 @@ TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"
 class Turn(InputStruct, frozen=True, kw_only=True):
     """A scripted user message and what must be true after the agent's reply."""
 
-    user: str
-    expect: Expect | None = None
-    trajectory: "Trajectory | None" = None
-    reply: Literal["required", "optional"] = "required"
+    user: Annotated[Name, Key("what the user says")]
+    expect: Annotated[Expect | None, Key("what must be true after the agent's reply")] = None
+    trajectory: Annotated["Trajectory | None", Key("the tool calls of this turn")] = None
+    reply: Annotated[Literal["required", "optional"], Key("whether the agent must say something")] = "required"
 
 
 class User(InputStruct, frozen=True, kw_only=True):
     """A simulated user."""
 
-    profile: str = ""
-    goal: str
-    knowledge: Sequence[str] = ()
-    first_message: str | None = None
+    profile: Annotated[str, Key("who the user is")] = ""
+    goal: Annotated[Name, Key("what the user wants to achieve")]
+    knowledge: Annotated[Sequence[Name], Key("facts that the user knows")] = ()
+    first_message: Annotated[Name | None, Key("how the user begins, word for word")] = None
 
 
 class GateSpec(InputStruct, frozen=True, kw_only=True):
-    """The pass rate that must be shown, and how sure one must be. After merging both are set (confidence: 0.95)."""
+    """The pass rate that must be shown, and how sure one must be. After merging both are set."""
 
-    pass_rate: float | None = None
-    confidence: float | None = None
+    pass_rate: Annotated[Rate | None, Key("the pass rate that must be shown; 1 cannot be shown")] = None
+    confidence: Annotated[Rate | None, Key("how sure one must be", default=0.95)] = None
 
 
 class SequentialSpec(InputStruct, frozen=True, kw_only=True):
-    """The test behind `trials: auto`: two rates to tell apart, two errors to allow, and where to give up.
+    """The test of `trials: auto`: two rates to tell apart, two errors to allow, a limit. After merging all are set."""
 
-    After merging all are set (0.9, 0.7, 0.05, 0.05, 60).
-    """
-
-    good: float | None = None
-    bad: float | None = None
-    alpha: float | None = None
-    """The chance allowed for failing an agent that is good."""
-    beta: float | None = None
-    """The chance allowed for passing an agent that is bad."""
-    max_trials: int | None = None
+    good: Annotated[Rate | None, Key("the pass rate of an agent that shall pass", default=0.9)] = None
+    bad: Annotated[Rate | None, Key("the pass rate of an agent that shall fail", default=0.7)] = None
+    alpha: Annotated[Rate | None, Key("the chance allowed for failing a good agent", default=0.05)] = None
+    beta: Annotated[Rate | None, Key("the chance allowed for passing a bad agent", default=0.05)] = None
+    max_trials: Annotated[Count | None, Key("the number of trials after which it stops, undecided", default=60)] = None
 
 
 class MetricChoice(InputStruct, frozen=True, kw_only=True):
     """A metric in a `metrics:` list: a known name, or a definition of one's own."""
 
-    name: str
-    weight: float | None = None
-    scale: Literal["0-5", "1-5", "binary"] | None = None
-    scope: Literal["turn", "trial"] | None = None
-    rubric: str | None = None
+    shorthand: ClassVar[str] = "name"
+
+    name: Annotated[str, Format("metric name"), Key("the metric's name")]
+    weight: Annotated[Annotated[float, Meta(ge=0)] | None, Key("its share in the overall score")] = None
+    scale: Annotated[Literal["0-5", "1-5", "binary"] | None, Key("the scale of a metric of your own")] = None
+    scope: Annotated[Literal["turn", "trial"] | None, Key("what a metric of your own looks at")] = None
+    rubric: Annotated[Name | None, Key("how the judge grades a metric of your own")] = None
     definition: Mapping[str, Any] | None = None
-    """What the suite's metrics_file says of it; filled in when the suite is loaded."""
+    """The definition in the suite's metrics_file; filled in when the suite is loaded."""
 
 
 class ModelRoles(InputStruct, frozen=True, kw_only=True):
-    """Which model plays which role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
+    """The model for each role: `provider:name`, or a mapping with `model`, `base_url` and the like."""
 
-    judge: str | Mapping[str, Any] | None = None
-    user: str | Mapping[str, Any] | None = None
-    dedup: str | Mapping[str, Any] | None = None
+    judge: Annotated[Model | None, Key("the model that judges")] = None
+    user: Annotated[Model | None, Key("the model that plays the user")] = None
+    dedup: Annotated[Model | None, Key("the model that merges equal errors")] = None
 
 
 class Settings(InputStruct, frozen=True, kw_only=True):
-    """Keys that may stand in `suite.config` as the default and in a scenario as its own. None: not given."""
+    """Keys of `suite.config`, as defaults, and of each scenario. None: not given."""
 
-    mocks: Mapping[str, Any] | None = None
-    tools: Sequence[Mapping[str, Any]] | None = None
-    unmocked_tools: Literal["error", "passthrough"] | None = None
-    trials: int | Literal["auto"] | None = None
-    sequential: SequentialSpec | None = None
-    threshold: float | None = None
-    gate: GateSpec | None = None
-    max_turns: int | None = None
-    timeout_seconds: float | None = None
-    trial_timeout_seconds: float | None = None
-    retries: int | None = None
-    limits: "Limits | None" = None
-    metrics: Sequence[MetricChoice] | None = None
-    thresholds: Mapping[str, float] | None = None
-    pass_threshold: float | None = None
-    failures: bool | None = None
-    fail_on_error_severity: Literal["low", "medium", "high", "critical"] | None = None
-    severities: Mapping[str, Literal["low", "medium", "high", "critical"]] | None = None
-    """How bad a category of behaviour failure is, instead of what failures.toml says."""
-    judge_votes: int | None = None
-    """How often the judge is asked about a whole trial; odd, the majority decides."""
-    models: ModelRoles | None = None
-    setup: Any = None
-    """`pkg.mod:fn` or a function, called with ctx before each trial."""
-    teardown: Any = None
+    mocks: Annotated[
+        Annotated[Mapping[str, Any], Format("mocks")] | None, Key("what the agent's tools answer", merge="by key")
+    ] = None
+    tools: Annotated[
+        Annotated[Sequence[Mapping[str, Any]], Format("tools")] | None, Key("JSON Schemas of the tools")
+    ] = None
+    unmocked_tools: Annotated[
+        Literal["error", "passthrough"] | None,
+        Key(
+            "what a tool without a mock does: fail or run; without this key, error if there are mocks, else passthrough"
+        ),
+    ] = None
+    trials: Annotated[
+        Count | Literal["auto"] | None, Key("how often it is played; without this key, 3 with a simulated user, else 1")
+    ] = None
+    sequential: Annotated[
+        SequentialSpec | None,
+        Key("the test of `trials: auto`: which rates it tells apart, and its errors", merge="by key"),
+    ] = None
+    threshold: Annotated[Share | None, Key("the share of trials that must pass", default=1.0)] = None
+    gate: Annotated[GateSpec | None, Key("the pass rate that must be shown, with a confidence", merge="by key")] = None
+    max_turns: Annotated[
+        Count | None, Key("the turns after which a conversation stops; a script is played whole", default=8)
+    ] = None
+    timeout_seconds: Annotated[
+        Amount | None, Key("the seconds for one agent call with its tool rounds", default=30.0)
+    ] = None
+    trial_timeout_seconds: Annotated[Amount | None, Key("the seconds for a whole trial", default=600.0)] = None
+    retries: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Key("how often an agent call is repeated after an error", default=0)
+    ] = None
+    limits: Annotated["Limits | None", Key("what a trial may take; a trial that takes more fails", merge="by key")] = (
+        None
+    )
+    metrics: Annotated[
+        Annotated[Sequence[MetricChoice], Meta(min_length=1), Format("metrics")] | None,
+        Key("what a judge grades", merge="metrics"),
+    ] = None
+    thresholds: Annotated[
+        Annotated[Mapping[str, Annotated[float, Meta(ge=0)]], Meta(min_length=1)] | None,
+        Key("the average that a metric must reach", merge="by key"),
+    ] = None
+    pass_threshold: Annotated[Percent | None, Key("the overall score that passes a trial", default=75.0)] = None
+    failures: Annotated[bool | None, Key("whether the judge looks for behaviour failures")] = None
+    fail_on_error_severity: Annotated[
+        Severity | None, Key("the least severity of a behaviour failure that fails the scenario")
+    ] = None
+    severities: Annotated[
+        Annotated[Mapping[str, Severity], Meta(min_length=1), Format("failure categories")] | None,
+        Key("how bad a category of behaviour failure is, instead of what failures.toml says", merge="by key"),
+    ] = None
+    judge_votes: Annotated[
+        Votes | None, Key("how many verdicts are taken on a whole trial, instead of one; the majority decides")
+    ] = None
+    models: Annotated[ModelRoles | None, Key("which model plays which role", merge="by key")] = None
+    setup: Annotated[Function, Key("a function pkg.mod:name, called with ctx before each trial")] = None
+    teardown: Annotated[Function, Key("a function pkg.mod:name, called with ctx after each trial")] = None
 
 
-SHARED_KEYS = Settings.__struct_fields__
+SHARED_KEYS = declared_keys(Settings)
 
 
 class Scenario(Settings, frozen=True, kw_only=True):
     """What is tested: the user's side, the mocked tools, the expectations, the gates."""
 
-    name: str
-    description: str | None = None
-    tags: Sequence[str] = ()
-    metadata: Mapping[str, Any] | None = None
-    input: str | None = None
-    turns: Sequence[Turn] = ()
-    user: Any = None
-    """A User, `pkg.mod:function`, or a function."""
-    history: Sequence[Message] = ()
-    system: str | None = None
-    examples: Sequence[Mapping[str, Any]] = ()
-    skip: str | None = None
-    xfail: str | None = None
-    expected_output: str | None = None
-    expected_tools: Sequence[str] | None = None
-    expected_tool_args: Mapping[str, Mapping[str, Any]] | None = None
-    scorers: Sequence[Any] | None = None
-    expect: Expect | None = None
-    trajectory: "Trajectory | None" = None
-    expected_state: Mapping[str, Any] | None = None
-    expected_outcomes: Sequence[str] = ()
-    must_pass: bool = False
+    name: Annotated[Name, Key("its name, unique in the suite")]
+    description: Annotated[str | None, Key("for people")] = None
+    tags: Annotated[Sequence[Name], Key("words by which scenarios are selected")] = ()
+    metadata: Annotated[
+        Annotated[Mapping[str, Any], Format("metadata")] | None,
+        Key("for people and for scorers (regex_pattern, exact_normalize, similarity_threshold)"),
+    ] = None
+    input: Annotated[Name | None, Key("what the user says, once")] = None
+    turns: Annotated[Sequence[Turn], Meta(min_length=1), Key("a script: what the user says, turn by turn")] = ()
+    user: Annotated[User | Function | None, Key("a simulated user, or the function of a programmed one")] = None
+    history: Annotated[Sequence[Annotated[Message, Format("message")]], Key("messages before the first turn")] = ()
+    system: Annotated[Name | None, Key("a system message before everything")] = None
+    examples: Annotated[
+        Sequence[Annotated[Mapping[str, Any], Meta(min_length=1)]],
+        Meta(min_length=1),
+        Key("rows; each makes one scenario, with its values instead of {column} in the texts"),
+    ] = ()
+    skip: Annotated[Name | None, Key("why it is not run")] = None
+    xfail: Annotated[Name | None, Key("why it is expected to fail")] = None
+    expected_output: Annotated[str | None, Key("must be in the reply, whatever the case")] = None
+    expected_tools: Annotated[Sequence[Name] | None, Key("tools that must be called")] = None
+    expected_tool_args: Annotated[
+        Mapping[str, Arguments] | None, Key("the arguments with which they must be called first")
+    ] = None
+    scorers: Annotated[Scorers | None, Key("evaluators of the whole trial: names or {name: parameters}")] = None
+    expect: Annotated[Expect | None, Key("what must be true of the trial: the last reply, all calls")] = None
+    trajectory: Annotated["Trajectory | None", Key("the tool calls of the trial")] = None
+    expected_state: Annotated[
+        Annotated[Mapping[str, Any], Meta(min_length=1), Format("matchers")] | None,
+        Key("what the mocks' state must contain at the end"),
+    ] = None
+    expected_outcomes: Annotated[Names, Key("statements that must be true of the trial")] = ()
+    must_pass: Annotated[bool, Key("the run cannot pass without it")] = False
     source: str | None = None
     """file:line where it was written."""
 
 
 class SuiteConfig(Settings, frozen=True, kw_only=True):
-    """Defaults for every scenario of the suite, and how the run goes about it."""
+    """Defaults for every scenario of the suite, and settings of the run."""
 
-    default_scorers: Sequence[Any] | None = None
-    metrics_file: str | None = None
-    """Metrics of one's own in the form of metrics.toml; also others in place of those that come with the package."""
-    cases_pass_threshold: float | None = None
-    metrics_pass_threshold: float | None = None
-    concurrency: int | None = None
-    rpm: float | None = None
-    budget: float | None = None
-    fail_fast: bool | None = None
-    seed: int | None = None
-    isolation: Literal["thread", "process"] | None = None
+    aliases: ClassVar[Mapping[str, str]] = {"default_timeout": "timeout_seconds"}
+
+    default_scorers: Annotated[Scorers | None, Key("the scorers of scenarios that name none")] = None
+    metrics_file: Annotated[
+        Name | None, Key("a TOML file that defines metrics of your own, beside the suite's own file")
+    ] = None
+    cases_pass_threshold: Annotated[
+        Annotated[float, Meta(gt=0, le=100, extra={"percent": True, **_ZERO})] | None,
+        Key("the share of trials, in percent, that passes the run"),
+    ] = None
+    metrics_pass_threshold: Annotated[
+        Percent | None, Key("the mean overall score that passes the run", default=80.0)
+    ] = None
+    concurrency: Annotated[Count | None, Key("the trials that run at the same time", default=20)] = None
+    rpm: Annotated[Amount | None, Key("the greatest number of agent calls per minute")] = None
+    budget: Annotated[Amount | None, Key("the US dollars that the run may cost")] = None
+    fail_fast: Annotated[bool | None, Key("stop at the first scenario that did not pass", default=False)] = None
+    seed: Annotated[int | None, Key("the seed of everything random; without it, a random one, which is stored")] = None
+    isolation: Annotated[Literal["thread", "process"] | None, Key("where in-process agents run", default="thread")] = (
+        None
+    )
 
 
 class Group(InputStruct, frozen=True, kw_only=True):
     """A gate over the scenarios that carry one of the tags; it can fail a run, never save it."""
 
-    name: str
-    tags: Sequence[str] = ()
-    threshold: float = 1.0
-    must_pass: Sequence[str] = ()
+    name: Annotated[Name, Key("the group's name")]
+    tags: Annotated[Sequence[Name], Key("scenarios that carry one of these belong to it")] = ()
+    threshold: Annotated[Share, Key("the share of its scenarios that must pass")] = 1.0
+    must_pass: Annotated[Sequence[Name], Key("names of scenarios that must pass")] = ()
 
 
 class Suite(InputStruct, frozen=True, kw_only=True):
     """A file or folder of scenarios with shared settings."""
 
-    name: str
+    name: Annotated[Name, Key("the suite's name; without it, the file's", optional=True)]
     scenarios: Sequence[Scenario] = ()
-    description: str | None = None
-    tags: Sequence[str] = ()
-    metadata: Mapping[str, Any] | None = None
-    agent: Any = None
-    """A spec as in files, or a Python object."""
-    agents: Mapping[str, Any] | None = None
-    config: SuiteConfig = SuiteConfig()
-    reports: Sequence[str] = ()
-    evaluators: Sequence[str] = ()
-    groups: Sequence[Group] = ()
-    baseline: str | None = None
-    setup: Any = None
-    teardown: Any = None
+    description: Annotated[str | None, Key("for people")] = None
+    tags: Annotated[Sequence[Name], Key("tags of every scenario")] = ()
+    metadata: Annotated[Mapping[str, Any] | None, Key("for people")] = None
+    agent: Annotated[AgentSpec, Key("the system under test")] = None
+    agents: Annotated[
+        Annotated[Mapping[str, AgentSpec], Meta(min_length=1)] | None, Key("several agents, run side by side")
+    ] = None
+    config: Annotated[SuiteConfig, Key("defaults for every scenario, and settings of the run")] = SuiteConfig()
+    reports: Annotated[Sequence[Name], Key("reports to write: kind or kind=PATH")] = ()
+    evaluators: Annotated[Sequence[Name], Key("modules with custom evaluators")] = ()
+    groups: Annotated[Sequence[Group], Key("gates over scenarios by tag")] = ()
+    baseline: Annotated[Name | None, Key("the run that others are compared with")] = None
+    setup: Annotated[Function, Key("a function pkg.mod:name, called with ctx before each trial")] = None
+    teardown: Annotated[Function, Key("a function pkg.mod:name, called with ctx after each trial")] = None
     source: str | None = None
+
+
+class SuiteFile(TypedDict, total=False):
+    """The content of a file."""
+
+    suite: Annotated[Suite, Key("settings that the scenarios share")]
+    scenarios: Required[Annotated[Sequence[Scenario], Meta(min_length=1), Key("what is tested")]]

@@ -1,8 +1,8 @@
 """`Struct`: the base of all values, a frozen msgspec struct."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT
@@ -28,7 +28,7 @@ class _InputMeta(msgspec.StructMeta):
 
     @property
     def __signature__(cls) -> Any:  # noqa: N805
-        """With the annotations as written: names that only type checkers import cannot be resolved."""
+        """With types as written, without what `Annotated` adds: names that only type checkers import stay names."""
         from inspect import Parameter, Signature
 
         texts: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class _InputMeta(msgspec.StructMeta):
                 name,
                 Parameter.POSITIONAL_OR_KEYWORD if name in cls.__match_args__ else Parameter.KEYWORD_ONLY,
                 default=Parameter.empty if default is NODEFAULT else default,
-                annotation=texts[name],
+                annotation=get_args(texts[name])[0] if get_origin(texts[name]) is Annotated else texts[name],
             )
             for name, default in field_defaults(cls).items()
         ]
@@ -59,12 +59,15 @@ def field_names(kind: Any) -> tuple[str, ...] | None:
 
 
 def field_defaults(kind: type) -> dict[str, Any]:
-    """The defaults of the fields of a struct or dataclass, by name; unlike msgspec, without looking at annotations."""
+    """The defaults of a struct or a dataclass by field; NODEFAULT for a field without one.
+
+    Unlike `msgspec.structs.fields` this resolves no annotation, which may name types that are not imported.
+    """
     if is_dataclass(kind):
-        return {field.name: field.default for field in fields(kind)}
-    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # type: ignore[attr-defined]
-    required = [NODEFAULT] * (len(names) - len(defaults))
-    return dict(zip(names, (*required, *defaults), strict=True))
+        return {field.name: NODEFAULT if field.default is MISSING else field.default for field in fields(kind)}
+    names = getattr(kind, "__struct_fields__", ())
+    defaults = getattr(kind, "__struct_defaults__", ())
+    return dict(zip(names, (NODEFAULT,) * (len(names) - len(defaults)) + defaults, strict=True))
 
 
 def _mistake(cls: Any, given: tuple[Any, ...], named: Mapping[str, Any], refused: TypeError) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import field
+from msgspec.structs import asdict
 
 from seatrial.agents.resolve import import_attribute
 from seatrial.errors import MissingExtra, UsageError
@@ -135,7 +136,7 @@ def _sequential(scenario: Scenario) -> Mapping[str, float] | None:
     if scenario.trials != "auto":
         return None
     spec = scenario.sequential or SEQUENTIAL
-    return {name: getattr(spec, name) for name in spec.__struct_fields__}
+    return asdict(spec)
 
 
 def _require_memory(scenario: Scenario, agent: Agent) -> None:

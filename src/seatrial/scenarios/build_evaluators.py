@@ -1,7 +1,9 @@
 """Which evaluators a suite's `scorers:` may name, and whether what they need is there."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
 
 from seatrial.errors import UsageError
 from seatrial.evaluators.passfail import PassFail
@@ -9,25 +11,23 @@ from seatrial.evaluators.registry import EVALUATORS, asserts_nothing, build_eval
 from seatrial.evaluators.text import Contains
 from seatrial.evaluators.tool_calls import ToolCalls
 from seatrial.judges.rubric import Judge
+from seatrial.model.keys import Key
 from seatrial.model.protocols import Evaluator
-from seatrial.model.scenario import Expect, Scenario
+from seatrial.model.scenario import Expect, Name, Scenario
 
-from .keys import JUDGE, NAME, SHARE, TRAJECTORY
+from .keys import named_reader, struct_reader
 from .models import RunModels
 from .problems import KeyPath, Problems, did_you_mean, show
-from .schema_types import Key, Record
+from .readers import Number
 
 _EXPECTATIONS = ("expected_output", "expected_tools", "expected_tool_args")
 OF_JUDGES = ("similarity", "judge")
 """Scorers that ask a model; the judges room builds them."""
-_SIMILARITY = Record(
-    "similarity",
-    {
-        "threshold": Key(kind=SHARE, means="the least similarity that passes (0.7)"),
-        "expected": Key(kind=NAME, means="the text to be near to, instead of expected_output"),
-    },
-    make=dict,
-)
+
+
+class _Similarity(TypedDict, total=False):
+    threshold: Annotated[Annotated[float, Meta(ge=0, le=1)], Key("the least similarity that passes", default=0.7)]
+    expected: Annotated[Name, Key("the text to be near to, instead of expected_output")]
 
 
 def check_scorers(scenario: Scenario, custom: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
@@ -81,7 +81,7 @@ def _check_scorer(
         _check_similarity(parameters, scenario, where, problems)
     elif name == "trajectory" and parameters:
         given = parameters if isinstance(parameters, Mapping) else {"expected": parameters}
-        TRAJECTORY.read(given, where, problems)
+        named_reader("Trajectory").read(given, where, problems)
     else:
         try:
             build_evaluator(name, parameters, scenario=scenario)
@@ -91,7 +91,7 @@ def _check_scorer(
 
 def _check_judge(parameters: Any, where: KeyPath, problems: Problems) -> None:
     if isinstance(parameters, Mapping):
-        JUDGE.read(parameters, where, problems)
+        named_reader("Judge").read(parameters, where, problems)
     elif not isinstance(parameters, str) or not parameters.strip():
         problems.add(where, f"the scorer 'judge' needs its rubric, got {show(parameters)}")
 
@@ -99,10 +99,10 @@ def _check_judge(parameters: Any, where: KeyPath, problems: Problems) -> None:
 def _check_similarity(parameters: Any, scenario: Scenario, where: KeyPath, problems: Problems) -> None:
     expected = scenario.expected_output
     if isinstance(parameters, Mapping):
-        _SIMILARITY.read(parameters, where, problems)
+        struct_reader(_Similarity).read(parameters, where, problems)
         expected = parameters.get("expected", expected)
     elif parameters is not None:
-        SHARE.read(parameters, where, problems)
+        Number(ge=0, le=1).read(parameters, where, problems)
     if expected is None:
         problems.add(where, "the scorer 'similarity' needs 'expected_output' to compare with")
 

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from seatrial.errors import UsageError
 from seatrial.evaluators.validation import check_expected
 from seatrial.model.scenario import Scenario, Suite
 from seatrial.model.struct import InputStruct, Struct
 
+from .keys import SCENARIO
 from .merge import Resolver
 from .problems import KeyPath, Problems, closest
-from .suite_keys import SCENARIO
 
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
 _MAY_BE_EMPTY = ("description", "tags")
@@ -57,9 +57,9 @@ def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Itera
     if not used:
         message = f"no text of the scenario uses a column; write {{{columns[0]}}} where its value belongs"
         problems.add((*where, "examples"), message)
-    for key in (name for name in scenario.__struct_fields__ if name not in (*_FOR_PEOPLE, *used)):
-        # Who writes `expected_output` in a row means it to count.
-        if key in columns:
+    for key in columns:
+        # An `expected_output` in a row is meant to count.
+        if key in scenario.__struct_fields__ and key not in (*_FOR_PEOPLE, *used):
             message = f"no text of the scenario uses the column {key!r}, so it says nothing"
             problems.add((*where, "examples"), message, f"A row gives only values; write {key}: '{{{key}}}' as well")
 
@@ -72,8 +72,8 @@ def _matcher_problems(value: Any) -> Iterator[str]:
         for item in value:
             yield from _matcher_problems(item)
     elif isinstance(value, InputStruct):
-        for name in value.__struct_fields__:
-            yield from _matcher_problems(getattr(value, name))
+        for key in value.__struct_fields__:
+            yield from _matcher_problems(getattr(value, key))
 
 
 class _Filler:
@@ -103,12 +103,15 @@ class _Filler:
                 self._problems.add(self._where, message, "Only one of them would count: change the row, or leave it")
             return made
         if isinstance(value, InputStruct):
-            made = {name: self.fill(getattr(value, name)) for name in value.__struct_fields__}
-            try:
-                return type(value)(**made)
-            except UsageError as mistake:
-                self._problems.add(self._where, str(mistake))
+            return self._fill_fields(value)
         return value
+
+    def _fill_fields(self, value: InputStruct) -> Any:
+        try:
+            return type(value)(**{key: self.fill(item) for key, item in asdict(value).items()})
+        except UsageError as problem:  # an evaluator refuses what the row gives it
+            self._problems.add(self._where, str(problem))
+            return value
 
     def _fill_text(self, text: str, *, data: bool) -> Any:
         whole = _BRACES.fullmatch(text)

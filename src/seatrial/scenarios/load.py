@@ -14,7 +14,7 @@ from .merge import read_overrides
 from .problems import FileProblems, Problem, Problems, path_text, show
 from .python_files import find_suites, import_file, import_named
 from .reader import SuiteReader
-from .schema_types import given
+from .readers import given
 from .suite_files import read_document, read_jsonl, stream_jsonl
 
 READABLE = (".yaml", ".yml", ".json", ".jsonl", ".py")

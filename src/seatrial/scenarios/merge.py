@@ -1,29 +1,26 @@
-"""What holds for a scenario in the end: flags over its own keys over the suite's config over the defaults."""
+"""The settings of a scenario: flags before its own keys, before the suite's config, before the defaults."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from seatrial.errors import UsageError
+from seatrial.model.keys import declared_keys
 from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
-from .keys import define, merge_metrics, select_metrics
+from .keys import CONFIG
+from .metrics import define, merge_metrics, select_metrics
 from .problems import Problem, Problems, path_text
-from .schema_types import given
-from .suite_keys import CONFIG
+from .readers import given
 
-DEFAULTS: Mapping[str, Any] = {
-    "threshold": 1.0,
-    "max_turns": 8,
-    "timeout_seconds": 30.0,
-    "trial_timeout_seconds": 600.0,
-    "retries": 0,
-    "pass_threshold": 75.0,
-}
+
+def _defaults(kind: type) -> dict[str, Any]:
+    return {name: one.key.default for name, one in declared_keys(kind).items() if one.key.default is not None}
+
+
+DEFAULTS: Mapping[str, Any] = _defaults(Settings)
 TRIALS_OF_SIMULATED_USER = 3
-CONFIDENCE = 0.95
-SEQUENTIAL = SequentialSpec(good=0.9, bad=0.7, alpha=0.05, beta=0.05, max_trials=60)
-_MAPS = ("mocks", "thresholds", "severities")
-_RECORDS = ("models", "limits", "gate", "sequential")
+CONFIDENCE: float = _defaults(GateSpec)["confidence"]
+SEQUENTIAL = SequentialSpec(**_defaults(SequentialSpec))
 _S = TypeVar("_S", bound=Settings)
 
 
@@ -151,13 +148,12 @@ def _drop_inherited(made: dict[str, Any], keys: Mapping[str, Any]) -> None:
 
 def _combine(key: str, base: Any, own: Any) -> Any:
     """The value of a key that both have."""
-    if key in _MAPS:
-        return {**base, **own}
-    if key in _RECORDS:
-        return type(base)(**{**given(base), **given(own)})
-    if key == "metrics":
+    rule = SHARED_KEYS[key].key.merge if key in SHARED_KEYS else "replace"
+    if rule == "metrics":
         return merge_metrics(base, own)
-    return own
+    if rule == "replace":
+        return own
+    return {**base, **own} if isinstance(base, Mapping) else type(base)(**{**given(base), **given(own)})
 
 
 def _lay_over(base: _S, own: _S) -> _S:

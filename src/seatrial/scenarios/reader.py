@@ -11,12 +11,12 @@ from seatrial.model.scenario import ModelRoles, Scenario, Suite, SuiteConfig
 from .build_evaluators import is_built_in, scorer_names
 from .cross_checks import LargeFile, Names, check_resolved, gates_of_judges, is_at_work, report_idle_gate
 from .examples import LineReader, complete, expand_rows
-from .keys import find_definitions
+from .keys import SCENARIO, SUITE
 from .merge import Resolver
+from .metrics import find_definitions
 from .problems import KeyPath, Problems, closest, did_you_mean, path_text
 from .python_files import collect_evaluators, installed_evaluators
-from .schema_types import given
-from .suite_keys import SCENARIO, SUITE
+from .readers import given
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 

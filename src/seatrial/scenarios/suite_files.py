@@ -11,9 +11,9 @@ from seatrial.model.struct import Struct
 from . import json_files, yaml_files
 from .examples import LineReader
 from .json_files import find_positions, parse
+from .keys import FILE, is_transcript, read_transcript
 from .problems import Positions, Problem, Problems, UnreadableFile, did_you_mean, place_problems, show
 from .reader import SuiteReader
-from .suite_keys import FILE_KEYS, is_foreign, read_transcript
 
 
 class _Content(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ def read_document(path: Path, reader: SuiteReader, all_problems: list[Problem]) 
         )
         return
     problems = Problems()
-    read = _read_transcript if is_foreign(content.data) else _read_suite
+    read = _read_transcript if is_transcript(content.data) else _read_suite
     read(content, path, reader, problems)
     if problems.found or content.doubtful_keys:
         positions = content.positions()
@@ -117,8 +117,8 @@ def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Pr
         problems.add((), f"expected a mapping with 'scenarios', got {show(data)}")
         return
     for key in data:
-        if key not in FILE_KEYS:
-            problems.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE_KEYS]), on_key=True)
+        if key not in FILE.keys:
+            problems.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE.keys]), on_key=True)
     reader.read_suite(data.get("suite", {}), ("suite",), problems, default_name=path.stem, source=str(path))
     if "scenarios" not in data:
         problems.add((), "'scenarios' is missing: a list of what is tested")

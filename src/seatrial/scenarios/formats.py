@@ -1,0 +1,319 @@
+"""Values of scenario files that need more than a type: special readers, and checks of values that were read.
+
+`READERS` and `CHECKS` are found by the name of a `Format` or of a struct.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seatrial import patterns
+from seatrial.evaluators.validation import check_expected
+from seatrial.model.scenario import MetricChoice
+
+from .metrics import known_metrics, metrics_problem
+from .problems import KeyPath, Problems, did_you_mean, show
+from .readers import EMPTY_MAPPING, Check, Flag, Number, Reader, Schema, Text
+
+SIDES = ("input", "turns", "user")
+"""Keys that say what the user does; a scenario has exactly one."""
+_ROLES = ("system", "user", "assistant", "tool")
+
+
+class _Function(Reader):
+    """`pkg.mod:name`, or from Python the function itself."""
+
+    words, plural = "a function as 'pkg.mod:name'", "functions as 'pkg.mod:name'"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        if not isinstance(value, str):
+            return problems.python and callable(value)
+        module, _, name = value.partition(":")
+        return all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": r"^[^\s:]+:[^\s:]+$"}
+
+
+class _Mocks(Reader):
+    """Tool names to mocks."""
+
+    words = "a mapping of tool names to mocks"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        return value is not None
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        from seatrial.tools.problems import find_problems
+
+        for problem in find_problems(value, check_args=check_expected):
+            problems.add((*where, *problem.path), problem.message)
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": {"type": "object"}}
+
+
+class _Tools(Reader):
+    """Tool definitions: JSON Schemas with a name."""
+
+    words = "a list of tool definitions"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        return isinstance(value, (list, tuple))
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        from seatrial.tools.tool_schemas import check_tools
+
+        for text in check_tools(value):
+            problems.add(where, text)
+        return tuple(value)
+
+    def schema(self) -> Schema:
+        return {"type": "array", "items": {"type": "object"}}
+
+
+class _Scorer(Reader):
+    """An evaluator of the whole trial: its name, `{name: parameters}`, or from Python the evaluator itself."""
+
+    words, plural = "a scorer's name or {name: parameters}", "scorers"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        return isinstance(value, (str, Mapping)) or _is_object(value, problems)
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        if isinstance(value, Mapping) and len(value) != 1:
+            problems.add(where, f"expected one {{name: parameters}} pair, got {show(value)}")
+        return value
+
+    def schema(self) -> Schema:
+        pair = {"type": "object", "minProperties": 1, "maxProperties": 1}
+        return {"anyOf": [Text(pattern=r"\S").schema(), pair]}
+
+
+class _Agent(Reader):
+    """`pkg.mod:attr`, a mapping with a type, or from Python the agent itself."""
+
+    words, plural = "'pkg.mod:attr' or a mapping with a 'type' such as openai, http or command", "agents"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        if isinstance(value, Mapping):
+            return isinstance(value.get("type"), str)
+        return bool(value.strip()) if isinstance(value, str) else _is_object(value, problems)
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        name = value["type"] if isinstance(value, Mapping) else value
+        # The value of an environment variable is not known here.
+        if isinstance(name, str) and "${" not in name:
+            from seatrial.agents.resolve import check_agent_spec
+
+            for problem in check_agent_spec(value):
+                problems.add(where, problem.removesuffix("."))
+        return value
+
+    def schema(self) -> Schema:
+        return {"anyOf": [Text(pattern=r"\S").schema(), {"type": "object", "required": ["type"]}]}
+
+
+def _is_object(value: Any, problems: Problems) -> bool:
+    """Whether it is an object of the user's own, given in Python."""
+    return problems.python and not isinstance(value, (str, Mapping, list, tuple, int, float, type(None)))
+
+
+class _Message(Reader):
+    """A chat message before the first turn."""
+
+    words, plural = "a message such as {role: user, content: ...}", "messages"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        return isinstance(value, Mapping)
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        if value.get("role") not in _ROLES:
+            problems.add(where, f"expected a role of {', '.join(_ROLES)}, got {show(value.get('role'))}")
+        elif value.get("content") is None:
+            if not value.get("tool_calls"):
+                problems.add(where, "a message needs 'content'")
+        elif not isinstance(value["content"], (list, tuple)):
+            Text().read(value["content"], (*where, "content"), problems)
+        return value
+
+    def schema(self) -> Schema:
+        return {
+            "type": "object",
+            "required": ["role"],
+            "properties": {
+                "role": {"enum": list(_ROLES), "description": "who speaks"},
+                "content": {"type": ["string", "array", "null"], "description": "what is said: a text, or its parts"},
+                "tool_calls": {"type": "array", "description": "of an assistant: its calls, as in chat completions"},
+                "tool_call_id": {"type": "string", "description": "of a tool: the id of the call that it answers"},
+            },
+        }
+
+
+class _Audio(Text):
+    """A sound file of pytest-agent-eval, which is refused."""
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        problems.add(where, "'audio' is not supported: Seatrial talks in text", on_key=True)
+
+
+class _MetricName(Text):
+    """The name of a metric. Editors suggest the known ones; a suite may define more."""
+
+    def schema(self) -> Schema:
+        return super().schema() | {"examples": list(known_metrics())}
+
+
+def check_pattern(pattern: str, where: KeyPath, problems: Problems) -> None:
+    """Report a text that is not a regular expression."""
+    problem = patterns.problem(pattern)
+    if problem is not None:
+        problems.add(where, f"{pattern!r} is not a regular expression: {problem}")
+
+
+def check_matchers(value: Any, where: KeyPath, problems: Problems) -> None:
+    """Report `{$op: value}` matchers that do not exist or cannot work."""
+    if not isinstance(value, Mapping) or any(str(key).startswith("$") for key in value):
+        for text in check_expected(value):
+            problems.add(where, text)
+        return
+    for key, item in value.items():
+        for text in check_expected(item):
+            problems.add((*where, key), text)
+
+
+def _check_metadata(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    pattern = made.get("regex_pattern")
+    if isinstance(pattern, str):
+        check_pattern(pattern, (*where, "regex_pattern"), problems)
+    elif pattern is not None:
+        problems.add((*where, "regex_pattern"), f"expected a regular expression, got {show(pattern)}")
+    if "exact_normalize" in made:
+        Flag().read(made["exact_normalize"], (*where, "exact_normalize"), problems)
+    if "similarity_threshold" in made:
+        Number(ge=0, le=1).read(made["similarity_threshold"], (*where, "similarity_threshold"), problems)
+
+
+def _check_metrics(made: tuple[MetricChoice, ...], where: KeyPath, problems: Problems) -> None:
+    names = [choice.name for choice in made]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            problems.add((*where, index), f"the metric {name!r} is chosen twice", "Keep one entry")
+
+
+def _check_metric(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if made["name"] in problems.metrics and "rubric" not in made:
+        return  # defined in the suite's metrics_file; checked after merging
+    known = (*known_metrics(), *problems.metrics)
+    if made["name"] not in known and "rubric" not in made:
+        hint = f"{did_you_mean(made['name'], known)} A metric of your own needs a 'rubric'."
+        problems.add(where, f"unknown metric {made['name']!r}", hint)
+        return
+    if made.keys() > {"name"}:
+        problem = metrics_problem([MetricChoice(**made)])
+        if problem is not None:
+            problems.add(where, problem)
+
+
+def _check_categories(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    from seatrial.judges.metrics import load_categories
+
+    known = tuple(load_categories())
+    for name in made:
+        if name not in known:
+            problems.add((*where, name), f"unknown failure category {name!r}", did_you_mean(name, known))
+
+
+def _check_scenario(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    sides = [key for key in SIDES if key in made]
+    if not sides:
+        problems.add(where, "what does the user say? Give exactly one of 'input', 'turns' and 'user'")
+    elif len(sides) > 1:
+        problems.add((*where, sides[1]), f"{' and '.join(map(repr, sides))} exclude each other", on_key=True)
+
+
+def _check_suite(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if "agent" in made and "agents" in made:
+        problems.add((*where, "agents"), "'agent' and 'agents' exclude each other", on_key=True)
+
+
+def _check_expect(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if made.get("tool_calls_ordered") and "tool_calls_args" in made and "tool_calls_include" not in made:
+        message = "is the order of 'tool_calls_include', which is not given; that of 'tool_calls_args' is not looked at"
+        problems.add((*where, "tool_calls_ordered"), message, "Write a trajectory, whose calls have args")
+
+
+def _check_call(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if ("name" in made) == ("any_of" in made):
+        problems.add(where, "exactly one of 'name' and 'any_of' is needed")
+    if "any_of" in made and ("args" in made or "arg_match" in made):
+        problems.add(where, "arguments belong to the alternatives under 'any_of'")
+    how_often = [key for key in ("count", "min", "max") if key in made]
+    if made.get("optional") and how_often:
+        problems.add(where, f"'optional' already says how often, so {how_often[0]!r} cannot stand beside it")
+    if "count" in made and len(how_often) > 1:
+        problems.add(where, f"'count' is exact, so {how_often[1]!r} cannot stand beside it")
+    if made.get("min", 0) > made.get("max", float("inf")):
+        problems.add((*where, "min"), f"min {made['min']} is more than max {made['max']}")
+
+
+def _check_alternative(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if "name" not in made:
+        problems.add(where, "'name' is missing: the tool's name")
+
+
+def _check_trajectory(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    mode = made.get("mode", "in_order")
+    expected = made.get("expected", ())
+    required = [call for call in expected if call.min != 0 or call.max is not None]
+    if mode in ("contains", "in_order") and not required and not made.get("forbidden"):
+        problems.add(where, f"a {mode!r} trajectory with nothing expected and nothing forbidden checks nothing")
+    for index, call in enumerate(expected if mode == "within" else ()):
+        if call.min:
+            message = "'min' is without effect: a 'within' trajectory requires no call"
+            problems.add((*where, "expected", index), message, "Use another mode")
+    for index, call in enumerate(made.get("forbidden", ())):
+        if call.optional or (call.count, call.min, call.max) != (None, None, None):
+            problems.add((*where, "forbidden", index), "a forbidden call must not be made at all, so it has no count")
+
+
+def _check_not_empty(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if not made:
+        problems.add(where, EMPTY_MAPPING)
+
+
+READERS: Mapping[str, Reader] = {
+    "agent": _Agent(),
+    "audio": _Audio(),
+    "function": _Function(),
+    "message": _Message(),
+    "metric name": _MetricName(pattern=r"\S"),
+    "mocks": _Mocks(),
+    "scorer": _Scorer(),
+    "tools": _Tools(),
+}
+CHECKS: Mapping[str, Check] = {
+    "failure categories": _check_categories,
+    "matchers": check_matchers,
+    "metadata": _check_metadata,
+    "metrics": _check_metrics,
+    "regex": check_pattern,
+    "alternative": _check_alternative,
+    "Expect": _check_expect,
+    "ExpectedCall": _check_call,
+    "GateSpec": _check_not_empty,
+    "Limits": _check_not_empty,
+    "MetricChoice": _check_metric,
+    "ModelRoles": _check_not_empty,
+    "Scenario": _check_scenario,
+    "SequentialSpec": _check_not_empty,
+    "Suite": _check_suite,
+    "Trajectory": _check_trajectory,
+}
+SCHEMAS: Mapping[str, Schema] = {
+    "regex": {"format": "regex"},
+    "alternative": {"required": ["name"]},
+    "ToolArgs": {"anyOf": [{"required": ["args"]}, {"required": ["judge"]}]},
+    "Scenario": {"oneOf": [{"required": [key]} for key in SIDES]},
+}
+"""What a check adds to the JSON Schema."""
