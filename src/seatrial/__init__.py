@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seatrial.model.conversation import AgentResult as AgentResult
     from seatrial.model.conversation import ToolCall as ToolCall
     from seatrial.model.conversation import Usage as Usage
+    from seatrial.model.protocols import AgentReply as AgentReply
     from seatrial.model.protocols import Evaluator as Evaluator
     from seatrial.model.protocols import TrialContext as TrialContext
     from seatrial.model.protocols import TurnContext as TurnContext
@@ -58,7 +59,7 @@ _NAMES_BY_MODULE = {
     "seatrial.judges.rubric": "Judge JudgeEvaluator",
     "seatrial.judges.similarity": "Similarity",
     "seatrial.model.conversation": "AgentResult ToolCall Usage",
-    "seatrial.model.protocols": "Evaluator TrialContext TurnContext",
+    "seatrial.model.protocols": "AgentReply Evaluator TrialContext TurnContext",
     "seatrial.model.results": "EvalResult",
     "seatrial.model.scenario": "Expect Scenario Suite SuiteConfig Turn User",
     "seatrial.runs.api": "arun check compare load run",

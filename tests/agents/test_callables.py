@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -458,3 +459,16 @@ def test_a_parameter_that_cannot_be_given_by_name_is_refused() -> None:
 
     with pytest.raises(UsageError, match="remove the `/`"):
         resolve_agent(agent)
+
+
+def test_an_agent_that_blocks_and_has_an_async_close_is_too_slow() -> None:
+    class Blocks:
+        async def run(self, input: str) -> str:
+            time.sleep(2)
+            return "late"
+
+        async def close(self) -> None: ...
+
+    with pytest.raises(TrialError) as raised:
+        ask(Blocks, timeout=0.2)
+    assert raised.value.info.kind is ErrorKind.LIMIT

@@ -11,9 +11,8 @@ import pytest
 
 import seatrial
 from seatrial import Scenario
-from seatrial.agents.frameworks.registry import FRAMEWORKS, Framework
-from seatrial.agents.python import framework_of
-from seatrial.agents.resolve import KINDS, resolve_agent
+from seatrial.agents.frameworks.registry import FRAMEWORKS, Framework, framework_of
+from seatrial.agents.resolve import AGENT_TYPES, resolve_agent
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.testing.model_server import ModelServer, ServerReply
@@ -42,7 +41,7 @@ def test_a_framework_has_a_contract(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", FRAMEWORKS)
 def test_a_framework_is_a_type_of_agent(kind: str) -> None:
-    assert kind in KINDS
+    assert kind in AGENT_TYPES
 
 
 def test_a_missing_framework_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from unittest.mock import Mock, create_autospec
 import pytest
 
 from seatrial import Scenario, run
-from seatrial.agents.resolve import KINDS, check_agent_spec, import_attribute, resolve_agent
+from seatrial.agents.resolve import AGENT_TYPES, check_agent_spec, resolve_agent
 from seatrial.errors import UsageError
+from seatrial.foreign.import_path import import_attribute
 
 
 @pytest.fixture
@@ -50,8 +51,8 @@ def test_an_adapter_of_ones_own_needs_no_base_class() -> None:
         def open(self, start: Any) -> Any: ...
         async def close(self) -> None: ...
 
-    mine = Mine()
-    assert resolve_agent(mine) is mine
+    assert resolve_agent(Mine()).name == "mine"
+    assert resolve_agent(Mine).name == "mine"
 
 
 def test_a_missing_module_is_named_with_where_it_was_looked_for() -> None:
@@ -102,10 +103,10 @@ def test_what_is_no_path_is_refused_with_the_form(path: str) -> None:
         ("shop.agent:answer", []),
         (lambda input: "", []),
         ({"type": "openai", "base_url": "http://x"}, []),
-        ({}, [f"needs a type: {', '.join(KINDS)}"]),
+        ({}, [f"needs a type: {', '.join(AGENT_TYPES)}"]),
         ({"type": "langgraph", "target": "shop.agent:graph"}, []),
         ({"type": "langgraph"}, ["type 'langgraph' needs 'target'"]),
-        ({"type": "opnai"}, ["unknown type 'opnai'. Did you mean 'openai'?"]),
+        ({"type": "opnai"}, [f"unknown type 'opnai'. Did you mean 'openai'? Known: {', '.join(AGENT_TYPES)}."]),
         ({"type": "http"}, ["type 'http' needs 'url'"]),
         ({"type": "http", "ulr": "x"}, ["type 'http' needs 'url'", "unknown key 'ulr'. Did you mean 'url'?"]),
         ({"target": "a:b", "scop": "run"}, ["unknown key 'scop'. Did you mean 'scope'?"]),

@@ -11,7 +11,7 @@ import click
 import pytest
 
 import seatrial_pytest
-from seatrial.agents.resolve import KINDS
+from seatrial.agents.resolve import AGENT_TYPES
 from seatrial.evaluators.registry import EVALUATORS
 from seatrial.judges.metrics import _KEYS as METRIC_KEYS
 from seatrial.scenarios.keys import json_schema
@@ -41,7 +41,7 @@ def known_flags() -> frozenset[str]:
 
 @cache
 def known_keys() -> frozenset[str]:
-    agents = {key for _, required, optional in KINDS.values() for key in (*required, *optional)} | {"type"}
+    agents = {key for kind in AGENT_TYPES.values() for key in (*kind.required, *kind.optional)} | {"type"}
     scorers = {name for kind in EVALUATORS.values() for name in inspect.signature(kind).parameters}
     metrics = {name.partition(":")[0].strip() for name in METRIC_KEYS}
     return frozenset(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from seatrial.agents.resolve import KINDS
+from seatrial.agents.resolve import AGENT_TYPES
 from seatrial.model.scenario import SHARED_KEYS
 from seatrial.scenarios.keys import json_schema
 
@@ -40,8 +40,8 @@ def agent_types() -> str:
     return table(
         ("type", "required keys", "optional keys"),
         (
-            (f"`{name}`", *(", ".join(f"`{key}`" for key in group) for group in (required, optional)))
-            for name, (_, required, optional) in KINDS.items()
+            (f"`{name}`", *(", ".join(f"`{key}`" for key in group) for group in (kind.required, kind.optional)))
+            for name, kind in AGENT_TYPES.items()
         ),
     )
 

@@ -57,7 +57,7 @@ class CommandAgent:
 class _CommandSession:
     """The process of one trial; started with the first turn, and anew after a failure."""
 
-    reaches = None
+    reachable_tools = None
 
     def __init__(self, agent: CommandAgent, start: TrialStart) -> None:
         self._agent = agent

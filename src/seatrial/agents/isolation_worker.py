@@ -78,7 +78,7 @@ class Worker:
         if message["type"] == "turn":
             self._turn = message["turn"]
             reply = await self._session.respond(message["messages"], timeout=_NO_LIMIT)
-            return {"type": "reply", "reply": to_builtins(reply), "reaches": self._session.reaches}
+            return {"type": "reply", "reply": to_builtins(reply), "reachable_tools": self._session.reachable_tools}
         session, self._session = self._session, None
         await session.close()
         return {"type": "ended"}
@@ -104,15 +104,16 @@ def main(parent: ParentConnection, arguments: list[str]) -> None:
     spec, *describe = arguments
     try:
         agent = resolve_agent(json.loads(spec))
+        if not isinstance(agent, CallableAgent):
+            raise UsageError(f"agent {agent.name!r}: isolation: process runs functions, classes and frameworks' agents")
     except UsageError as problem:
         parent.send({"type": "refused", "message": str(problem)})
         return
     if describe:
-        names = getattr(agent, "tool_names", None)
+        names = agent.tool_names
         about = {"keeps_conversation": agent.keeps_conversation, "tool_names": None if names is None else sorted(names)}
         parent.send({"type": "agent", **about})
         return
-    assert isinstance(agent, CallableAgent)
     asyncio.run(Worker(agent, parent).serve())
 
 

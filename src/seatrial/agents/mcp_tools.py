@@ -132,7 +132,7 @@ class TrialDesk:
 class _McpSession:
     """A trial with the agent, and the desk that serves it."""
 
-    reaches = None
+    reachable_tools = None
 
     def __init__(self, agent: McpAgent, start: TrialStart) -> None:
         self._agent = agent

@@ -297,7 +297,7 @@ class OpenAIChatAgent:
 class _ChatSession:
     """A trial's conversation: the endpoint is given all of it each time, so nothing is kept here."""
 
-    reaches = None
+    reachable_tools = None
 
     def __init__(self, agent: OpenAIChatAgent, tools: Mapping[str, dict[str, Any]]) -> None:
         self._agent = agent

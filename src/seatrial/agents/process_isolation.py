@@ -21,7 +21,8 @@ from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Agent, AgentReply, AgentSession, TrialStart
 from seatrial.model.results import AgentFailure, TrialError, agent_timed_out, error_from, mock_timed_out
 
-from .resolve import FRAMEWORK_KINDS, check_agent_spec, resolve_agent, serve_tools
+from .frameworks.registry import FRAMEWORKS, check_version
+from .resolve import check_agent_spec, resolve_agent, serve_tools
 
 START_SECONDS = 60.0
 """How long a worker may take to start, which is mostly the import of the agent."""
@@ -42,7 +43,7 @@ def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
     if not isinstance(spec, Mapping):
         raise _needs_import_path(spec)
     kind = spec.get("type", "python")
-    if kind not in ("python", *FRAMEWORK_KINDS):
+    if kind not in ("python", *FRAMEWORKS):
         return resolve_agent(spec, name=name)
     problems = check_agent_spec(spec)
     if problems:
@@ -50,9 +51,7 @@ def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
     if not isinstance(spec["target"], str):
         raise _needs_import_path(spec["target"])
     if kind != "python":
-        from .frameworks.registry import mind_version
-
-        mind_version(kind)
+        check_version(kind)
     agent = IsolatedAgent({key: value for key, value in spec.items() if key != "mcp"})
     return serve_tools(agent) if spec.get("mcp") else agent
 
@@ -120,7 +119,7 @@ class _IsolatedSession:
         self._worker: JsonLinesProcess | None = None
         self._fatal: TrialError | None = None
         """Ends the trial even if the agent catches the exception."""
-        self.reaches: tuple[str, ...] | None = ()
+        self.reachable_tools: tuple[str, ...] | None = ()
         self._unanswered: dict[int, str] = {}
         """Tools that mocks have not answered yet, by the number of the call."""
 
@@ -143,7 +142,7 @@ class _IsolatedSession:
             raise self._fatal
         if answer["type"] == "error":
             raise read_error(answer)
-        self.reaches = None if answer["reaches"] is None else tuple(answer["reaches"])
+        self.reachable_tools = None if answer["reachable_tools"] is None else tuple(answer["reachable_tools"])
         return replace(convert(answer["reply"], AgentReply), waited_ms=waited)
 
     async def close(self) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import sys
 import warnings
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from seatrial.model.results import AgentFailure, RepeatTrial, TrialError, agent_
 from seatrial.model.struct import Struct
 
 from .context import AgentContext, at_work, being_asked, on_trial, wrapped_tools
+from .frameworks.registry import framework_of
 from .replies import read_reply
 
 _MEANING = {
@@ -37,42 +37,6 @@ _MEANING = {
     "ctx": "ctx",
 }
 """Parameter names and what they are given."""
-
-
-_FRAMEWORKS = {
-    "langgraph": "langgraph",
-    "langchain": "langchain",
-    "langchain_core": "langchain",
-    "agents": "openai_agents",
-    "pydantic_ai": "pydantic_ai",
-    "smolagents": "smolagents",
-    "crewai": "crewai",
-    "google.adk": "google_adk",
-    "llama_index": "llama_index",
-}
-"""Packages of frameworks, and the type of an agent that is made with them."""
-
-
-def framework_of(target: Any) -> str | None:
-    """The type of agent that an object of a framework is; None for functions, classes and objects of the user's own.
-
-    Found by the modules of its classes: the framework is not imported for it. A subclass with a `run` or a `__call__`
-    of its own is the user's.
-    """
-    if inspect.isclass(target) or inspect.isroutine(target):
-        return None
-    classes = type(target).__mro__
-    kind = next(filter(None, map(_framework_of_class, classes)), None)
-    entered = [_framework_of_class(each) for each in classes if {"run", "__call__"} & vars(each).keys()]
-    return None if entered and entered[0] is None else kind
-
-
-def _framework_of_class(kind: type) -> str | None:
-    module = kind.__module__ or ""
-    package = ".".join(module.split(".")[:2]) if module.startswith("google.") else module.partition(".")[0]
-    if package == "agents" and not hasattr(sys.modules.get(package), "function_tool"):
-        return None  # a package of the user's with the name of OpenAI's
-    return _FRAMEWORKS.get(package)
 
 
 class Door(Struct, frozen=True, kw_only=True):
@@ -225,11 +189,19 @@ async def call_agent(function: Callable[[], Any], *, timeout: float, code: Forei
         raise RepeatTrial(str(blocked)) from None
     except ForeignError as failure:
         raised, text = failure.raised, str(failure)
-        if isinstance(raised, TrialError):
+        if isinstance(raised, TrialError | RepeatTrial):
             raise raised from None
         if isinstance(raised, SystemExit):
             text = f"the agent called sys.exit({'' if raised.code is None else repr(raised.code)})"
         raise AgentFailure(text, traceback=failure.traceback) from None
+
+
+async def close_agent(close: Callable[[], Any]) -> None:
+    """Call the agent's own method to close it; once more if a call that hung blocked the event loop meanwhile."""
+    try:
+        await call_agent(close, timeout=CLOSE_SECONDS)
+    except RepeatTrial:
+        await call_agent(close, timeout=CLOSE_SECONDS)
 
 
 Scope = Literal["trial", "run"]
@@ -327,7 +299,7 @@ class CallableAgent:
         for name in ("aclose", "close"):
             method = getattr(instance, name, None)
             if callable(method):
-                await call_agent(method, timeout=CLOSE_SECONDS)
+                await close_agent(method)
                 return
 
     async def close(self) -> None:
@@ -385,7 +357,7 @@ class CallableSession:
         return reply
 
     @property
-    def reaches(self) -> tuple[str, ...] | None:
+    def reachable_tools(self) -> tuple[str, ...] | None:
         """The tools that it can call through us: all, if it takes ctx; else those that are wrapped in this process."""
         takes_ctx = self._entered is not None and any(meaning == "ctx" for _, meaning in self._entered[1].parameters)
         return None if takes_ctx else tuple(wrapped_tools)

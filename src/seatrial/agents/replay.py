@@ -86,7 +86,7 @@ class _Replay:
         self._recording: Recording | None = None
 
     @property
-    def reaches(self) -> tuple[str, ...]:
+    def reachable_tools(self) -> tuple[str, ...]:
         return () if self._recording is None else self._recording.transcript.reachable_tools
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:

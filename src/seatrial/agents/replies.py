@@ -70,6 +70,19 @@ def read_reply(value: Any) -> AgentReply:
     raise AgentFailure(f"the agent returned {_brief(value)}; {_FORMS}", final=True)
 
 
+def plain_reply(reply: AgentReply) -> AgentReply:
+    """The same reply with nothing but JSON values in it."""
+    return replace(
+        reply,
+        reply=_text(reply.reply, "AgentReply.reply"),
+        tool_calls=None if reply.tool_calls is None else read_calls(reply.tool_calls),
+        requested=read_calls(reply.requested),
+        messages=tuple(map(plain_value, reply.messages)),
+        usage=_read_usage(reply.usage),
+        cost_usd=_read_cost(reply.cost_usd),
+    )
+
+
 def _from_result(result: AgentResult) -> AgentReply:
     return AgentReply(
         reply=_text(result.output, "AgentResult.output"),

@@ -1,106 +1,84 @@
-"""What somebody may have meant who named an object that is not there. Loaded only to explain a mistake."""
+"""From what users write for `agent` (an import path, settings, a Python object) to an Agent."""
 
-import importlib
-import os
-import traceback
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.foreign.call import describe
+from seatrial.foreign.import_path import explain_form, import_attribute, is_import_path
+from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import Agent
+from seatrial.model.results import TrialError
+from seatrial.model.struct import Struct
 
-_FORM = "is not of the form 'package.module:attribute'"
+from .frameworks.registry import FRAMEWORKS, check_version, framework_of
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
-def explain_kind(kind: str, required: Iterable[str]) -> str:
-    """What stands beside the kind of an agent that was named alone."""
-    return f"is a type, and needs its settings: {{type: {kind}, {', '.join(f'{key}: …' for key in required)}}}"
-
-
-def explain_form(path: str) -> str:
-    """Why a text names no object, and how it would."""
-    if "://" in path:
-        return f"{_FORM}. An address stands in settings: {{type: openai, base_url: …}}, or {{type: http, url: …}}"
-    file = _module(path)
-    if path.endswith(".py") and _is_dotted(file):
-        return f"{_FORM}. Name what is in the file as well: '{file}:answer'"
-    named, colon, inside = path.rpartition(":")
-    if colon and named.endswith(".py") and _is_dotted(module := _module(named)):
-        return f"{_FORM}. Did you mean '{module}:{inside}'?"
-    module, dot, attribute = path.rpartition(".")
-    if dot and _is_dotted(path):
-        return f"{_FORM}. Did you mean '{module}:{attribute}'?"
-    return f"{_FORM}. Name what is in the module as well: '{path}:answer'" if _is_dotted(path) else _FORM
+ENTRY_POINTS = "seatrial.agents"
+"""Installed packages add agent types in this group of entry points."""
+ALL_WRAPPED = "all_wrapped"
+"""Value of `tools` of a Python agent: it calls all its tools through ctx.call_tool or `@seatrial.tool`."""
 
 
-def explain_missing(module: str) -> str:
-    """Where a module is that is not in the current folder, or what is there instead."""
-    here = Path.cwd()
-    top = module.partition(".")[0]
-    for place in (*list(here.parents)[:3], *_folders(here)):
-        if (place / f"{top}.py").is_file() or (place / top / "__init__.py").is_file():
-            there = os.path.relpath(place, here)
-            return f". There is one in {there}; go there first: cd {there}"
-    known = [file.stem for file in here.glob("*.py")] + [file.parent.name for file in here.glob("*/__init__.py")]
-    close = get_close_matches(top, known, n=1)
-    return f". Did you mean {close[0]!r}?" if close else ""
+class AgentType(Struct, frozen=True, kw_only=True):
+    """A built-in agent type."""
 
-
-def _module(file: str) -> str:
-    return file.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
-
-
-def _is_dotted(text: str) -> bool:
-    return all(part.isidentifier() for part in text.split("."))
-
-
-def _folders(place: Path) -> list[Path]:
-    return sorted(folder for folder in place.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    make: Callable[[Mapping[str, Any], str], Agent]
+    """(settings, name) -> agent."""
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
 
 def resolve_agent(spec: Any, *, name: str = "agent", isolated: bool = False) -> Agent:
-    """The agent for a spec as in files (`pkg.mod:attr`, a mapping with a type) or for a Python object.
+    """The agent for an import path, for settings with a `type`, or for a Python object.
 
-    `isolated` puts Python agents into processes of their own.
+    `isolated` runs Python agents in worker processes.
     """
     if isolated:
         from .process_isolation import resolve_isolated
 
         return resolve_isolated(spec, name=name)
     if isinstance(spec, str):
-        return _python(import_attribute(spec, what="agent"), name=spec)
+        return _python(_import(spec), name=spec)
     if isinstance(spec, Mapping):
         return _from_mapping(spec, name)
-    if _is_agent(spec):
+    if type(spec).__module__.startswith("seatrial.") and _is_agent(spec):
         return spec  # type: ignore[no-any-return]
     return _python(spec, name=getattr(spec, "__name__", name))
 
 
-def _is_agent(spec: Any) -> bool:
-    """Whether it has the parts of one; a `Mock` has all parts that there are, and is a callable like others."""
-    says = (getattr(spec, part, None) for part in ("answers_own_tools", "keeps_conversation"))
-    return hasattr(spec, "open") and hasattr(spec, "close") and all(isinstance(answer, bool) for answer in says)
+def _import(path: str) -> Any:
+    if path in AGENT_TYPES:
+        raise UsageError(f"agent {path!r} {_needs_settings(path)}")
+    return import_attribute(path, what="agent")
+
+
+def _is_agent(target: Any) -> bool:
+    """Whether it implements the Agent protocol. A `Mock` has every attribute, but no bools: it is a callable."""
+    answers = (getattr(target, part, None) for part in ("answers_own_tools", "keeps_conversation"))
+    return hasattr(target, "open") and hasattr(target, "close") and all(isinstance(answer, bool) for answer in answers)
 
 
 def _python(target: Any, *, name: str, scope: Any = "trial", all_wrapped: bool = False) -> Agent:
-    from .python import CallableAgent, framework_of
+    from .python import CallableAgent
 
+    if _is_agent(target):
+        from .custom import CustomAgent
+
+        return CustomAgent(target)
     kind = framework_of(target)
-    if kind is not None:
-        return _recognised(target, kind=kind, name=name)
-    return CallableAgent(target, name=name, scope=scope, all_wrapped=all_wrapped)
-
-
-def _recognised(target: Any, *, kind: str, name: str) -> Agent:
-    """The agent around an object of a framework that was given without its type."""
-    from .frameworks.registry import adapt, mind_version
-
-    mind_version(kind)
+    if kind is None:
+        return CallableAgent(target, name=name, scope=scope, all_wrapped=all_wrapped)
+    check_version(kind)
     try:
-        return adapt(target, kind=kind, name=name)
+        return _adapt(target, kind=kind, name=name)
     except UsageError as problem:
         raise UsageError(
             f"{problem}. It is an object of {type(target).__module__.partition('.')[0]}, so it is taken for "
@@ -108,130 +86,180 @@ def _recognised(target: Any, *, kind: str, name: str) -> Agent:
         ) from None
 
 
-def _python_mapping(spec: Mapping[str, Any], name: str) -> Agent:
-    target = spec["target"]
+def _from_python_settings(spec: Mapping[str, Any], name: str) -> Agent:
     scope = spec.get("scope", "trial")
     if scope not in ("trial", "run"):
         raise UsageError(f"agent {name!r}: scope must be 'trial' or 'run', got {scope!r}")
-    loaded = import_attribute(target, what="agent") if isinstance(target, str) else target
-    given = target if isinstance(target, str) else name
-    return _python(loaded, name=given, scope=scope, all_wrapped=spec.get("tools") == ALL_WRAPPED)
+    target, name = _load_target(spec["target"], name)
+    return _python(target, name=name, scope=scope, all_wrapped=spec.get("tools") == ALL_WRAPPED)
 
 
-def _require_http(kind: str) -> None:
-    """HTTP is no part of the core: its client brings a pytest plugin along that slows down every test session."""
-    if find_spec("httpx2") is None:
+def _load_target(target: Any, name: str) -> tuple[Any, str]:
+    """The object, and the name of its agent: the import path where it has one."""
+    return (import_attribute(target, what="agent"), target) if isinstance(target, str) else (target, name)
+
+
+def _from_class(kind: str, module: str, class_name: str, spec: Mapping[str, Any], name: str) -> Agent:
+    # The HTTP client is an extra: it brings a pytest plugin that slows down every test session.
+    if kind in ("openai", "http") and find_spec("httpx2") is None:
         raise MissingExtra("http", needed_for=f"an agent of type {kind!r}")
+    agent: Agent = getattr(import_module(module, __package__), class_name)(name=name, **spec)
+    return agent
 
 
-def _openai(spec: Mapping[str, Any], name: str) -> Agent:
-    _require_http("openai")
-    from .openai import OpenAIChatAgent
-
-    return OpenAIChatAgent(name=name, **spec)
-
-
-def _http(spec: Mapping[str, Any], name: str) -> Agent:
-    _require_http("http")
-    from .http_json import HttpAgent
-
-    return HttpAgent(name=name, **spec)
+def _from_framework(kind: str, spec: Mapping[str, Any], name: str) -> Agent:
+    check_version(kind)  # before the import of the target, whose error would be less clear
+    target, name = _load_target(spec["target"], name)
+    return _adapt(target, kind=kind, name=name)
 
 
-def _command(spec: Mapping[str, Any], name: str) -> Agent:
-    from .command import CommandAgent
+def _adapt(target: Any, *, kind: str, name: str) -> Agent:
+    """The agent around a framework's object. A function without parameters makes a new object for each trial."""
+    from .python import CallableAgent, is_factory
 
-    return CommandAgent(name=name, **spec)
+    adapter = import_module(f".frameworks.{kind}", __package__).Adapter
+    plain = inspect.isroutine(target) or inspect.isclass(target) or isinstance(target, partial)
+    makes = plain and is_factory(target)
+
+    def adapted(made: Any) -> Any:
+        try:
+            return adapter(made)
+        except UsageError as problem:
+            raise UsageError(f"agent {name!r}: {problem}") from None
+
+    def adapted_in_trial(made: Any) -> Any:
+        """A wrong object from the user's function shows only in the trial, and is not the agent's fault."""
+        try:
+            return adapted(made)
+        except UsageError as problem:
+            raise TrialError(ErrorKind.CONFIG, str(problem)) from None
+
+    def make() -> Any:
+        return adapted_in_trial(target() if makes else target)
+
+    async def make_on_loop() -> Any:
+        made = target() if makes else target
+        return adapted_in_trial(await made if inspect.isawaitable(made) else made)
+
+    tool_names = None if makes else adapted(target).tool_names  # refuses a wrong object before the first trial
+    is_async = inspect.iscoroutinefunction(adapter.run) or inspect.iscoroutinefunction(target)
+    agent = CallableAgent(make_on_loop if is_async else make, name=name)
+    agent.tool_names = tool_names
+    return agent
 
 
-def _replay(spec: Mapping[str, Any], name: str) -> Agent:
-    from .replay import ReplayAgent
-
-    return ReplayAgent(name=name, **spec)
-
-
-def _framework(kind: str) -> Callable[[Mapping[str, Any], str], Agent]:
-    def make(spec: Mapping[str, Any], name: str) -> Agent:
-        from .frameworks.registry import adapt, mind_version
-
-        mind_version(kind)  # before the import of the target, which would say it less clearly
-        target = spec["target"]
-        loaded = import_attribute(target, what="agent") if isinstance(target, str) else target
-        return adapt(loaded, kind=kind, name=target if isinstance(target, str) else name)
-
-    return make
-
-
-ALL_WRAPPED = "all_wrapped"
-"""What `tools` of a Python agent may say: that it calls all its tools through ctx.call_tool or `@seatrial.tool`."""
-
-FRAMEWORK_KINDS = (
-    "langchain",
-    "langgraph",
-    "openai_agents",
-    "pydantic_ai",
-    "smolagents",
-    "crewai",
-    "google_adk",
-    "llama_index",
-)
-
-KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any], str], Agent], tuple[str, ...], tuple[str, ...]]] = {
-    "python": (_python_mapping, ("target",), ("scope", "tools", "mcp")),
-    "openai": (_openai, ("base_url",), ("model", "headers", "body", "stream", "tools", "api_key")),
-    "http": (_http, ("url",), ("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd", "mcp")),
-    "command": (_command, ("argv",), ("env", "cwd", "mcp")),
-    "replay": (_replay, ("path",), ("format",)),
-    **{kind: (_framework(kind), ("target",), ()) for kind in FRAMEWORK_KINDS},
+AGENT_TYPES: Mapping[str, AgentType] = {
+    "python": AgentType(make=_from_python_settings, required=("target",), optional=("scope", "tools", "mcp")),
+    "openai": AgentType(
+        make=partial(_from_class, "openai", ".openai", "OpenAIChatAgent"),
+        required=("base_url",),
+        optional=("model", "headers", "body", "stream", "tools", "api_key"),
+    ),
+    "http": AgentType(
+        make=partial(_from_class, "http", ".http_json", "HttpAgent"),
+        required=("url",),
+        optional=("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd", "mcp"),
+    ),
+    "command": AgentType(
+        make=partial(_from_class, "command", ".command", "CommandAgent"),
+        required=("argv",),
+        optional=("env", "cwd", "mcp"),
+    ),
+    "replay": AgentType(
+        make=partial(_from_class, "replay", ".replay", "ReplayAgent"), required=("path",), optional=("format",)
+    ),
+    **{kind: AgentType(make=partial(_from_framework, kind), required=("target",)) for kind in FRAMEWORKS},
 }
-"""Type -> (how to make it, required keys, optional keys)."""
+
+
+def installed_types() -> dict[str, "EntryPoint"]:
+    """The agent types that installed packages add. Built-in types keep their names."""
+    from importlib.metadata import entry_points  # reading all entry points takes tens of milliseconds
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS) if point.name not in AGENT_TYPES}
+
+
+def _from_installed(point: "EntryPoint", settings: Mapping[str, Any], name: str) -> Agent:
+    """The agent that the entry point makes from the settings and the name, all given by keyword."""
+    from .custom import CustomAgent
+
+    where = f"agent {name!r}: type {point.name!r} of {point.value}"
+    try:
+        made = point.load()(name=name, **settings)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as cause:
+        raise UsageError(f"{where} cannot be made: {describe(cause)}") from None
+    if not _is_agent(made):
+        raise UsageError(
+            f"{where} made an object of type {type(made).__name__}, which is no agent; an agent has name, "
+            "answers_own_tools, keeps_conversation, open and close"
+        )
+    return CustomAgent(made)
 
 
 def _from_mapping(spec: Mapping[str, Any], name: str) -> Agent:
-    settings = dict(spec)
-    kind = settings.pop("type", "python" if "target" in settings else None)
     problems = check_agent_spec(spec)
     if problems:
         raise UsageError("\n".join(f"agent {name!r}: {problem}" for problem in problems))
-    make, _, _ = KINDS[kind]
+    settings = dict(spec)
+    kind = settings.pop("type", "python")
+    if kind not in AGENT_TYPES:
+        return _from_installed(installed_types()[kind], settings, name)
     serves_tools = settings.pop("mcp", False)
-    return serve_tools(make(settings, name)) if serves_tools else make(settings, name)
+    agent = AGENT_TYPES[kind].make(settings, name)
+    return serve_tools(agent) if serves_tools else agent
 
 
 def serve_tools(agent: Agent) -> Agent:
-    """The agent with an MCP server beside it, where each trial finds its tools."""
+    """The agent with an MCP server that has the tools of each trial."""
     from .mcp_tools import McpAgent
 
     return McpAgent(agent)
 
 
 def check_agent_spec(spec: Any) -> list[str]:
-    """What is wrong with an agent's settings, found without importing or calling anything."""
+    """The problems of an agent's settings, found without importing or calling user code."""
     if isinstance(spec, str):
-        return [] if _looks_importable(spec) else [f"{spec!r} {_explain_form(spec)}"]
+        if spec in AGENT_TYPES:
+            return [f"{spec!r} {_needs_settings(spec)}"]
+        return [] if is_import_path(spec) else [f"{spec!r} {explain_form(spec)}"]
     if not isinstance(spec, Mapping):
         return []
     kind = spec.get("type", "python" if "target" in spec else None)
-    if kind is None:
-        return [f"needs a type: {', '.join(KINDS)}"]
-    if kind not in KINDS:
-        close = get_close_matches(str(kind), KINDS, n=1)
-        return [
-            f"unknown type {kind!r}." + (f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(KINDS)}.")
-        ]
-    _, required, optional = KINDS[kind]
-    problems = [f"type {kind!r} needs {key!r}" for key in required if key not in spec]
-    for key in spec:
-        if key not in ("type", *required, *optional):
-            close = get_close_matches(str(key), (*required, *optional), n=1)
-            problems.append(f"unknown key {key!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+    if kind not in AGENT_TYPES:
+        return _unknown_type(kind)
+    known = AGENT_TYPES[kind]
+    problems = [f"type {kind!r} needs {key!r}" for key in known.required if key not in spec]
+    keys = (*known.required, *known.optional)
+    problems += [f"unknown key {key!r}.{_did_you_mean(key, keys)}" for key in spec if key not in ("type", *keys)]
     if kind == "python" and spec.get("tools", ALL_WRAPPED) != ALL_WRAPPED:
         problems.append(f"tools: expected {ALL_WRAPPED!r}, which says that all its tools are, got {spec['tools']!r}")
     return [*problems, *_mcp_problems(kind, spec)]
 
 
+def _unknown_type(kind: Any) -> list[str]:
+    installed = installed_types()
+    if kind in installed:
+        return []  # its settings are checked when the package is loaded
+    known = (*AGENT_TYPES, *installed)
+    if kind is None:
+        return [f"needs a type: {', '.join(known)}"]
+    return [f"unknown type {kind!r}.{_did_you_mean(kind, known)} Known: {', '.join(known)}."]
+
+
+def _did_you_mean(given: Any, known: Sequence[str]) -> str:
+    close = get_close_matches(str(given), known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _needs_settings(kind: str) -> str:
+    required = ", ".join(f"{key}: …" for key in AGENT_TYPES[kind].required)
+    return f"is a type, and needs its settings: {{type: {kind}, {required}}}"
+
+
 def _mcp_problems(kind: str, spec: Mapping[str, Any]) -> list[str]:
-    """An address that nobody serves, or a server that nobody is told of."""
+    """`{{mcp_url}}` without a server, or a server whose address the agent does not get."""
     from .placeholders import find_placeholders
 
     mcp, places = spec.get("mcp", False), {"http": ("url", "body"), "command": ("argv", "env")}.get(kind, ())
@@ -243,64 +271,3 @@ def _mcp_problems(kind: str, spec: Mapping[str, Any]) -> list[str]:
     if mcp and kind == "http" and not named:
         return ["mcp: the API is not told where its tools are; put {{mcp_url}} into the body"]
     return []
-
-
-def _explain_form(path: str) -> str:
-
-    return explain_kind(path, KINDS[path][1]) if path in KINDS else explain_form(path)
-
-
-def _looks_importable(path: str) -> bool:
-    module, colon, attribute = path.partition(":")
-    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
-
-
-def import_attribute(path: str, *, what: str) -> Any:
-    """The object at `package.module:attribute`. Raises UsageError that names the module and the real cause."""
-    if not _looks_importable(path):
-        raise UsageError(f"{what} {path!r} {_explain_form(path)}")
-    module_name, _, attribute = path.partition(":")
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as missing:
-        raise UsageError(_not_found(what, path, module_name, missing)) from None
-    except (Exception, SystemExit) as cause:
-        raise UsageError(
-            f"{what} {path!r}: importing {module_name!r} failed at {_place(cause)}: {type(cause).__name__}: {cause}"
-        ) from None
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            close = get_close_matches(part, [name for name in dir(found) if not name.startswith("_")], n=1)
-            raise UsageError(
-                f"{what} {path!r}: {module_name!r} has no attribute {part!r}."
-                + (f" Did you mean {close[0]!r}?" if close else "")
-            )
-        found = getattr(found, part)
-    return found
-
-
-def _place(cause: BaseException) -> str:
-    if isinstance(cause, SyntaxError) and cause.filename:
-        return f"{cause.filename}:{cause.lineno}"
-    ours, *theirs = traceback.extract_tb(cause.__traceback__)
-    own = [frame for frame in theirs if not _is_installed(frame.filename)]
-    frame = (own or theirs or [ours])[-1]
-    return f"{frame.filename}:{frame.lineno}"
-
-
-def _is_installed(file: str) -> bool:
-    """Whether code is Python's own, or of a package: whoever wrote the import will look for the mistake in theirs."""
-    import sysconfig
-
-    return file.startswith(
-        ("<", *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
-    )
-
-
-def _not_found(what: str, path: str, module_name: str, missing: ModuleNotFoundError) -> str:
-    if missing.name and (module_name == missing.name or module_name.startswith(missing.name + ".")):
-        return (
-            f"{what} {path!r}: there is no module {missing.name!r}; it is looked for in the current folder and on "
-            f"the Python path{explain_missing(missing.name)}"
-        )
-    return f"{what} {path!r}: importing {module_name!r} failed, because it needs the module {missing.name!r}"

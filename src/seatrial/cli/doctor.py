@@ -120,6 +120,15 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in (leading[0] if leading else "").split(".") if part]
 
 
+def check_agent_types() -> Iterator[Finding]:
+    """The agent types that installed packages add; nothing if there are none."""
+    from seatrial.agents.resolve import installed_types
+
+    found = [f"{name} ({point.value})" for name, point in installed_types().items()]
+    if found:
+        yield ok(f"agent types of installed packages: {', '.join(found)}")
+
+
 def check_keys(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Which keys of model providers are set: their names, never their values."""
     from seatrial.llm.providers import PROVIDERS
@@ -315,6 +324,7 @@ def _findings(
     environ = read_environment(env_file)
     yield from check_installation()
     yield from check_extras()
+    yield from check_agent_types()
     yield from check_keys(environ)
     settings = list(check_settings(Path.cwd(), environ))
     yield from settings

@@ -183,7 +183,7 @@ class _Conversation:
             state=plain_value(self._tools.state) if self._tools.state else None,
             error=error,
             duration_ms=self.elapsed_ms(),
-            reachable_tools=self._reachable(getattr(session, "reaches", ())),
+            reachable_tools=self._reachable(getattr(session, "reachable_tools", ())),
         )
         return transcript, self._use
 

@@ -236,7 +236,7 @@ class AgentReply(Struct, frozen=True, kw_only=True):
 class AgentSession(Protocol):
     """An agent during one trial. Raises AgentFailure for errors of the agent.
 
-    An optional `reaches` names the tools that the agent can call through Seatrial; None: all tools of the scenario.
+    An optional `reachable_tools` names the tools that the agent calls through Seatrial; None: all of the scenario.
     """
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply: ...

@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import asdict
 
-from seatrial.agents.resolve import import_attribute
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators.text import ReplyProduced
+from seatrial.foreign.import_path import import_attribute
 from seatrial.model.protocols import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, TrialUser
 from seatrial.model.results import Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey

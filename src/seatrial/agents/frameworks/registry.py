@@ -1,29 +1,29 @@
-"""The frameworks that Seatrial has an adapter for, and the versions it was tested with."""
+"""The frameworks that Seatrial has an adapter for: their packages, tested versions and modules.
+
+A new framework needs an entry here, a file with its `Adapter`, and an extra in pyproject.toml.
+"""
 
 import inspect
 import re
+import sys
 import warnings
-from collections.abc import Callable, Mapping
-from functools import partial
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping
 from typing import Any
 
-from seatrial.agents.python import CallableAgent, is_factory
-from seatrial.errors import MissingExtra, UsageError
-from seatrial.model.conversation import ErrorKind
-from seatrial.model.results import TrialError
+from seatrial.errors import MissingExtra
 from seatrial.model.struct import Struct
 
 
 class Framework(Struct, frozen=True, kw_only=True):
-    """A framework's package on PyPI, and the versions that its contract was run with."""
+    """A framework's package on PyPI, and the versions that its contract tests ran with."""
 
     package: str
     since: str
     """The oldest version that is known to work."""
     below: str
-    """The first one that nobody has tried."""
+    """The first version that was not tested."""
+    modules: tuple[str, ...] = ()
+    """Its Python packages. An object of a class from one of them is an agent of this framework."""
 
     @property
     def requirement(self) -> str:
@@ -35,33 +35,59 @@ class Framework(Struct, frozen=True, kw_only=True):
 
 
 FRAMEWORKS: Mapping[str, Framework] = {
-    "langchain": Framework(package="langchain", since="1.0", below="2"),
-    "langgraph": Framework(package="langgraph", since="1.1.10", below="2"),
-    "openai_agents": Framework(package="openai-agents", since="0.22", below="0.25"),
-    "pydantic_ai": Framework(package="pydantic-ai-slim", since="2.20", below="3"),
-    "smolagents": Framework(package="smolagents", since="1.23", below="2"),
-    "crewai": Framework(package="crewai", since="1.15.22", below="1.16"),
-    "google_adk": Framework(package="google-adk", since="2.0", below="3"),
-    "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15"),
+    "langchain": Framework(package="langchain", since="1.0", below="2", modules=("langchain", "langchain_core")),
+    "langgraph": Framework(package="langgraph", since="1.1.10", below="2", modules=("langgraph",)),
+    "openai_agents": Framework(package="openai-agents", since="0.22", below="0.25", modules=("agents",)),
+    "pydantic_ai": Framework(package="pydantic-ai-slim", since="2.20", below="3", modules=("pydantic_ai",)),
+    "smolagents": Framework(package="smolagents", since="1.23", below="2", modules=("smolagents",)),
+    "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",)),
+    "google_adk": Framework(package="google-adk", since="2.0", below="3", modules=("google.adk",)),
+    "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15", modules=("llama_index",)),
 }
-"""Type of an agent -> its framework. The extras of the package say the same, which a test holds them to."""
+"""Agent type -> framework. A test compares the extras in pyproject.toml with it."""
+
+_KIND_BY_MODULE = {module: kind for kind, framework in FRAMEWORKS.items() for module in framework.modules}
+
+
+def framework_of(target: Any) -> str | None:
+    """The agent type of a framework's object; None for functions, classes and objects of the user's own classes.
+
+    It goes by the modules of the object's classes and imports no framework. A subclass that has its own `run` or
+    `__call__` belongs to the user.
+    """
+    if inspect.isclass(target) or inspect.isroutine(target):
+        return None
+    classes = type(target).__mro__
+    kind = next(filter(None, map(_framework_of_class, classes)), None)
+    entered = [_framework_of_class(each) for each in classes if {"run", "__call__"} & vars(each).keys()]
+    return None if entered and entered[0] is None else kind
+
+
+def _framework_of_class(kind: type) -> str | None:
+    module = kind.__module__ or ""
+    package = ".".join(module.split(".")[:2]) if module.startswith("google.") else module.partition(".")[0]
+    if package == "agents" and not hasattr(sys.modules.get(package), "function_tool"):
+        return None  # a package of the user's with the name of OpenAI's
+    return _KIND_BY_MODULE.get(package)
 
 
 def find_version(kind: str) -> str:
     """The installed version of the framework. Raises MissingExtra when there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(FRAMEWORKS[kind].package)
     except PackageNotFoundError:
         raise MissingExtra(kind.replace("_", "-"), needed_for=f"an agent of type {kind!r}") from None
 
 
-def mind_version(kind: str) -> None:
-    """Warn where the installed version is not one that was tested. Raises MissingExtra when there is none."""
+def check_version(kind: str) -> None:
+    """Warn if the installed version was not tested. Raises MissingExtra when there is none."""
     framework, installed = FRAMEWORKS[kind], find_version(kind)
     if not framework.covers(installed):
         warnings.warn(
             f"{framework.package} {installed} is installed, but agents of type {kind!r} were tested with "
-            f"{framework.requirement}; look whether tool calls are recorded as they should",
+            f"{framework.requirement}; check that tool calls are recorded",
             stacklevel=3,
         )
 
@@ -70,49 +96,3 @@ def _numbers(text: str) -> tuple[int, ...]:
     """The numbers a version begins with: (1, 2) for "1.2rc1"."""
     leading = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(part) for part in leading[0].split(".")) if leading else ()
-
-
-def adapt(target: Any, *, kind: str, name: str) -> CallableAgent:
-    """The agent around a framework's object. A function without parameters makes the object anew for each trial."""
-    adapter = import_module(f".{kind}", __package__).Adapter
-    made = None
-    if not _is_maker(target):
-        made = _adapted(adapter, target, name)  # to refuse now what would be refused in every trial
-    agent = CallableAgent(_maker(adapter, target, name), name=name)
-    agent.tool_names = None if made is None else made.tool_names
-    return agent
-
-
-def _is_maker(target: Any) -> bool:
-    plain = inspect.isroutine(target) or inspect.isclass(target) or isinstance(target, partial)
-    return plain and is_factory(target)
-
-
-def _maker(adapter: Callable[[Any], Any], target: Any, name: str) -> Callable[[], Any]:
-    """What makes the adapter of one trial, where the agent itself will run: on a loop, or in a thread."""
-    makes = _is_maker(target)
-
-    def make() -> Any:
-        return _adapted_in_trial(adapter, target() if makes else target, name)
-
-    async def make_on_loop() -> Any:
-        made = target() if makes else target
-        return _adapted_in_trial(adapter, await made if inspect.isawaitable(made) else made, name)
-
-    runs_on_loop = inspect.iscoroutinefunction(getattr(adapter, "run", None))
-    return make_on_loop if runs_on_loop or inspect.iscoroutinefunction(target) else make
-
-
-def _adapted(adapter: Callable[[Any], Any], target: Any, name: str) -> Any:
-    try:
-        return adapter(target)
-    except UsageError as problem:
-        raise UsageError(f"agent {name!r}: {problem}") from None
-
-
-def _adapted_in_trial(adapter: Callable[[Any], Any], target: Any, name: str) -> Any:
-    """What a function makes is known no sooner: a mistake of the user's ends the trial, and is not the agent's."""
-    try:
-        return _adapted(adapter, target, name)
-    except UsageError as problem:
-        raise TrialError(ErrorKind.CONFIG, str(problem)) from None
