@@ -61,9 +61,15 @@ def _scenario(body: str) -> str:
         ("input: x\n    scorers: [regex]", "scorers[0]: regex: needs 'pattern'"),
         ("input: x\n    scorers: [{regex: '('}]", "scorers[0].regex: "),
         ("input: x\n    scorers: [{contains: {}}]", "nothing is asserted"),
-        ("input: x\n    scorers: [{regex: ''}]", "scorers[0].regex: regex.pattern: an empty text tells nothing"),
-        ("input: x\n    scorers: [{contains: {all_of: [a, '']}}]", "contains.all_of: an empty text tells nothing"),
-        ("input: x\n    scorers: [{tool_calls: {must_exclude: ['']}}]", "must_exclude: an empty text tells nothing"),
+        ("input: x\n    scorers: [{regex: ''}]", "scorers[0].regex: regex.pattern: an empty text is found everywhere"),
+        (
+            "input: x\n    scorers: [{contains: {all_of: [a, '']}}]",
+            "contains.all_of: an empty text is found",
+        ),
+        (
+            "input: x\n    scorers: [{tool_calls: {must_exclude: ['']}}]",
+            "must_exclude: an empty text is found",
+        ),
         (
             "input: x\n    scorers: [{trajectory: {expected: [{name: a, min: 0}]}}]",
             "scorers[0].trajectory: a 'in_order' trajectory with nothing expected",

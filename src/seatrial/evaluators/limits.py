@@ -11,16 +11,15 @@ from seatrial.model.keys import Key
 from seatrial.model.protocols import RECORD_CALLS, Context, TrialContext
 from seatrial.model.results import Check, EvalResult
 from seatrial.model.scenario import Amount, Count
-from seatrial.model.struct import InputStruct
 
+from .built_in import BuiltInEvaluator, no_answer
 from .matchers import shown
-from .validation import no_answer
 
 _Taken = tuple[float, bool]
 """What is known to have been taken, and whether that is all of it."""
 
 
-class Limits(InputStruct, frozen=True, kw_only=True):
+class Limits(BuiltInEvaluator, frozen=True, kw_only=True):
     """Passes when a whole trial stays within every limit; a limit on something unknown has no answer."""
 
     latency_ms: Annotated[Amount | None, Key("the greatest latency of a turn, in milliseconds")] = None
@@ -32,9 +31,10 @@ class Limits(InputStruct, frozen=True, kw_only=True):
     turns: Annotated[Count | None, Key("the greatest number of turns")] = None
 
     name: ClassVar[str] = "limits"
+    needs_one_of: ClassVar[tuple[str, ...]] = ("latency_ms", "cost_usd", "tokens", "tool_calls", "turns")
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name in self.needs_one_of:
             limit = getattr(self, name)
             if limit is None:
                 continue

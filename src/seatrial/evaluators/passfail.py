@@ -8,12 +8,13 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall, is_blank
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
-from seatrial.model.struct import InputStruct, set_field
+from seatrial.model.struct import set_field
 
+from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known, is_surely_absent
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
-from .validation import arguments, arguments_not_recorded, calls_not_known, is_surely_absent, text, texts
+from .validation import arguments, text, texts
 
 # Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
 _TOOLS_CALLED = Check(name="expected_tools", passed=True)
@@ -22,7 +23,7 @@ _OUTPUT_FOUND = Check(name="expected_output", passed=True)
 _PLAIN = frozenset((str, int, float, bool, NoneType))
 
 
-class PassFail(InputStruct, frozen=True, kw_only=True):
+class PassFail(BuiltInEvaluator, frozen=True, kw_only=True):
     """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
 
     Output produced; expected tools called; their arguments (first call of that name, top-level keys); expected
@@ -34,6 +35,9 @@ class PassFail(InputStruct, frozen=True, kw_only=True):
     expected_output: str | None = None
 
     name: ClassVar[str] = "passfail"
+    from_scenario: ClassVar[Mapping[str, str]] = {
+        key: key for key in ("expected_tools", "expected_tool_args", "expected_output")
+    }
 
     def __post_init__(self) -> None:
         if self.expected_tools is not None:

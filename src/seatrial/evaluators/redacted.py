@@ -12,8 +12,8 @@ from seatrial.model.protocols import Context
 from seatrial.model.results import EvalResult
 from seatrial.patterns import find_all, search
 
+from .built_in import no_answer
 from .matchers import Answer, answer, every, negated, operator_of, some
-from .validation import no_answer
 
 _NAME = REDACTED.strip("[]")
 _NEGATIVE = ("(?!", "(?<!")

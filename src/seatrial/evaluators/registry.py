@@ -1,9 +1,7 @@
-"""A function of the user's as an evaluator."""
+"""Evaluators from functions (`@evaluator`), and evaluators by name, as files give them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Final, overload
+from collections.abc import Callable, Mapping
+from typing import Any, cast, overload
 
 from msgspec import NODEFAULT
 
@@ -12,17 +10,22 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.protocols import Evaluator
 from seatrial.model.results import EvalResult
 from seatrial.model.scenario import Scenario
-from seatrial.model.struct import field_defaults
+from seatrial.model.struct import Struct, field_defaults
 
+from .built_in import BuiltInEvaluator
+from .limits import Limits
 from .matchers import shown
+from .passfail import PassFail
+from .text import Contains, Exact, JsonSchema, Regex
+from .tool_calls import ToolArgs, ToolCalls
+from .trajectory import Trajectory
 from .validation import did_you_mean
 
 _MAY_RETURN = "Return a bool, a number from 0 to 1, (passed, reason) or an EvalResult."
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionEvaluator:
-    """A function that was marked with `@evaluator`. It can still be called as the function it is."""
+class FunctionEvaluator(Struct, frozen=True):
+    """A function marked with `@evaluator`. You can still call it like the function."""
 
     function: Callable[[Any], Any]
     name: str
@@ -34,7 +37,7 @@ class FunctionEvaluator:
 
     @property
     def __wrapped__(self) -> Callable[[Any], Any]:
-        """The function itself, where tools such as inspect look for it."""
+        """The function, for tools such as inspect."""
         return self.function
 
     def __call__(self, ctx: Any) -> Any:
@@ -47,7 +50,7 @@ class FunctionEvaluator:
         return self.read_result(returned)
 
     def read_result(self, returned: Any) -> EvalResult:
-        """What the function returned, as a result."""
+        """The result for what the function returned."""
         if isinstance(returned, EvalResult):
             return returned
         verdict, reason = returned, ""
@@ -76,9 +79,8 @@ def evaluator(
 def evaluator(
     function: Callable[[Any], Any] | None = None, /, *, name: str | None = None, threshold: float = 0.5
 ) -> FunctionEvaluator | Callable[[Callable[[Any], Any]], FunctionEvaluator]:
-    """The function as an evaluator. It takes ctx, may be async, and returns a bool, a number, (passed, reason) or more.
-
-    A number from 0 to 1 is the score, and passes from `threshold` upwards.
+    """Make an evaluator of a function. The function takes ctx, may be async, and returns a bool, a number from 0 to 1,
+    (passed, reason) or an EvalResult. A number is the score; it passes if it is at least `threshold`.
     """
     if not 0 <= threshold <= 1:
         raise UsageError(f"@evaluator: threshold must be between 0 and 1, got {threshold!r}.")
@@ -89,131 +91,70 @@ def evaluator(
     return mark if function is None else mark(function)
 
 
-class _Catalog(Mapping[str, type[Evaluator]]):
-    """Classes by name; each is loaded when it is asked for, since most runs use one or two."""
-
-    _WHERE: Final = {
-        "passfail": ("passfail", "PassFail"),
-        "exact": ("text", "Exact"),
-        "regex": ("text", "Regex"),
-        "contains": ("text", "Contains"),
-        "tool_calls": ("tool_calls", "ToolCalls"),
-        "tool_calls_args": ("tool_calls", "ToolArgs"),
-        "trajectory": ("trajectory", "Trajectory"),
-        "json_schema": ("text", "JsonSchema"),
-        "limits": ("limits", "Limits"),
-    }
-
-    def __getitem__(self, name: str) -> type[Evaluator]:
-        file, kind = self._WHERE[name]
-        found: type[Evaluator] = getattr(import_module(f".{file}", __package__), kind)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._WHERE
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._WHERE)
-
-    def __len__(self) -> int:
-        return len(self._WHERE)
-
-
-EVALUATORS: Mapping[str, type[Evaluator]] = _Catalog()
-
-_MAIN_PARAMETER = {"exact": "expected", "regex": "pattern", "tool_calls": "must_include", "trajectory": "expected"}
-"""Where a value goes that is no mapping: `{regex: "ORD-\\\\d+"}`."""
-
-_FROM_METADATA = {"exact": ("exact_normalize", "normalize"), "regex": ("regex_pattern", "pattern")}
-"""Keys of a scenario's metadata that AgenticAssure's files use for parameters."""
-
-_FROM_SCENARIO = {
-    "passfail": {key: key for key in ("expected_tools", "expected_tool_args", "expected_output")},
-    "exact": {"expected": "expected_output"},
-    "similarity": {"expected": "expected_output"},
+EVALUATORS: Mapping[str, type[BuiltInEvaluator]] = {
+    kind.name: kind for kind in (PassFail, Exact, Regex, Contains, ToolCalls, ToolArgs, Trajectory, JsonSchema, Limits)
 }
-"""Parameters that a scenario gives by keys of its own: parameter -> key."""
-
-_SILENT_WHEN_EMPTY = {
-    "contains": ("any_of", "all_of", "matches_any", "matches_all", "none_of"),
-    "tool_calls": ("must_include", "must_exclude"),
-    "limits": ("latency_ms", "cost_usd", "tokens", "tool_calls", "turns"),
-}
-"""Evaluators that assert nothing unless one of these is given: allowed in Python, refused in files."""
-
-_LOOK_FOR_TEXTS = ("contains", "regex", "tool_calls")
-"""Evaluators whose parameters are texts to look for. An empty one is found in every reply, and names no tool."""
+"""The evaluators that `scorers:` may name and that ask no model, by name."""
 
 
 def build_evaluator(name: str, parameters: Any = None, *, scenario: Scenario | None = None) -> Evaluator:
-    """The evaluator that a file names, with the parameters that stand beside the name.
+    """The evaluator with this name and these parameters, as in `scorers: [{regex: "ORD-.*"}]`.
 
-    Given the scenario, parameters that stand there (expected_output, metadata.regex_pattern, …) are taken from it and
-    checked with the rest.
+    If a scenario is given, missing parameters come from it (expected_output, metadata.regex_pattern, ...).
     """
     kind = EVALUATORS.get(name)
     if kind is None:
         raise UsageError(f"unknown evaluator {name!r}.{did_you_mean(name, EVALUATORS)}")
     defaults = field_defaults(kind)
-    known = list(defaults)
-    given = _by_name(name, parameters)
+    given = _by_name(kind, parameters)
     for key in given:
-        if key not in known:
-            raise UsageError(f"{name}: unknown parameter {key!r}.{did_you_mean(key, known)}")
+        if key not in defaults:
+            raise UsageError(f"{name}: unknown parameter {key!r}.{did_you_mean(key, defaults)}")
     if scenario is not None:
-        given = {**_scenario_parameters(name, scenario), **given}
+        given = {**_scenario_parameters(kind, scenario), **given}
     needed = [key for key, default in defaults.items() if default is NODEFAULT and key not in given]
     if needed:
         raise UsageError(f"{name}: needs {' and '.join(map(repr, needed))}. Write {{{name}: {{{needed[0]}: …}}}}.")
-    _refuse_silence(name, given)
     if name == "exact" and scenario is not None and given["expected"] is None:
         raise UsageError("exact: there is no text to compare with. Give the scenario an expected_output.")
-    return kind(**given)
-
-
-def asserts_nothing(kind: type) -> bool:
-    """Whether it is one of these evaluators that, made without arguments, passes whatever happens."""
-    name = getattr(kind, "name", None)
-    return name in (*_SILENT_WHEN_EMPTY, "trajectory") and EVALUATORS[name] is kind
+    made = kind(**given)
+    _refuse_empty(made, given)
+    return cast(Evaluator, made)
 
 
 def keys_read_by(name: str, parameters: Any = None) -> set[str]:
-    """Which keys of the scenario itself the evaluator looks at, given these parameters."""
-    given = parameters if isinstance(parameters, Mapping) else {_MAIN_PARAMETER.get(name): parameters}
-    return {key for parameter, key in _FROM_SCENARIO.get(name, {}).items() if given.get(parameter) is None}
+    """The keys of the scenario that the evaluator reads, given these parameters."""
+    if name not in EVALUATORS:
+        return {"expected_output"} if name == "similarity" else set()
+    kind = EVALUATORS[name]
+    given = parameters if isinstance(parameters, Mapping) else dict.fromkeys(kind.__match_args__[:1], parameters)
+    return {key for parameter, key in kind.from_scenario.items() if given.get(parameter) is None}
 
 
-def _by_name(name: str, parameters: Any) -> dict[str, Any]:
+def _by_name(kind: type[BuiltInEvaluator], parameters: Any) -> dict[str, Any]:
+    """The parameters by name. A value that is no mapping is the first argument: `{regex: "ORD-.*"}`."""
     if parameters is None:
         return {}
     if isinstance(parameters, Mapping):
         return dict(parameters)
-    main = _MAIN_PARAMETER.get(name)
-    if main is None:
-        raise UsageError(f"{name}: expected parameters by name, got {shown(parameters)}.")
-    return {main: parameters}
+    if not kind.__match_args__:
+        raise UsageError(f"{kind.name}: expected parameters by name, got {shown(parameters)}.")
+    return {kind.__match_args__[0]: parameters}
 
 
-def _scenario_parameters(name: str, scenario: Scenario) -> dict[str, Any]:
-    found = {parameter: getattr(scenario, key) for parameter, key in _FROM_SCENARIO.get(name, {}).items()}
-    key, parameter = _FROM_METADATA.get(name, ("", ""))
-    if key and scenario.metadata and key in scenario.metadata:
-        found[parameter] = scenario.metadata[key]
-    return found
+def _scenario_parameters(kind: type[BuiltInEvaluator], scenario: Scenario) -> dict[str, Any]:
+    metadata = scenario.metadata or {}
+    found = {parameter: getattr(scenario, key) for parameter, key in kind.from_scenario.items()}
+    return found | {parameter: metadata[key] for parameter, key in kind.from_metadata.items() if key in metadata}
 
 
-def _refuse_silence(name: str, given: Mapping[str, Any]) -> None:
-    """Refuse what would pass whatever the agent does."""
-    one_of = _SILENT_WHEN_EMPTY.get(name, ())
-    if one_of and not any(given.get(key) not in (None, [], ()) for key in one_of):
-        raise UsageError(f"{name}: nothing is asserted. Give at least one of: {', '.join(one_of)}.")
-    if one_of:
-        for key in given:
-            if given[key] in ([], ()):
-                raise UsageError(f"{name}.{key}: the list is empty, so nothing is asserted. Fill it or leave it out.")
-    for key, value in given.items() if name in _LOOK_FOR_TEXTS else ():
-        if value == "" or (isinstance(value, (list, tuple)) and "" in value):
-            raise UsageError(f"{name}.{key}: an empty text tells nothing. Fill it or leave it out.")
-    allows_all = name == "trajectory" and given.get("mode", "in_order") in ("contains", "in_order")
-    if allows_all and not given.get("expected") and not given.get("forbidden"):
-        raise UsageError("trajectory: nothing is asserted. Give expected calls, forbidden ones, or both.")
+def _refuse_empty(made: BuiltInEvaluator, given: Mapping[str, Any]) -> None:
+    """Refuse what passes whatever the agent does."""
+    name = made.name
+    if made.asserts_nothing:
+        raise UsageError(f"{name}: nothing is asserted. Give at least one of: {', '.join(made.needs_one_of)}.")
+    for key, value in given.items():
+        if value in ([], ()) and key in made.needs_one_of and name != "trajectory":
+            raise UsageError(f"{name}.{key}: the list is empty, so nothing is asserted. Fill it or remove it.")
+        if made.searches_texts and (value == "" or (isinstance(value, (list, tuple)) and "" in value)):
+            raise UsageError(f"{name}.{key}: an empty text is found everywhere. Fill it or remove it.")

@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Context, TrialContext
 from seatrial.model.results import Check, EvalResult
-from seatrial.model.struct import InputStruct
 
+from .built_in import BuiltInEvaluator, no_answer
 from .matchers import differences, shown
 from .redacted import matches_surely, secret_in_state
-from .validation import check_expected, no_answer
+from .validation import check_expected
 
 
-class State(InputStruct, frozen=True):
+class State(BuiltInEvaluator, frozen=True):
     """Passes when the mocks' state includes what is expected: at any depth it may hold more."""
 
     expected: Mapping[str, Any]

@@ -9,12 +9,13 @@ from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import REDACTED, is_blank
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
-from seatrial.model.struct import InputStruct, Struct, set_field
+from seatrial.model.struct import Struct, set_field
 from seatrial.patterns import limited_schema, search
 
+from .built_in import BuiltInEvaluator, failed, no_answer
 from .matchers import shown
 from .redacted import is_found_surely, secret_in_reply
-from .validation import failed, flag, no_answer, pattern, text, texts
+from .validation import flag, pattern, text, texts
 
 OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
 NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")
@@ -33,7 +34,7 @@ class ReplyProduced(Struct, frozen=True, kw_only=True):
         return EvalResult(passed=False, reasoning="Output produced: FAIL (empty output).", checks=(NO_OUTPUT,))
 
 
-class Exact(InputStruct, frozen=True):
+class Exact(BuiltInEvaluator, frozen=True):
     """Passes when the reply is the expected text; trimmed and lower-cased first, unless `normalize` is false."""
 
     expected: str | None = None
@@ -41,6 +42,8 @@ class Exact(InputStruct, frozen=True):
     normalize: bool = True
 
     name: ClassVar[str] = "exact"
+    from_scenario: ClassVar[Mapping[str, str]] = {"expected": "expected_output"}
+    from_metadata: ClassVar[Mapping[str, str]] = {"normalize": "exact_normalize"}
 
     def __post_init__(self) -> None:
         if self.expected is not None:
@@ -62,12 +65,14 @@ class Exact(InputStruct, frozen=True):
         return EvalResult(passed=False, reasoning=f"Exact match: FAIL ({detail}).", checks=(check,))
 
 
-class Regex(InputStruct, frozen=True):
+class Regex(BuiltInEvaluator, frozen=True):
     """Passes when the pattern is found anywhere in the reply. No flags; `(?i)` and its like work inside the pattern."""
 
     pattern: str
 
     name: ClassVar[str] = "regex"
+    searches_texts: ClassVar[bool] = True
+    from_metadata: ClassVar[Mapping[str, str]] = {"pattern": "regex_pattern"}
 
     def __post_init__(self) -> None:
         pattern("regex.pattern", self.pattern)
@@ -85,7 +90,7 @@ class Regex(InputStruct, frozen=True):
         return EvalResult(passed=False, reasoning=f"Pattern found: FAIL ({detail}).", checks=(check,))
 
 
-class Contains(InputStruct, frozen=True):
+class Contains(BuiltInEvaluator, frozen=True):
     """Passes when the reply has the texts and patterns it must have, and none that it must not have.
 
     Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.
@@ -99,9 +104,11 @@ class Contains(InputStruct, frozen=True):
     none_of: Sequence[str] = ()
 
     name: ClassVar[str] = "contains"
+    needs_one_of: ClassVar[tuple[str, ...]] = ("any_of", "all_of", "matches_any", "matches_all", "none_of")
+    searches_texts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for group in ("any_of", "all_of", "matches_any", "matches_all", "none_of"):
+        for group in self.needs_one_of:
             set_field(self, group, texts(f"contains.{group}", getattr(self, group)))
         for group in ("matches_any", "matches_all"):
             for index, each in enumerate(getattr(self, group)):
@@ -164,7 +171,7 @@ ContainsEvaluator = Contains
 _MOST_ERRORS = 5
 
 
-class JsonSchema(InputStruct, frozen=True):
+class JsonSchema(BuiltInEvaluator, frozen=True):
     """Passes when the reply is JSON that fits the schema.
 
     The whole reply must be JSON, with white space around it or as one Markdown code fence, since most models write

@@ -9,27 +9,18 @@ from seatrial.model.keys import Key
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
 from seatrial.model.scenario import Arguments, Name
-from seatrial.model.struct import InputStruct, set_field
+from seatrial.model.struct import set_field
 
+from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known, failed, is_surely_absent
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
-from .validation import (
-    arguments,
-    arguments_not_recorded,
-    calls_not_known,
-    choice,
-    failed,
-    flag,
-    is_surely_absent,
-    text,
-    texts,
-)
+from .validation import arguments, choice, flag, text, texts
 
 if TYPE_CHECKING:
     from seatrial.judges.rubric import Judge
 
 
-class ToolCalls(InputStruct, frozen=True):
+class ToolCalls(BuiltInEvaluator, frozen=True):
     """Passes when every required tool was called and no forbidden tool was called."""
 
     must_include: Sequence[str] = ()
@@ -38,9 +29,11 @@ class ToolCalls(InputStruct, frozen=True):
     """The tools of `must_include` must be called in the given order; other calls may come between."""
 
     name: ClassVar[str] = "tool_calls"
+    needs_one_of: ClassVar[tuple[str, ...]] = ("must_include", "must_exclude")
+    searches_texts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for group in ("must_include", "must_exclude"):
+        for group in self.needs_one_of:
             set_field(self, group, texts(f"tool_calls.{group}", getattr(self, group)))
         flag("tool_calls.ordered", self.ordered)
 
@@ -82,7 +75,7 @@ def _is_subsequence(wanted: Sequence[str], called: Sequence[str]) -> bool:
     return all(tool in rest for tool in wanted)
 
 
-class ToolArgs(InputStruct, frozen=True):
+class ToolArgs(BuiltInEvaluator, frozen=True):
     """Passes when a tool was called with the expected arguments, and the judge accepts them if there is one."""
 
     tool: Annotated[Name, Key("the tool's name")]

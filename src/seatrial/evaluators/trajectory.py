@@ -13,8 +13,9 @@ from seatrial.model.keys import Key
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult, TrajectoryMatch
 from seatrial.model.scenario import ExpectedCall, TrajectoryMode
-from seatrial.model.struct import InputStruct, set_field
+from seatrial.model.struct import set_field
 
+from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known, failed, is_surely_absent
 from .call_matching import (
     Alternative,
     Assignment,
@@ -31,7 +32,7 @@ from .call_matching import (
 )
 from .matchers import shown
 from .redacted import holds_redaction, secret_in_arguments
-from .validation import arguments_not_recorded, calls_not_known, choice, is_surely_absent, malformed_call
+from .validation import choice
 
 
 def broken_rules(rules: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[tuple[str, ...], frozenset[int]]:
@@ -407,7 +408,7 @@ _WITHOUT_OTHERS = ("strict", "unordered", "within")
 _MOST_NAMES = 50
 
 
-class Trajectory(InputStruct, frozen=True):
+class Trajectory(BuiltInEvaluator, frozen=True):
     """Passes when the calls follow the trajectory in its mode and break none of its rules.
 
     strict: the same calls in the same order; unordered: the same calls; contains: at least these; in_order: at least
@@ -419,6 +420,7 @@ class Trajectory(InputStruct, frozen=True):
     forbidden: Annotated[Sequence[ExpectedCall | Mapping[str, Any] | str], Key("calls that must not be made")] = ()
 
     name: ClassVar[str] = "trajectory"
+    needs_one_of: ClassVar[tuple[str, ...]] = ("expected", "forbidden")
 
     def __post_init__(self) -> None:
         choice("trajectory.mode", self.mode, _MODE_NAMES)
@@ -426,15 +428,20 @@ class Trajectory(InputStruct, frozen=True):
             entries = _checked_entries(f"trajectory.{part}", getattr(self, part), counted=counted)
             set_field(self, part, entries)
 
+    @property
+    def asserts_nothing(self) -> bool:
+        return not self.expected and not self.forbidden and self.mode not in _WITHOUT_OTHERS
+
     async def evaluate(self, ctx: Context) -> EvalResult:
-        if not self.expected and not self.forbidden and self.mode in ("contains", "in_order"):
+        if self.asserts_nothing:
             return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode}): nothing was expected")
         calls = ctx.seen_calls
         unreadable = self._unreadable_call(calls)
         if unreadable is not None and unreadable.arguments is None:
             return arguments_not_recorded("trajectory", tool=unreadable.name)
         if unreadable is not None:
-            return malformed_call(unreadable)
+            made = f"Tool {unreadable.name!r} was called with malformed arguments"
+            return failed("malformed_call", f"{made}: expected a mapping, got {shown(unreadable.arguments)}")
         comparison = compare_calls(self, calls)
         match = comparison.match
         if not ctx.knows_all_calls and self._others_decide(match, ctx):

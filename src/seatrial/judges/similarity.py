@@ -8,7 +8,6 @@ its companions take 10 s and 490 MB, and the vectors are the same to seven decim
 import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from importlib.util import find_spec
 from math import fsum, isfinite, sqrt
 from pathlib import Path
@@ -18,6 +17,7 @@ from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorInfo, ErrorKind, is_blank
 from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
+from seatrial.model.struct import InputStruct
 
 LONGEST = 256
 """Tokens, about 200 words: the model was trained on no more, so only the beginning of a longer text counts."""
@@ -149,15 +149,13 @@ Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[Vector]]]
 """Texts in, a vector for each out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Similarity:
+class Similarity(InputStruct, frozen=True):
     """Passes when the cosine between the reply and the expected text reaches the threshold."""
 
     expected: str | None = None
     """None: the scenario's `expected_output`."""
-    _: KW_ONLY
     threshold: float = 0.7
-    embed: Embed = field(default=embed_texts, repr=False)
+    embed: Embed = embed_texts
     """Makes the vectors; any embedding model can stand in."""
 
     name: ClassVar[str] = "similarity"

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from seatrial.errors import UsageError
 from seatrial.evaluators.passfail import PassFail
-from seatrial.evaluators.registry import EVALUATORS, asserts_nothing, build_evaluator, keys_read_by
+from seatrial.evaluators.registry import EVALUATORS, build_evaluator, evaluator, keys_read_by
 from seatrial.evaluators.text import Contains
 from seatrial.evaluators.tool_calls import ToolCalls
 from seatrial.judges.rubric import Judge
@@ -208,17 +208,16 @@ def _custom(name: str, found: Any, parameters: Any) -> Evaluator:
 
 
 def evaluator_object(given: Any, scenario: Scenario, models: RunModels) -> Evaluator:
-    """The evaluator that somebody gave in Python: an object, a class that needs no arguments, or a function."""
-    if isinstance(given, type) and asserts_nothing(given):
-        raise UsageError(
-            f"scenario {scenario.name!r}: {given.__name__} is a class, and without arguments it asserts nothing; "
-            f"say what it shall look for: {given.__name__}(…)"
-        )
+    """The evaluator for a Python object: an evaluator, a class that needs no arguments, or a function."""
     if hasattr(given, "evaluate"):
-        return models.bind(given() if isinstance(given, type) else given, scenario)
+        made = given() if isinstance(given, type) else given
+        if isinstance(given, type) and getattr(made, "asserts_nothing", False):
+            raise UsageError(
+                f"scenario {scenario.name!r}: {given.__name__} is a class, and without arguments it asserts nothing; "
+                f"say what it must look for: {given.__name__}(…)"
+            )
+        return models.bind(made, scenario)
     if callable(given):
-        from seatrial.evaluators.registry import evaluator
-
         return evaluator(given)
     raise UsageError(
         f"scenario {scenario.name!r}: {given!r} is no evaluator; it needs an async evaluate(ctx), or be a function"
