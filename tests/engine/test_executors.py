@@ -134,8 +134,8 @@ def test_known_answers_are_not_played_again() -> None:
 
 
 def test_a_sequential_test_ends_when_it_is_decided() -> None:
-    auto = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}
-    assert len(run([a_scenario(lambda input: "hi", trials=60, sequential=auto)])) == 12
+    auto = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60, "rule": 2}
+    assert len(run([a_scenario(lambda input: "hi", trials=60, sequential=auto)])) == 10
     assert len(run([a_scenario(lambda input: "", trials=60, sequential=auto)])) == 3
 
 

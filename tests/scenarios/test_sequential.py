@@ -30,14 +30,14 @@ def _scenario(**keys: Any) -> Scenario:
 
 def test_auto_tells_nine_in_ten_from_seven_in_ten_unless_told_otherwise():
     entry = _entry(_scenario(trials="auto"))
-    assert entry.sequential == {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}
+    assert entry.sequential == {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60, "rule": 2}
     assert entry.trials == 60
 
 
 def test_a_scenario_changes_single_settings_of_the_suites_test():
     config = SuiteConfig(trials="auto", sequential=SequentialSpec(good=0.95, bad=0.8, max_trials=100))
     entry = _entry(_scenario(sequential=SequentialSpec(bad=0.85)), config)
-    assert entry.sequential == {"good": 0.95, "bad": 0.85, "alpha": 0.05, "beta": 0.05, "max_trials": 100}
+    assert entry.sequential == {"good": 0.95, "bad": 0.85, "alpha": 0.05, "beta": 0.05, "max_trials": 100, "rule": 2}
     assert entry.trials == 100
 
 

@@ -135,7 +135,9 @@ def counts_of(row: list[int]) -> ScenarioCounts:
 
 
 def settings_of(case: Case, **more: Any) -> SequentialTest:
-    return SequentialTest(good=case["p_good"], bad=case["p_bad"], alpha=case["alpha"], beta=case["beta"], **more)
+    return SequentialTest(
+        good=case["p_good"], bad=case["p_bad"], alpha=case["alpha"], beta=case["beta"], optimal=False, **more
+    )
 
 
 def same_point(point: OperatingPoint, expected: Any, *, trials: str = "expected_n") -> None:
@@ -254,8 +256,8 @@ def sprt(case: Case) -> None:
     test = settings_of(case, max_trials=case["n_max"])
     case.says("upper_log", test.upper)
     case.says("lower_log", test.lower)
-    case.says("w_pass", test.step_passed)
-    case.says("w_fail", test.step_failed)
+    case.says("w_pass", test.evidence(1, 0))
+    case.says("w_fail", test.evidence(0, 1))
     case.says("all_pass_decides_at", decide_sequentially([True] * 200, test).trials_used)
     case.says("all_fail_decides_at", decide_sequentially([False] * 200, test).trials_used)
     same_point(operating_point(test, test.good), case["at_good"])
@@ -265,10 +267,11 @@ def sprt(case: Case) -> None:
 
 @check
 def sprt_sequences(case: Case) -> None:
-    decision = decide_sequentially([mark == "P" for mark in case["sequence"]], settings_of(case))
+    test = settings_of(case)
+    decision = decide_sequentially([mark == "P" for mark in case["sequence"]], test)
     case.says("decision", decision.verdict)
     case.says("trials_used", decision.trials_used)
-    case.says("llr", decision.evidence)
+    case.says("llr", test.evidence(decision.passed, decision.trials_used - decision.passed))
 
 
 @check

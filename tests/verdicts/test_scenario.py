@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import MetricScore, Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, ScenarioOutcome, Status, TrialSummary
+from seatrial.statistics.intervals import always_valid_interval
 from seatrial.verdicts.rates import can_still_pass, reaches
 from seatrial.verdicts.scenario import decide_scenario
 
 KEY = ScenarioKey("suite", "scenario")
-AUTO = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60}
+AUTO = {"good": 0.9, "bad": 0.7, "alpha": 0.05, "beta": 0.05, "max_trials": 60, "rule": 2}
 
 
 def a_trial(index: int, mark: str, **fields: Any) -> TrialSummary:
@@ -224,27 +225,27 @@ def test_a_sequential_test_passes_fails_or_goes_on() -> None:
     assert decide("." * 12, trials=60, sequential=AUTO).verdict.passed
     failed = decide("FFF", trials=60, sequential=AUTO)
     assert failed.verdict.status is Status.FAILED
-    assert failed.verdict.failure_reasons == ("0 of 3 trials passed: the sequential test decides for 0.7 or less",)
+    assert failed.verdict.failure_reasons == ("0 of 3 trials passed (0 %): the pass rate is below the required 90 %",)
     assert failed.not_run == 0
     unfinished = decide("...", trials=60, sequential=AUTO)
     assert unfinished.verdict.status is Status.NOT_RUN
     assert unfinished.verdict.failure_reasons == (
-        "3 of 3 trials passed: undecided so far, at most 57 more would decide",
+        "3 of 3 trials passed: undecided so far, it stops after at most 57 more",
     )
 
 
 def test_a_sequential_test_leaves_out_instrument_errors_and_tells_of_them() -> None:
-    outcome = decide("J" + "." * 17, trials=60, sequential=AUTO)
+    outcome = decide("J" + "." * 19, trials=60, sequential=AUTO)
     assert (outcome.verdict.passed, outcome.notes) == (True, ("1 trial errored",))
     assert decide("JJJ", trials=60, sequential=AUTO).verdict.status is Status.ERRORED
 
 
 def test_a_sequential_pass_that_instrument_errors_could_have_undone_is_inconclusive() -> None:
     assert decide("." * 12, trials=60, sequential=AUTO).verdict.passed
-    outcome = decide("J" + "." * 16, trials=60, sequential=AUTO)
+    outcome = decide("J" + "." * 18, trials=60, sequential=AUTO)
     assert outcome.verdict.status is Status.INCONCLUSIVE
     assert outcome.verdict.failure_reasons == (
-        "16 of 16 trials passed: not enough if the trials without an answer had failed",
+        "18 of 18 trials passed: not enough if the trials with instrument errors had failed",
         "1 trial errored",
     )
     assert decide("J." * 30, trials=60, sequential=AUTO).verdict.status is Status.INCONCLUSIVE
@@ -272,11 +273,27 @@ def test_a_sequential_test_stops_counting_at_the_first_gap() -> None:
     assert decide(rows, trials=60, sequential=AUTO).verdict.status is Status.NOT_RUN
 
 
-def test_a_sequential_test_that_used_all_its_trials_is_inconclusive() -> None:
+def test_a_sequential_test_that_used_all_its_trials_decides() -> None:
     marks = ("." * 4 + "F") * 12
-    outcome = decide(marks, trials=60, sequential=AUTO)
+    assert decide(marks, trials=60, sequential=AUTO).verdict.status is Status.FAILED
+    assert decide(("." * 6 + "F") * 9, trials=60, sequential=AUTO).verdict.status is Status.PASSED
+
+
+def test_a_stored_run_of_an_earlier_version_keeps_its_verdict() -> None:
+    marks = ("." * 4 + "F") * 12
+    earlier = {name: value for name, value in AUTO.items() if name != "rule"}
+    outcome = decide(marks, trials=60, sequential=earlier)
     assert outcome.verdict.status is Status.INCONCLUSIVE
-    assert outcome.verdict.failure_reasons == ("48 of 60 trials passed: undecided when the last trial was reached",)
+    assert outcome.verdict.failure_reasons == ("48 of 60 trials passed: the last allowed trial did not decide",)
+
+
+def test_the_interval_after_a_sequential_test_is_the_always_valid_one() -> None:
+    stopped = decide("." * 10, trials=60, sequential=AUTO).interval
+    fixed = decide("." * 10, trials=10).interval
+    assert stopped is not None
+    assert fixed is not None
+    assert (stopped.low, stopped.high) == pytest.approx(always_valid_interval(10, 10))
+    assert stopped.low < fixed.low
 
 
 # Metrics and severities.

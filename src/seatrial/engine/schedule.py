@@ -224,8 +224,7 @@ class _SequentialPlan:
         self.failed = decision.verdict == "fail"
         undecided = decision.verdict == "continue"
         waiting = sum(index >= len(in_order) for index in self._answers)
-        fewest = min(decision.more_clean_to_pass, decision.more_failed_to_fail)
-        self._needed = max(1, fewest - waiting) if undecided else 0
+        self._needed = max(1, decision.fewest_more - waiting) if undecided else 0
 
 
 def _shuffled(scenarios: Iterable[PreparedScenario], seed: int) -> Iterator[PreparedScenario]:

@@ -136,7 +136,7 @@ def _sequential(scenario: Scenario) -> Mapping[str, float] | None:
     if scenario.trials != "auto":
         return None
     spec = scenario.sequential or SEQUENTIAL
-    return asdict(spec)
+    return {**asdict(spec), "rule": 2}
 
 
 def _require_memory(scenario: Scenario, agent: Agent) -> None:

@@ -57,10 +57,15 @@ def normal_quantile(share: float) -> float:
     t = math.sqrt(-2.0 * math.log(share))
     z = (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t
     for _ in range(3):
-        miss = 0.5 * math.erfc(-z / math.sqrt(2.0)) - share
+        miss = normal_cdf(z) - share
         step = miss * math.sqrt(2.0 * math.pi) * math.exp(z * z / 2.0)
         z -= step / (1.0 + z * step / 2.0)
     return z
+
+
+def normal_cdf(z: float) -> float:
+    """The share of the standard normal distribution below z."""
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
 def two_sided_z(confidence: float) -> float:

@@ -19,6 +19,8 @@ from .distributions import (
 )
 
 Interval: TypeAlias = tuple[float, float]
+Count: TypeAlias = tuple[int, int]
+"""(passed, answered trials)."""
 
 
 def wilson_interval(passed: int, total: int, *, confidence: float = 0.95) -> Interval:

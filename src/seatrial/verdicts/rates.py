@@ -144,7 +144,7 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
     if decision.verdict == "pass":
         return RateDecision(verdict=Verdict(status=Status.PASSED), notes=left_out)
     if decision.verdict == "fail":
-        status, why = Status.FAILED, reasons.sequential_failed(passed, used, test.bad)
+        status, why = Status.FAILED, reasons.sequential_failed(passed, used, test.good)
     elif decision.verdict == "inconclusive":
         status, why = Status.INCONCLUSIVE, reasons.sequential_undecided(passed, used)
     elif decision.would_pass:
@@ -156,7 +156,7 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
 
 
 def read_sequential_test(settings: Mapping[str, float]) -> "SequentialTest":
-    """The sequential test that is stored with the run."""
+    """The sequential test that is stored with the run; runs of earlier versions have no `rule` and used Wald's test."""
     from seatrial.statistics.sequential import SequentialTest
 
     return SequentialTest(
@@ -165,6 +165,7 @@ def read_sequential_test(settings: Mapping[str, float]) -> "SequentialTest":
         alpha=settings["alpha"],
         beta=settings["beta"],
         max_trials=int(settings["max_trials"]),
+        optimal=settings.get("rule", 1) >= 2,
     )
 
 

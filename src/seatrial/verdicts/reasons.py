@@ -156,21 +156,22 @@ def rate_below(passed: int, total: int, pass_rate: float, confidence: float) -> 
     return f"{shown}: below {number(pass_rate)} at {number(100 * confidence)} % confidence"
 
 
-def sequential_failed(passed: int, total: int, bad_rate: float) -> str:
-    return f"{passed} of {counted(total, 'trial')} passed: the sequential test decides for {number(bad_rate)} or less"
+def sequential_failed(passed: int, total: int, good_rate: float) -> str:
+    share = f"{passed} of {counted(total, 'trial')} passed ({100 * passed / total:.0f} %)"
+    return f"{share}: the pass rate is below the required {number(100 * good_rate)} %"
 
 
 def sequential_undecided(passed: int, total: int) -> str:
-    return f"{passed} of {counted(total, 'trial')} passed: undecided when the last trial was reached"
+    return f"{passed} of {counted(total, 'trial')} passed: the last allowed trial did not decide"
 
 
 def sequential_in_doubt(passed: int, total: int) -> str:
-    return f"{passed} of {counted(total, 'trial')} passed: not enough if the trials without an answer had failed"
+    return f"{passed} of {counted(total, 'trial')} passed: not enough if the trials with instrument errors had failed"
 
 
 def sequential_unfinished(passed: int, total: int, planned: int) -> str:
     return (
-        f"{passed} of {counted(total, 'trial')} passed: undecided so far, at most {planned - total} more would decide"
+        f"{passed} of {counted(total, 'trial')} passed: undecided so far, it stops after at most {planned - total} more"
     )
 
 

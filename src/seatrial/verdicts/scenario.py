@@ -18,7 +18,7 @@ from seatrial.model.run import (
     TrialSummary,
     Verdict,
 )
-from seatrial.statistics.intervals import wilson_interval
+from seatrial.statistics.intervals import always_valid_interval, wilson_interval
 
 from . import reasons
 from .rates import answer_of, decide_rate
@@ -81,7 +81,7 @@ def decide_scenario(
         errored=errored,
         broken_down=sum(trial.status is Status.ERRORED and answer_of(trial) is False for trial in ordered),
         not_run=_count_missing(entry, verdict, passed + failed + errored),
-        interval=_interval(ordered),
+        interval=_interval(entry, ordered),
         metric_averages=averages or None,
         unique_errors=errors,
         overall_score=mean(scores),
@@ -192,15 +192,15 @@ def _lacks_scores(trial: TrialSummary, metric: str) -> bool:
     return len(by_turn) < trial.turns if by_turn else not turns
 
 
-def _interval(trials: Sequence[TrialSummary]) -> Interval | None:
+def _interval(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> Interval | None:
     answers = [answer for trial in trials if (answer := answer_of(trial)) is not None]
-    return _interval_of(sum(answers), len(answers)) if answers else None
+    return _interval_of(sum(answers), len(answers), sequential=entry.sequential is not None) if answers else None
 
 
 @lru_cache(maxsize=4096)
-def _interval_of(passed: int, total: int) -> Interval:
-    """Cached: most scenarios of a suite have the same counts."""
-    low, high = wilson_interval(passed, total)
+def _interval_of(passed: int, total: int, *, sequential: bool = False) -> Interval:
+    """Wilson's interval; after sequential stopping the always-valid one. Most scenarios share their counts."""
+    low, high = (always_valid_interval if sequential else wilson_interval)(passed, total)
     return Interval(low=low, high=high)
 
 
