@@ -384,7 +384,7 @@ def test_a_log_of_words_alone_does_not_show_that_no_tool_was_called(folder: Any)
 
     assert (guessed.code, told.code) == (1, 0)
     assert "ERROR config: must_exclude: the agent's tool calls were not recorded" in guessed.out
-    assert "chat.json: holds nothing but words" in guessed.err
+    assert "chat.json: has only texts" in guessed.err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.model.conversation import ToolCall, Usage
 from seatrial.traces.formats import read_trace
-from seatrial.traces.transcript_builder import Recording, TraceError
+from seatrial.traces.transcript_builder import RecordedConversation, TraceError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 WHOLE = {
@@ -30,18 +30,18 @@ ERRORS = [name for name in WHOLE if not name.startswith("openai")]
 TIMED = ["pydantic-ai", "otel-genai", "otel-genai-2", "openinference"]
 
 
-def the_recording(name: str) -> Recording:
+def the_recording(name: str) -> RecordedConversation:
     (recording,) = read_trace(FIXTURES / f"{name}.json").recordings
     return recording
 
 
-def read(tmp_path: Path, document: Any, **options: Any) -> tuple[Recording, ...]:
+def read(tmp_path: Path, document: Any, **options: Any) -> tuple[RecordedConversation, ...]:
     file = tmp_path / "trace.json"
     file.write_text(json.dumps(document), encoding="utf-8")
     return read_trace(file, **options).recordings
 
 
-def calls_of(recording: Recording) -> list[tuple[str, Any]]:
+def calls_of(recording: RecordedConversation) -> list[tuple[str, Any]]:
     return [(call.name, call.arguments) for call in recording.transcript.tool_calls or ()]
 
 
@@ -308,11 +308,11 @@ def test_an_mcp_item_carries_its_own_error(tmp_path: Path) -> None:
     [
         ("", "the file is empty"),
         ("hello", "neither JSON nor lines of JSON"),
-        ('{"a": 1}\nnonsense', "t.json:2: is no line of JSON"),
-        ('{"a": 1}', "is of no format that is known. Say which it is: --format"),
-        ("[]", "is of no format that is known"),
+        ('{"a": 1}\nnonsense', "t.json:2: the line is not JSON"),
+        ('{"a": 1}', "has an unknown format. Name the format: --format"),
+        ("[]", "has an unknown format"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"messages": [], "choices": []}', "is of no format that is known"),
+        ('{"messages": [], "choices": []}', "has an unknown format"),
     ],
 )
 def test_a_file_that_is_no_recording_is_refused_clearly(content: str, told: str, tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_a_file_of_two_formats_asks_which(tmp_path: Path) -> None:
     chat = {"role": "tool", "tool_call_id": "1", "content": "x"}
     blocks = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}
 
-    with pytest.raises(TraceError, match=r"several formats: openai-chat and anthropic\. Say which it is: --format"):
+    with pytest.raises(TraceError, match=r"several formats: openai-chat and anthropic\. Name the format: --format"):
         read(tmp_path, [chat, blocks])
 
     assert read(tmp_path, [blocks, chat], format="anthropic")[0].transcript.tool_calls
@@ -344,3 +344,28 @@ def test_a_file_of_two_formats_asks_which(tmp_path: Path) -> None:
 def test_an_unknown_format_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"unknown format 'xml'\. Known: openai-chat, "):
         read(tmp_path, [], format="xml")
+
+
+def test_an_export_with_values_that_json_lacks_is_read(tmp_path: Path) -> None:
+    turn = {"index": 0, "user": "hi", "reply": "ok", "tool_calls": [{"name": "f", "arguments": {"x": None}}]}
+    trial = {
+        "key": ["s", "n"],
+        "index": 0,
+        "status": "passed",
+        "transcript": {"turns": [turn], "stop_reason": "script_ended"},
+        "started_at": "2025-05-01T12:00:00Z",
+    }
+    place = ["transcript", "turns", 0, "tool_calls", 0, "arguments", "x"]
+    lines = [
+        {"format": "seatrial-runs", "version": 1},
+        {"trial": {"$parts": {"numbers": [[place, "inf"]], "contents": []}, "value": trial}},
+        {"trial": {"$marked": "of an older version"}},
+    ]
+    file = tmp_path / "run.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    trace = read_trace(file)
+
+    [recording] = trace.recordings
+    assert (recording.name, recording.users, calls_of(recording)) == ("n", ("hi",), [("f", {"x": float("inf")})])
+    assert trace.notes == ("1 trial that this version cannot read was left out",)

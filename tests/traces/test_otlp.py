@@ -9,7 +9,7 @@ import pytest
 
 from seatrial import Scenario, run
 from seatrial.traces.formats import read_trace
-from seatrial.traces.transcript_builder import Recording
+from seatrial.traces.transcript_builder import RecordedConversation
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -52,7 +52,7 @@ class Trace:
             **more,
         )
 
-    def read(self, tmp_path: Path) -> tuple[Recording, ...]:
+    def read(self, tmp_path: Path) -> tuple[RecordedConversation, ...]:
         file = tmp_path / "spans.json"
         file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": self.spans}]}]}))
         return read_trace(file).recordings
@@ -83,7 +83,7 @@ def answer(call_id: str, key: str = "response", value: Any = "done") -> Any:
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, key: value}]}
 
 
-def names(recording: Recording) -> list[str]:
+def names(recording: RecordedConversation) -> list[str]:
     return [call.name for call in recording.transcript.tool_calls or ()]
 
 

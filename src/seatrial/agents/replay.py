@@ -8,7 +8,7 @@ from seatrial.model.conversation import ErrorKind, Message, PlayedTurn
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
 from seatrial.model.results import TrialError, error_from
 from seatrial.traces.formats import read_trace
-from seatrial.traces.transcript_builder import Recording, script_of, words_of
+from seatrial.traces.transcript_builder import RecordedConversation, script_of, words_of
 
 from .chat_messages import latest_user_text
 
@@ -37,8 +37,8 @@ class ReplayAgent:
             ]
         except UsageError as wrong:
             raise UsageError(f"agent {self.name!r}: {wrong}") from None
-        self._by_script: dict[tuple[str, ...], list[Recording]] = {}
-        self._by_beginning: dict[tuple[str, ...], list[Recording]] = {}
+        self._by_script: dict[tuple[str, ...], list[RecordedConversation]] = {}
+        self._by_beginning: dict[tuple[str, ...], list[RecordedConversation]] = {}
         for one in self._recordings:
             self._by_script.setdefault(words_of(one.users), []).append(one)
             self._by_beginning.setdefault(words_of(one.users[:1]), []).append(one)
@@ -49,7 +49,7 @@ class ReplayAgent:
     async def close(self) -> None:
         """Nothing is open: the files were read."""
 
-    def find(self, start: TrialStart, said: str) -> Recording:
+    def find(self, start: TrialStart, said: str) -> RecordedConversation:
         """The recording of a trial: of its scenario's script, and the next one for each further trial."""
         script = None if start.definition is None else script_of(start.definition)
         fitting = [] if script is None else self._by_script.get(words_of(script), [])
@@ -83,7 +83,7 @@ class _Replay:
     def __init__(self, start: TrialStart, agent: ReplayAgent) -> None:
         self._start = start
         self._agent = agent
-        self._recording: Recording | None = None
+        self._recording: RecordedConversation | None = None
 
     @property
     def reachable_tools(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class _Replay:
     async def close(self) -> None:
         """Nothing was opened."""
 
-    def _turn(self, recording: Recording, said: str) -> PlayedTurn:
+    def _turn(self, recording: RecordedConversation, said: str) -> PlayedTurn:
         place = self._start.turn()
         turns = recording.transcript.turns
         if place >= len(turns):
@@ -130,7 +130,7 @@ class _Replay:
         assert turn.error is not None
         return error_from(turn.error, final=True)
 
-    def _require_times(self, recording: Recording) -> None:
+    def _require_times(self, recording: RecordedConversation) -> None:
         """A limit on latency would be kept by any recording that has no times."""
         limits = None if self._start.definition is None else self._start.definition.limits
         if limits is not None and limits.latency_ms is not None and not recording.timed:
@@ -141,7 +141,7 @@ class _Replay:
             )
 
 
-def _differs(said: str, recorded: str, recording: Recording) -> TrialError:
+def _differs(said: str, recorded: str, recording: RecordedConversation) -> TrialError:
     return TrialError(
         ErrorKind.CONFIG,
         f"the user says {_short(said)!r}, but in the recording {recording.name!r} the user says {_short(recorded)!r}",

@@ -10,7 +10,7 @@ from seatrial.errors import UsageError
 from seatrial.reports.terminal import safe_text
 from seatrial.traces.formats import FORMATS, read_trace
 from seatrial.traces.scenario_file import notes_on, write_scenarios, write_yaml
-from seatrial.traces.transcript_builder import Recording, TraceFile
+from seatrial.traces.transcript_builder import RecordedConversation, TraceFile
 
 from .output import format_table
 from .regrade import judge_recorded, judging_options
@@ -88,7 +88,7 @@ def from_trace(file: str, chosen: tuple[str, ...], format_: str | None, output: 
     return 0
 
 
-def _choose(trace: TraceFile, chosen: tuple[str, ...]) -> list[Recording]:
+def _choose(trace: TraceFile, chosen: tuple[str, ...]) -> list[RecordedConversation]:
     unknown = [name for name in chosen if all(each.name != name for each in trace.recordings)]
     if unknown:
         known = [each.name for each in trace.recordings]

@@ -19,7 +19,7 @@ from seatrial.model.run import Gates, Run, ScenarioEntry, ScenarioKey, Status, T
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
 from seatrial.scenarios.models import RunModels
-from seatrial.traces.transcript_builder import Recording, TraceFile, first_difference, script_of, words_of
+from seatrial.traces.transcript_builder import RecordedConversation, TraceFile, first_difference, script_of, words_of
 
 from .event_loop import cancel_on_sigterm, run_to_the_end
 from .execute_run import new_run, open_session
@@ -157,12 +157,12 @@ class _Importing:
 
 
 def _pair(
-    scenarios: Sequence[PreparedScenario], recordings: Sequence[Recording]
-) -> Iterator[tuple[PreparedScenario, list[Recording]]]:
+    scenarios: Sequence[PreparedScenario], recordings: Sequence[RecordedConversation]
+) -> Iterator[tuple[PreparedScenario, list[RecordedConversation]]]:
     """Each scenario with the recordings of its name, or else with those in which the user says what it says."""
     names = {each.entry.key.name for each in scenarios}
-    named: dict[str, list[Recording]] = {}
-    worded: dict[tuple[str, ...], list[Recording]] = {}
+    named: dict[str, list[RecordedConversation]] = {}
+    worded: dict[tuple[str, ...], list[RecordedConversation]] = {}
     for one in recordings:
         if one.name in names:
             named.setdefault(one.name, []).append(one)
@@ -175,10 +175,10 @@ def _pair(
 
 
 def _as_scenarios(
-    left: Sequence[tuple[TraceFile, Recording]], *, first: int
-) -> Iterator[tuple[ScenarioEntry, list[Recording]]]:
+    left: Sequence[tuple[TraceFile, RecordedConversation]], *, first: int
+) -> Iterator[tuple[ScenarioEntry, list[RecordedConversation]]]:
     """Recordings without a scenario, each as one that asserts nothing; those of one name are its trials."""
-    groups: dict[ScenarioKey, list[tuple[TraceFile, Recording]]] = {}
+    groups: dict[ScenarioKey, list[tuple[TraceFile, RecordedConversation]]] = {}
     for file, one in left:
         groups.setdefault(ScenarioKey(Path(file.path).stem, one.name), []).append((file, one))
     for position, (key, found) in enumerate(groups.items(), start=first):
@@ -197,7 +197,7 @@ def _as_scenarios(
         )
 
 
-def _judged_job(prepared: PreparedScenario, recording: Recording, index: int, redaction: Redaction) -> Job:
+def _judged_job(prepared: PreparedScenario, recording: RecordedConversation, index: int, redaction: Redaction) -> Job:
     """The recording, judged by the scenario; errored where the scenario asks for what the recording cannot answer."""
     transcript = recording.transcript
     problem = None if transcript.error is not None else _problem(prepared, recording)
@@ -207,7 +207,7 @@ def _judged_job(prepared: PreparedScenario, recording: Recording, index: int, re
     return Job(prepared=prepared, index=index, recorded=recorded)
 
 
-def _unjudged_job(entry: ScenarioEntry, recording: Recording, index: int, redaction: Redaction) -> Job:
+def _unjudged_job(entry: ScenarioEntry, recording: RecordedConversation, index: int, redaction: Redaction) -> Job:
     """A recording of which nothing can be said, except that it broke down where it did."""
     recorded = _recorded_trial(entry, recording, index, redaction.transcript(recording.transcript))
     prepared = PreparedScenario(
@@ -225,7 +225,7 @@ def _refuse_to_play(*_: object) -> Any:
     raise AssertionError("a recording is not played")
 
 
-def _recorded_trial(entry: ScenarioEntry, recording: Recording, index: int, transcript: Transcript) -> Trial:
+def _recorded_trial(entry: ScenarioEntry, recording: RecordedConversation, index: int, transcript: Transcript) -> Trial:
     return Trial(
         key=entry.key,
         index=index,
@@ -236,7 +236,7 @@ def _recorded_trial(entry: ScenarioEntry, recording: Recording, index: int, tran
     )
 
 
-def _problem(prepared: PreparedScenario, recording: Recording) -> ErrorInfo | None:
+def _problem(prepared: PreparedScenario, recording: RecordedConversation) -> ErrorInfo | None:
     limits = prepared.scenario.limits
     if limits is not None and limits.latency_ms is not None and not recording.timed:
         message = f"limits.latency_ms cannot be checked: the recording {recording.name!r} has no times"

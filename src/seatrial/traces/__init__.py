@@ -1,5 +1,5 @@
-"""Conversations that were recorded elsewhere, read into transcripts: chat logs, SDK dumps, spans, our own exports.
+"""Readers of recorded conversations: chat logs, dumps of SDKs, OpenTelemetry spans, Seatrial's own exports.
 
-A room of its own because other people's formats change without asking us: what is known of them stays in here, and
-everybody else sees transcripts. Nothing in it may break on any JSON whatever, except with a TraceError.
+Only this package knows these formats, which change without notice. It makes transcripts of them. For any JSON
+whatsoever, the only exception it raises is TraceError.
 """

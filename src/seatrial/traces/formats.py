@@ -1,4 +1,4 @@
-"""From the text of a file to its conversations, each still in the words of its format."""
+"""Reads a trace file: detects its format, and makes a transcript of each conversation."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,22 +6,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from seatrial.model.struct import Struct
 
-from .parsing import listed, mapping, name_in
-from .transcript_builder import Notes, Recording, Scribe, TraceError, TraceFile, without_calls
+from .parsing import Omissions, listed, mapping, name_in
+from .transcript_builder import RecordedConversation, TraceError, TraceFile, TranscriptBuilder, without_calls
 
 MAX_BYTES = 500_000_000
 _INPUTS = ("messages", "items", "input")
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
-    """The messages of one conversation, as they stand in the file."""
+    """The messages of one conversation, as they are in the file."""
 
     name: str | None
     messages: tuple[Any, ...]
     document: Any
-    """Everything that the file says of it."""
+    """Everything in the file that belongs to it."""
 
 
 def parse(text: str, *, where: str) -> list[Any]:
@@ -47,12 +49,12 @@ def _parse_lines(text: str, where: str, whole: ValueError) -> Iterator[Any]:
         except ValueError as broken:
             if number == 1:
                 raise TraceError(f"{where}: is neither JSON nor lines of JSON: {whole}") from None
-            raise TraceError(f"{where}:{number}: is no line of JSON: {broken}") from None
+            raise TraceError(f"{where}:{number}: the line is not JSON: {broken}") from None
 
 
 def conversations(documents: list[Any]) -> list[Conversation]:
-    """What the documents hold: several conversations, or one whose messages stand in a list or line by line."""
-    flat = [each for document in documents for each in (document if isinstance(document, list) else [document])]
+    """The conversations of the documents: several, or one whose messages are a list or one per line."""
+    flat = _flat(documents)
     if flat and all(isinstance(each, list) for each in flat):
         return [Conversation(name=None, messages=tuple(each), document=each) for each in flat]
     if any(_holds_messages(each) for each in flat):
@@ -60,8 +62,12 @@ def conversations(documents: list[Any]) -> list[Conversation]:
     return [Conversation(name=None, messages=tuple(flat), document=flat)]
 
 
+def _flat(documents: list[Any]) -> list[Any]:
+    return [each for document in documents for each in (document if isinstance(document, list) else [document])]
+
+
 def _holds_messages(document: Any) -> bool:
-    """Whether it is a conversation, or a request or a response of one; a message has no messages in it."""
+    """Whether it is a conversation, or a request or response of an API; a message itself holds none."""
     held = mapping(document)
     if any(isinstance(held.get(key), list) for key in ("messages", "choices", "items")):
         return True
@@ -77,7 +83,7 @@ def _unpack(document: Mapping[str, Any]) -> Conversation:
     for key in ("system", "instructions"):
         if request.get(key):
             messages.append({"role": "system", "content": request[key]})
-    # What a response repeats of its request is not said twice.
+    # Only once: a response may repeat its request.
     given = next((request[key] for key in _INPUTS if key in request), ())
     messages += [{"role": "user", "content": given}] if isinstance(given, str) else listed(given)
     messages += _response_messages(response)
@@ -87,7 +93,7 @@ def _unpack(document: Mapping[str, Any]) -> Conversation:
 
 
 def _response_messages(response: Mapping[str, Any]) -> list[Any]:
-    """The messages of a response; its tokens go with the last of them."""
+    """The messages of a response. Its tokens are added to the last one."""
     choice = mapping(next(iter(listed(response.get("choices"))), None))
     if isinstance(choice.get("message"), Mapping):
         said: list[Any] = [choice["message"]]
@@ -110,50 +116,49 @@ FORMATS = {
     "langchain": "LangChain messages: messages_to_dict, dumpd, model_dump",
     "pydantic-ai": "pydantic-ai messages: all_messages_json",
     "otlp": "OpenTelemetry spans as OTLP-JSON: OTel GenAI, OpenInference",
-    "seatrial": "an export of Seatrial's own",
+    "seatrial": "an export of Seatrial",
 }
 _OF_MESSAGES = ("openai-chat", "openai-responses", "anthropic", "langchain", "pydantic-ai")
-_HOW = "Say which it is: --format"
+_HOW = "Name the format: --format"
 _SHOW_TOOLS = ("tool_calls", "function_call", "refusal")
-"""Keys of messages as an API gives them: calls would stand beside."""
+"""Keys of messages of an API: the log would show tool calls."""
 _SHOW_REQUESTS = ("tools", "functions", "model", "choices", "request", "response")
-"""Keys of what was sent to an API, or came from one: tools would stand in it."""
-_WORDS_ALONE = (
-    "holds nothing but words, so which tools were called counts as not recorded; say --format openai-chat where such "
-    "a log would show them"
+"""Keys of requests and responses of an API: the log would show tool calls."""
+_ONLY_TEXT = (
+    "has only texts, so tool calls count as not recorded; if this log would show tool calls, add --format openai-chat"
 )
 
-_COPIES = "conversations that stand in the file once more, under the same id, and show nothing new: {}"
+_COPIES = "equal conversations with the same id, which were left out: {}"
 
-Write = Callable[[Mapping[str, Any], Scribe], None]
+AddMessage = Callable[[Mapping[str, Any], TranscriptBuilder], None]
 
 
 def read_trace(path: str | Path, *, format: str | None = None) -> TraceFile:
-    """The conversations of a file, in a format that is found out where it is not named. Raises TraceError."""
+    """The conversations of a file. The format is detected unless it is given. Raises TraceError."""
     where = str(path)
     if format is not None and format not in FORMATS:
         raise TraceError(f"{where}: unknown format {format!r}. Known: {', '.join(FORMATS)}.")
     documents = parse(_read_text(Path(path), where), where=where)
-    notes = Notes()
+    omissions = Omissions()
     chosen = format or _detect(documents, where)
     stem = Path(path).stem
-    found = list(_read(documents, chosen, notes))
+    found = list(_read(documents, chosen, omissions))
     once = _without_copies(found)
     recordings = tuple(_named(once, stem))
     more: tuple[str, ...] = (_COPIES.format(len(found) - len(once)),) if len(once) < len(found) else ()
-    if format is None and chosen == "openai-chat" and _are_words_alone(conversations(documents)):
-        recordings, more = tuple(map(without_calls, recordings)), (*more, _WORDS_ALONE)
+    if format is None and chosen == "openai-chat" and _has_only_text(conversations(documents)):
+        recordings, more = tuple(map(without_calls, recordings)), (*more, _ONLY_TEXT)
     if not recordings:
         raise TraceError(
             f"{where}: no conversation was found, read as {chosen} ({FORMATS[chosen]})."
-            + "".join(f" {sentence[:1].upper()}{sentence[1:]}." for sentence in notes.sentences())
+            + "".join(f" {sentence[:1].upper()}{sentence[1:]}." for sentence in omissions.sentences())
         )
-    return TraceFile(path=where, format=chosen, recordings=recordings, notes=(*notes.sentences(), *more))
+    return TraceFile(path=where, format=chosen, recordings=recordings, notes=(*omissions.sentences(), *more))
 
 
-def _without_copies(found: Sequence[Recording]) -> list[Recording]:
-    """Each conversation once. Those without an id may be equal and still have taken place twice."""
-    kept: dict[str, list[Recording]] = {}
+def _without_copies(found: Sequence[RecordedConversation]) -> list[RecordedConversation]:
+    """Each conversation once. Equal ones without an id are kept: they may have taken place twice."""
+    kept: dict[str, list[RecordedConversation]] = {}
     once = []
     for recording in found:
         same = kept.setdefault(recording.name, [])
@@ -171,7 +176,7 @@ def _read_text(path: Path, where: str) -> str:
     except OSError as error:
         raise TraceError(f"{where}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise TraceError(f"{where}: is no text in UTF-8; recordings are JSON or lines of JSON") from None
+        raise TraceError(f"{where}: is not text in UTF-8; a trace file is JSON or lines of JSON") from None
 
 
 def _detect(documents: list[Any], where: str) -> str:
@@ -180,8 +185,7 @@ def _detect(documents: list[Any], where: str) -> str:
 
     if is_export(documents):
         return "seatrial"
-    flat = [each for document in documents for each in (document if isinstance(document, list) else [document])]
-    if flat and any(is_otlp(each) for each in flat):
+    if any(is_otlp(each) for each in _flat(documents)):
         return "otlp"
     messages = [each for one in conversations(documents) for each in one.messages if isinstance(each, Mapping)]
     fitting = [name for name in _OF_MESSAGES if any(_module(name).recognises(message) for message in messages)]
@@ -190,12 +194,12 @@ def _detect(documents: list[Any], where: str) -> str:
     if fitting:
         return fitting[0]
     if any(message.get("role") in ("user", "assistant", "system") for message in messages):
-        return "openai-chat"  # Plain words are the same in all that have roles.
-    raise TraceError(f"{where}: is of no format that is known. {_HOW} {'|'.join(FORMATS)}")
+        return "openai-chat"  # plain texts are the same in all formats with roles
+    raise TraceError(f"{where}: has an unknown format. {_HOW} {'|'.join(FORMATS)}")
 
 
-def _are_words_alone(found: Sequence[Conversation]) -> bool:
-    """Whether a log may be one of what people saw: in such a one, no call does not mean that none was made."""
+def _has_only_text(found: Sequence[Conversation]) -> bool:
+    """Whether the log may show only what people saw, so that tool calls may be missing from it."""
     if any(isinstance(one.document, Mapping) and any(key in one.document for key in _SHOW_REQUESTS) for one in found):
         return False
     messages = [each for one in found for each in one.messages if isinstance(each, Mapping)]
@@ -207,32 +211,26 @@ def _module(format: str) -> Any:
     return import_module(f".{format.replace('-', '_')}", __package__)
 
 
-def _read(documents: list[Any], format: str, notes: Notes) -> Iterator[Recording]:
+def _read(documents: list[Any], format: str, omissions: Omissions) -> Iterator[RecordedConversation]:
     if format in ("otlp", "seatrial"):
         module = _module("seatrial_export" if format == "seatrial" else format)
-        yield from module.read(documents, notes)
+        yield from module.read(documents, omissions)
         return
-    write: Write = _module(format).write
+    add_message: AddMessage = _module(format).add_message
     for conversation in conversations(documents):
-        found = _take_down(conversation, write, notes)
+        builder = TranscriptBuilder(omissions)
+        for message in conversation.messages:
+            if isinstance(message, Mapping):
+                add_message(message, builder)
+            else:
+                omissions.add("message", "that is not a JSON object")
+        found = builder.build(conversation.name or "", recorded=conversation.document)
         if found is not None:
             yield found
 
 
-def _take_down(conversation: Conversation, write: Write, notes: Notes) -> Recording | None:
-    scribe = Scribe(notes)
-    for message in conversation.messages:
-        if isinstance(message, Mapping):
-            write(message, scribe)
-        else:
-            notes.leave_out("message", "that is no JSON object")
-    return scribe.finish(conversation.name or "", recorded=conversation.document)
-
-
-def _named(recordings: Sequence[Recording], stem: str) -> Iterator[Recording]:
-    """Recordings without a name are called by their file, and their place where there are several."""
-    from msgspec.structs import replace
-
+def _named(recordings: Sequence[RecordedConversation], stem: str) -> Iterator[RecordedConversation]:
+    """Conversations without a name get that of the file, and a number where there are several."""
     for place, recording in enumerate(recordings, start=1):
         made_up = stem if len(recordings) == 1 else f"{stem}-{place}"
         yield recording if recording.name.strip() else replace(recording, name=made_up)

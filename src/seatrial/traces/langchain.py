@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .openai_chat import read_words
-from .parsing import as_text, kind_of, listed, mapping, read_arguments, read_result, read_usage, text
-from .transcript_builder import Scribe
+from .parsing import as_text, kind_of, listed, mapping, read_arguments, read_result, read_usage, read_words, text
+from .transcript_builder import TranscriptBuilder
 
 _KINDS = {"human": "human", "ai": "ai", "system": "system", "tool": "tool", "function": "tool", "developer": "system"}
 _BLOCKS = ("tool_use", "tool_call", "tool_call_chunk", "function_call", "server_tool_call", "invalid_tool_call")
-"""Parts of the content that stand under tool_calls as well."""
+"""Parts of the content that are repeated in tool_calls."""
 
 
 def recognises(message: Mapping[str, Any]) -> bool:
@@ -20,14 +19,14 @@ def recognises(message: Mapping[str, Any]) -> bool:
 
 
 def _kind(message: Mapping[str, Any]) -> str:
-    """`human`, `ai` and so on: chunks of a stream are messages as well."""
+    """`human`, `ai` and so on; chunks of a stream count as messages."""
     kind = message.get("type")
     names = {"HumanMessageChunk": "human", "AIMessageChunk": "ai", "ToolMessageChunk": "tool"}
     return names.get(kind, kind) if isinstance(kind, str) else ""
 
 
-def write(message: Mapping[str, Any], scribe: Scribe) -> None:
-    """Dictate one message."""
+def add_message(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
+    """Add one message."""
     if isinstance(message.get("kwargs"), Mapping) and "lc" in message:
         inner = message["kwargs"]
         class_name = str((listed(message.get("id")) or [""])[-1])
@@ -38,39 +37,36 @@ def write(message: Mapping[str, Any], scribe: Scribe) -> None:
         inner, kind = message, _kind(message)
     role = _KINDS.get(kind)
     if role is None:
-        scribe.notes.leave_out("message", f"of unknown kind {kind or kind_of(message)!r}")
+        builder.omissions.add("message", f"of unknown kind {kind or kind_of(message)!r}")
         return
-    _WRITERS[role](inner, scribe)
+    _ADDERS[role](inner, builder)
 
 
-def _write_human(message: Mapping[str, Any], scribe: Scribe) -> None:
-    scribe.user(_words(message, scribe) or "")
+def _add_human(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
+    builder.add_user(_words(message, builder) or "")
 
 
-def _write_system(message: Mapping[str, Any], scribe: Scribe) -> None:
-    if words := _words(message, scribe):
-        scribe.system(words)
+def _add_system(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
+    if words := _words(message, builder):
+        builder.add_system(words)
 
 
-def _write_ai(message: Mapping[str, Any], scribe: Scribe) -> None:
-    if words := _words(message, scribe):
-        scribe.say(words)
-    for call in listed(message.get("tool_calls")):
+def _add_ai(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
+    if words := _words(message, builder):
+        builder.add_reply(words)
+    for call in (*listed(message.get("tool_calls")), *listed(message.get("invalid_tool_calls"))):
         given = mapping(call)
-        scribe.call(given.get("name"), read_arguments(given.get("args")), call_id=given.get("id"))
-    for call in listed(message.get("invalid_tool_calls")):
-        given = mapping(call)
-        scribe.call(given.get("name"), read_arguments(given.get("args")), call_id=given.get("id"))
+        builder.add_call(given.get("name"), read_arguments(given.get("args")), call_id=given.get("id"))
         if text(given.get("error")):
-            scribe.answer(given.get("id"), error=given["error"], name=given.get("name"))
-    scribe.use(read_usage(message.get("usage_metadata")))
+            builder.add_result(given.get("id"), error=given["error"], name=given.get("name"))
+    builder.add_usage(read_usage(message.get("usage_metadata")))
 
 
-def _write_tool(message: Mapping[str, Any], scribe: Scribe) -> None:
+def _add_tool(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
     content = message.get("content")
-    said = _words(message, scribe) if isinstance(content, list) else content
+    said = _words(message, builder) if isinstance(content, list) else content
     failed = message.get("status") == "error"
-    scribe.answer(
+    builder.add_result(
         message.get("tool_call_id"),
         None if failed else read_result(said if said is not None else content),
         error=as_text(said or "the tool failed") if failed else None,
@@ -78,11 +74,11 @@ def _write_tool(message: Mapping[str, Any], scribe: Scribe) -> None:
     )
 
 
-def _words(message: Mapping[str, Any], scribe: Scribe) -> str | None:
+def _words(message: Mapping[str, Any], builder: TranscriptBuilder) -> str | None:
     content = message.get("content")
     if isinstance(content, list):
         content = [part for part in content if mapping(part).get("type") not in _BLOCKS]
-    return read_words({"content": content}, scribe)
+    return read_words({"content": content}, builder.omissions)
 
 
-_WRITERS = {"human": _write_human, "system": _write_system, "ai": _write_ai, "tool": _write_tool}
+_ADDERS = {"human": _add_human, "system": _add_system, "ai": _add_ai, "tool": _add_tool}

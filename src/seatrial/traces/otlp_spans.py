@@ -1,6 +1,6 @@
-"""Spans of OTLP-JSON: what they are, whose child, when, and what stands on them."""
+"""Spans of OTLP-JSON: their kind, times, attributes and parents."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from seatrial.model.struct import Struct
@@ -13,31 +13,31 @@ _DEEPEST = 50
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something that a span noted while it lasted."""
+    """An event on a span."""
 
     name: str
     attributes: Mapping[str, Any]
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """One span, its attributes as plain values."""
+    """One span, with its attributes as plain values."""
 
     trace: str
     id: str
     parent: str | None
     start: float
-    """Milliseconds since 1970, like the end."""
+    """Milliseconds since 1970, as is the end."""
     end: float
     attributes: Mapping[str, Any]
     events: tuple[Event, ...]
     failure: str | None
-    """What went wrong, where the span says that something did."""
+    """The error message, if the span has an error."""
     raw: Mapping[str, Any]
-    """As it stood in the file."""
+    """The span as it is in the file."""
 
     @property
     def is_model(self) -> bool:
-        """A model was asked."""
+        """Whether it is a model call."""
         operation = self.attributes.get("gen_ai.operation.name")
         return operation in _MODEL if operation else self.attributes.get("openinference.span.kind") == "LLM"
 
@@ -47,7 +47,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
     @property
     def is_tool(self) -> bool:
-        """A tool was called, whoever noted it."""
+        """Whether it is a tool call."""
         operation = self.attributes.get("gen_ai.operation.name")
         if self.is_mcp or operation == "execute_tool":
             return True
@@ -60,7 +60,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
     @property
     def conversation(self) -> str | None:
-        """The id of the conversation that it says it belongs to."""
+        """The id of its conversation, if it has one."""
         for key in ("gen_ai.conversation.id", "session.id"):
             if found := text(self.attributes.get(key)):
                 return found
@@ -68,7 +68,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def is_otlp(document: Any) -> bool:
-    """Whether it is an export of spans, or a span."""
+    """Whether it is an export of spans, or one span."""
     held = mapping(document)
     if any(key in held for key in ("resourceSpans", "resource_spans", "scopeSpans")):
         return True
@@ -76,7 +76,7 @@ def is_otlp(document: Any) -> bool:
 
 
 def read_spans(documents: list[Any]) -> list[Span]:
-    """All spans, by the time they began; one that was exported twice counts once."""
+    """All spans by their start, each once."""
     found: dict[tuple[str, str], Span] = {}
     for document in documents:
         for each in document if isinstance(document, list) else [document]:
@@ -133,12 +133,12 @@ def _read_failure(status: Mapping[str, Any], attributes: Mapping[str, Any], even
     for event in events:
         if event.name == "exception" and text(event.attributes.get("exception.message")):
             return str(event.attributes["exception.message"])
-    return text(status.get("message")) or text(attributes.get("error.type")) or "the span says that it failed"
+    return text(status.get("message")) or text(attributes.get("error.type")) or "the span has the status error"
 
 
 def read_attributes(attributes: Any) -> dict[str, Any]:
-    """Keys and values; the kinds of values that OTLP wraps, unwrapped."""
-    if isinstance(attributes, Mapping):  # as some tools flatten them
+    """The attributes as a mapping of plain values."""
+    if isinstance(attributes, Mapping):  # as some tools write them
         return dict(attributes)
     found: dict[str, Any] = {}
     for each in listed(attributes):
@@ -167,8 +167,50 @@ def _read_value(value: Any, depth: int = 0) -> Any:
 
 
 def attribute(span: Span, *names: str) -> Any:
-    """The first of these attributes that is there, with JSON in a text read."""
+    """The value of the first of these attributes that exists; JSON in a text is parsed."""
     for name in names:
         if name in span.attributes:
             return read_json(span.attributes[name])
     return None
+
+
+class SpanTree:
+    """Spans with their parents."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self.spans = spans
+        self._by_id = {(span.trace, span.id): span for span in spans}
+        self._conversations: dict[str, set[str]] = {}
+        """The ids of conversations by trace."""
+        for span in spans:
+            if span.conversation is not None:
+                self._conversations.setdefault(span.trace, set()).add(span.conversation)
+
+    def ancestors(self, span: Span) -> Iterator[Span]:
+        """The parent first. A broken file may have a cycle."""
+        seen = {span.id}
+        while span.parent is not None and span.parent not in seen:
+            seen.add(span.parent)
+            above = self._by_id.get((span.trace, span.parent))
+            if above is None:
+                return
+            yield above
+            span = above
+
+    def conversation(self, span: Span) -> str:
+        """Its own id, else that of the nearest ancestor, else the only one of the trace, else the id of the trace."""
+        for each in (span, *self.ancestors(span)):
+            if each.conversation is not None:
+                return each.conversation
+        known = self._conversations.get(span.trace, set())
+        return next(iter(known)) if len(known) == 1 else span.trace
+
+    def is_inside_tool(self, span: Span) -> bool:
+        """Whether a tool made it: an agent inside a tool does not talk to the user."""
+        return any(above.is_tool for above in self.ancestors(span))
+
+    def outermost_agent(self, span: Span) -> Span | None:
+        return next((above for above in reversed(list(self.ancestors(span))) if above.is_agent), None)
+
+    def is_root(self, span: Span) -> bool:
+        return next(self.ancestors(span), None) is None

@@ -1,6 +1,7 @@
-"""The pieces that formats share: JSON inside of texts, words in parts of content, tokens, times."""
+"""Readers that the formats share: JSON inside texts, texts of content parts, tokens, times."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -9,22 +10,39 @@ from seatrial.model.conversation import Usage
 from seatrial.model.json_values import plain_arguments, plain_value, refuse_constant
 
 SILENT = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
-"""Kinds of parts that a model says to itself. A tuple, here and elsewhere: a kind may be anything, even a list."""
+"""Types of parts that the user does not see. A tuple, since the type in a file may be unhashable."""
+
+
+class Omissions:
+    """Counts what a transcript cannot show, so that the user is told."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, noun: str, which: str) -> None:
+        """Count one more `noun`, such as `part`, and `which`, such as `of unknown type 'x'`."""
+        self._counts[noun, which] += 1
+
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(
+            f"{count:,} {noun}{'' if count == 1 else 's'} {which} {'was' if count == 1 else 'were'} left out"
+            for (noun, which), count in self._counts.items()
+        )
 
 
 def read_arguments(arguments: Any) -> Any:
-    """The arguments of a call: nothing at all means that there are none."""
+    """The arguments of a call; without any, an empty mapping."""
     return {} if arguments is None or arguments == "" else plain_arguments(arguments)
 
 
 def read_result(content: Any) -> Any:
-    """What a tool gave back: JSON objects and lists that were written as text become what they say."""
+    """The result of a tool. A text with a JSON object or list is parsed."""
     parsed = read_json(content)
     return parsed if isinstance(parsed, dict | list) else plain_value(content)
 
 
 def read_json(value: Any) -> Any:
-    """What a text says as JSON; any other value, and a text that says nothing, as it is."""
+    """The value of a JSON text; any other value or text as it is."""
     if not isinstance(value, str):
         return plain_value(value)
     try:
@@ -34,29 +52,29 @@ def read_json(value: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A value in words; a text is itself."""
+    """A text as it is, any other value as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(plain_value(value), ensure_ascii=False)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value where it is a mapping; else an empty one."""
+    """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def listed(value: Any) -> list[Any]:
-    """The items of a list; nothing where it is none."""
+    """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def text(value: Any) -> str | None:
-    """The value where it is a text that says something."""
+    """The value if it is a text that is not blank, else None."""
     return value if isinstance(value, str) and value.strip() else None
 
 
 def name_in(value: Mapping[str, Any], *keys: str) -> str | None:
-    """The first of these keys that holds a name or a number to call something by."""
+    """The value of the first of these keys that holds a name or a number."""
     for key in keys:
         found = value.get(key)
         if isinstance(found, int) and not isinstance(found, bool):
@@ -78,7 +96,7 @@ def parts_of(content: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def words_in(part: Mapping[str, Any]) -> str | None:
-    """The words of a part that is text, under whichever of its names; None where it is something else."""
+    """The text of a part; None if it has none that the user sees."""
     if part.get("type") in SILENT:
         return None
     for key in ("text", "refusal", "content"):
@@ -88,8 +106,26 @@ def words_in(part: Mapping[str, Any]) -> str | None:
     return None
 
 
+def join_texts(content: Any) -> Any:
+    """The joined text of a list of parts that are all texts; any other content as it is."""
+    words = [words_in(part) for part in parts_of(content)] if isinstance(content, list) else []
+    return "".join(map(str, words)) if words and None not in words else content
+
+
+def read_words(message: Mapping[str, Any], omissions: Omissions) -> str | None:
+    """The text of a message. Parts without a text are omitted."""
+    found: list[str] = []
+    for part in parts_of(message.get("content")):
+        words = words_in(part)
+        if words is not None:
+            found.append(words)
+        elif part.get("type") not in SILENT:
+            omissions.add("part", f"of unknown type {kind_of(part)!r}")
+    return "".join(found) if found else text(message.get("refusal"))
+
+
 def kind_of(part: Mapping[str, Any]) -> str:
-    """What a part calls itself, for people."""
+    """The type of a part, as shown to people."""
     for key in ("type", "part_kind", "kind", "role"):
         if text(part.get(key)):
             return str(part[key])[:60]
@@ -97,13 +133,13 @@ def kind_of(part: Mapping[str, Any]) -> str:
 
 
 def read_usage(usage: Any) -> Usage | None:
-    """Tokens under any of their names; None where nobody counted. Anthropic counts cached ones beside the others."""
+    """Tokens, under any of their names; None if there are none. Anthropic lists cached ones separately."""
     counts = mapping(usage)
     taken = _first_count(counts, "input_tokens", "prompt_tokens")
     given = _first_count(counts, "output_tokens", "completion_tokens")
     if taken is not None:
-        for beside in ("cache_creation_input_tokens", "cache_read_input_tokens"):
-            taken += _first_count(counts, beside) or 0
+        for cached in ("cache_creation_input_tokens", "cache_read_input_tokens"):
+            taken += _first_count(counts, cached) or 0
     return None if taken is None and given is None else Usage(input_tokens=taken, output_tokens=given)
 
 
@@ -116,7 +152,7 @@ def _first_count(counts: Mapping[str, Any], *names: str) -> int | None:
 
 
 def read_count(value: Any) -> int | None:
-    """A whole number that is not negative; spans write theirs as text."""
+    """A number that is not negative, also as text, as spans have it; else None."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
         return int(value)
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15
@@ -124,7 +160,7 @@ def read_count(value: Any) -> int | None:
 
 
 def read_time(value: Any) -> float | None:
-    """Milliseconds since 1970 of an ISO time, or of seconds since then; None for what is neither."""
+    """Milliseconds since 1970 of an ISO time or of seconds since 1970; else None."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -136,7 +172,7 @@ def read_time(value: Any) -> float | None:
 
 
 def moment_of(ms: float) -> datetime | None:
-    """The time of so many milliseconds since 1970; None where no calendar has it."""
+    """The time of milliseconds since 1970; None if it is out of range."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC)
     except (OverflowError, OSError, ValueError):

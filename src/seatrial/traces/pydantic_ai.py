@@ -3,12 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .openai_chat import read_words
-from .parsing import as_text, kind_of, listed, mapping, read_arguments, read_result, read_time, read_usage, text
-from .transcript_builder import Scribe
+from .parsing import (
+    as_text,
+    kind_of,
+    listed,
+    mapping,
+    read_arguments,
+    read_result,
+    read_time,
+    read_usage,
+    read_words,
+    text,
+)
+from .transcript_builder import TranscriptBuilder
 
 _FINAL = "Final result processed."
-"""What the library answers to a call that is in truth the agent's structured output."""
+"""The result that the library gives to a call that is the agent's structured output."""
 _FAILED = ("failed", "retried", "denied", "interrupted")
 _QUIET = ("thinking", "compaction")
 
@@ -18,54 +28,56 @@ def recognises(message: Mapping[str, Any]) -> bool:
     return message.get("kind") in ("request", "response") and isinstance(message.get("parts"), list)
 
 
-def write(message: Mapping[str, Any], scribe: Scribe) -> None:
-    """Dictate one message, part by part."""
+def add_message(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
+    """Add one message, part by part."""
     at = read_time(message.get("timestamp"))
     instructions = text(message.get("instructions"))
     if instructions:
-        scribe.system(instructions)
+        builder.add_system(instructions)
     for given in listed(message.get("parts")):
         part = mapping(given)
-        _write_part(part, read_time(part.get("timestamp")) or at, scribe)
+        _add_part(part, read_time(part.get("timestamp")) or at, builder)
     if message.get("kind") == "response":
         usage = read_usage(message.get("usage"))
-        # The library writes zeros where the provider did not tell.
-        scribe.use(usage if usage is not None and usage.total_tokens else None)
+        # The library writes zeros where the provider gave no numbers.
+        builder.add_usage(usage if usage is not None and usage.total_tokens else None)
 
 
-def _write_part(part: Mapping[str, Any], at: float | None, scribe: Scribe) -> None:
+def _add_part(part: Mapping[str, Any], at: float | None, builder: TranscriptBuilder) -> None:
     kind = str(part.get("part_kind"))
     if kind == "system-prompt":
-        scribe.system(as_text(part.get("content")))
+        builder.add_system(as_text(part.get("content")))
     elif kind == "user-prompt":
-        scribe.user(read_words(part, scribe) or "", at=at)
+        builder.add_user(read_words(part, builder.omissions) or "", at=at)
     elif kind == "text":
         if words := text(part.get("content")):
-            scribe.say(words, at=at)
+            builder.add_reply(words, at=at)
     elif kind in ("tool-call", "builtin-tool-call", "native-tool-call"):
-        scribe.call(part.get("tool_name"), read_arguments(part.get("args")), call_id=part.get("tool_call_id"), at=at)
+        builder.add_call(
+            part.get("tool_name"), read_arguments(part.get("args")), call_id=part.get("tool_call_id"), at=at
+        )
     elif kind in ("tool-return", "builtin-tool-return", "native-tool-return"):
-        _write_return(part, at, scribe)
+        _add_return(part, at, builder)
     elif kind == "retry-prompt":
-        _write_retry(part, at, scribe)
+        _add_retry(part, at, builder)
     elif kind not in _QUIET:
-        scribe.notes.leave_out("part", f"of unknown type {kind_of(part)!r}")
+        builder.omissions.add("part", f"of unknown type {kind_of(part)!r}")
 
 
-def _write_return(part: Mapping[str, Any], at: float | None, scribe: Scribe) -> None:
+def _add_return(part: Mapping[str, Any], at: float | None, builder: TranscriptBuilder) -> None:
     content, call_id, name = part.get("content"), part.get("tool_call_id"), part.get("tool_name")
     if content == _FINAL:
-        scribe.take_as_reply(call_id, at=at)
+        builder.turn_call_into_reply(call_id, at=at)
     elif part.get("outcome") in _FAILED:
-        scribe.answer(call_id, error=as_text(content or part["outcome"]), name=name, at=at)
+        builder.add_result(call_id, error=as_text(content or part["outcome"]), name=name, at=at)
     else:
-        scribe.answer(call_id, read_result(content), name=name, at=at)
+        builder.add_result(call_id, read_result(content), name=name, at=at)
 
 
-def _write_retry(part: Mapping[str, Any], at: float | None, scribe: Scribe) -> None:
+def _add_retry(part: Mapping[str, Any], at: float | None, builder: TranscriptBuilder) -> None:
     """The agent was told to try again: after a call that failed, or because of its reply."""
     if part.get("tool_name"):
         error = as_text(part.get("content") or "the tool asked to try again")
-        scribe.answer(part.get("tool_call_id"), error=error, name=part.get("tool_name"), at=at)
+        builder.add_result(part.get("tool_call_id"), error=error, name=part.get("tool_name"), at=at)
     else:
-        scribe.retract()
+        builder.retract_reply()

@@ -1,4 +1,4 @@
-"""JSON values as YAML that people like to read, and that every reader of YAML 1.1 or 1.2 takes for the same values."""
+"""Scenario files from recorded conversations, as YAML that YAML 1.1 and 1.2 read alike."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 from seatrial.model.conversation import PlayedTurn, ToolCall, Transcript
 
 from .parsing import as_text
-from .transcript_builder import Recording, TraceError
+from .transcript_builder import RecordedConversation, TraceError
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _.,'?!()/-]*[A-Za-z0-9_.?!)])?")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -18,7 +18,7 @@ _BLOCK = re.compile(r"[^\s\x00-\x1f][^\x00-\x08\x0b-\x1f]*[^\s\x00-\x1f]")
 
 
 def write_yaml(value: Any) -> str:
-    """The text of a file, in blocks."""
+    """The document as YAML in block style."""
     return "\n".join(_lines(value, "")) + "\n"
 
 
@@ -54,7 +54,7 @@ def _is_block(value: Any) -> bool:
 
 
 def _is_paragraph(text: str) -> bool:
-    """Whether several lines can stand as they are."""
+    """Whether it can be written as a literal block."""
     return "\n" in text and _BLOCK.fullmatch(text) is not None and not _UNPRINTABLE.search(text)
 
 
@@ -66,18 +66,18 @@ def _scalar(value: Any) -> str:
 
 
 _LONGEST = 80
-"""Longer arguments are prose, which no agent writes twice in the same words."""
+"""Longer arguments are prose, which an agent words differently each time."""
 _FACT = re.compile(r"\b[A-Za-z]+[-_#]?\d[\w-]*\b")
 """Order numbers, references and the like: a letter, then a digit."""
 _FACTS = 3
 _DEEPEST = 60
-"""Files are not read much further down."""
+"""Scenario files with deeper values are refused."""
 
 Document = dict[str, Any]
 
 
-def write_scenarios(recordings: Sequence[Recording], *, suite: str, agent: Any) -> Document:
-    """A suite with one scenario for each recording. Raises TraceError for one that no script can say."""
+def write_scenarios(recordings: Sequence[RecordedConversation], *, suite: str, agent: Any) -> Document:
+    """A suite with one scenario for each recording. Raises TraceError for a turn without a user message."""
     names: dict[str, int] = {}
     scenarios = []
     for recording in recordings:
@@ -86,12 +86,12 @@ def write_scenarios(recordings: Sequence[Recording], *, suite: str, agent: Any) 
     return {"suite": {"name": suite, "agent": agent}, "scenarios": scenarios}
 
 
-def _scenario(recording: Recording, name: str) -> Document:
+def _scenario(recording: RecordedConversation, name: str) -> Document:
     transcript = recording.transcript
     silent = [turn.index + 1 for turn in transcript.turns if not turn.user.strip()]
     if silent:
         raise TraceError(
-            f"conversation {recording.name!r}: the user says nothing in turn {silent[0]}, so no script can say it. "
+            f"conversation {recording.name!r}: the user says nothing in turn {silent[0]}, so there is nothing to send. "
             "Record the user's messages as well, or choose another: --conversation"
         )
     found: Document = {"name": name}
@@ -123,14 +123,14 @@ def _turn(turn: PlayedTurn) -> Document:
 
 
 def _facts(turn: PlayedTurn) -> list[str]:
-    """References in the reply that also stand in what the user or a tool said: an agent that works repeats them."""
+    """References in the reply that the user or a tool gave: an agent that works repeats them."""
     known = turn.user + "".join(as_text([call.arguments, call.result]) for call in turn.tool_calls or ())
     said = dict.fromkeys(_FACT.findall(plain(turn.reply or "")))
     return [fact for fact in said if fact in known][:_FACTS]
 
 
 def _mocks(calls: Sequence[ToolCall]) -> Document:
-    """By tool what it gave: one answer, or a sequence where it gave several."""
+    """The mocks by tool: one result, or a sequence of different ones."""
     given: dict[str, list[Document]] = {}
     for call in calls:
         given.setdefault(call.name, []).append(_answer(call))
@@ -152,29 +152,24 @@ def _expected(call: ToolCall) -> Document:
 
 
 def _argument(value: Any) -> Any:
-    """The value where it is short and means itself; else what kind of thing it is."""
+    """The value if it is short and exact; else a matcher."""
     if isinstance(value, str) and len(value) > _LONGEST:
         return {"$type": "string"}
-    if len(as_text(value)) > 4 * _LONGEST or _is_matcher(value) or not _is_exact(value):
+    if len(as_text(value)) > 4 * _LONGEST or _is_matcher(value) or value != plain(value):
         return {"$any": True}
     return plain(value)
 
 
 def _is_matcher(value: Any) -> bool:
-    """Whether a recorded value would be taken for a matcher: a search such as {"$gt": 5}, say."""
+    """Whether a recorded value would be read as a matcher: a query such as {"$gt": 5}."""
     if isinstance(value, Mapping):
         own = len(value) == 1 and str(next(iter(value))).startswith("$")
         return own or any(map(_is_matcher, value.values()))
     return isinstance(value, list) and any(map(_is_matcher, value))
 
 
-def _is_exact(value: Any) -> bool:
-    """Whether it comes back from a file as it was."""
-    return bool(value == plain(value))
-
-
 def plain(value: Any, depth: int = _DEEPEST) -> Any:
-    """The value without what no file can hold: halves of characters, numbers that are none, great depth."""
+    """The value without what no file can hold: lone surrogates, NaN and infinities, deep nesting."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, float):
@@ -188,8 +183,8 @@ def plain(value: Any, depth: int = _DEEPEST) -> Any:
     return [plain(item, depth - 1) for item in value]
 
 
-def notes_on(recordings: Sequence[Recording]) -> Iterator[str]:
-    """What a reader of the file should know of the recordings behind it."""
+def notes_on(recordings: Sequence[RecordedConversation]) -> Iterator[str]:
+    """What a reader of the file should know about the recordings."""
     for recording in recordings:
         error = recording.transcript.error
         if error is not None:
@@ -198,4 +193,4 @@ def notes_on(recordings: Sequence[Recording]) -> Iterator[str]:
         if silent and error is None:
             yield f"{recording.name}: no reply was recorded in turn {', '.join(silent)}, so none is expected there"
         if recording.transcript.tool_calls is None:
-            yield f"{recording.name}: which tools were called was not recorded, so nothing is expected of them"
+            yield f"{recording.name}: tool calls were not recorded, so none are expected"

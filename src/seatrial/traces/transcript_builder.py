@@ -1,7 +1,7 @@
-"""What a trace file holds once it is read, and the one error of this room."""
+"""Recorded conversations, and the builder that makes their transcripts from messages and calls, one after the other."""
 
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any
@@ -24,31 +24,31 @@ from seatrial.model.json_values import plain_value
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
 
-from .parsing import as_text, moment_of
+from .parsing import Omissions, as_text, moment_of
 
 
 class TraceError(UsageError):
-    """A file of recordings that cannot be read: where, what, and what now."""
+    """A trace file cannot be read."""
 
 
-class Recording(Struct, frozen=True, kw_only=True):
-    """One conversation as somebody recorded it."""
+class RecordedConversation(Struct, frozen=True, kw_only=True):
+    """One conversation of a trace file."""
 
     name: str
-    """The conversation's id or name; made up from its place in the file where it has none."""
+    """Its id or name; else the name of the file and its number in it."""
     transcript: Transcript
     started_at: datetime | None = None
     timed: bool = False
-    """Whether every turn says how long it took. Where it is not known, a latency of 0 means nothing."""
+    """Whether the duration of every turn is known. Else a latency of 0 means nothing."""
 
     @property
     def users(self) -> tuple[str, ...]:
-        """What the user said, turn by turn."""
+        """The user's message of each turn."""
         return tuple(turn.user for turn in self.transcript.turns)
 
 
-def without_calls(recording: Recording) -> Recording:
-    """The same, where nobody can say which tools were called."""
+def without_calls(recording: RecordedConversation) -> RecordedConversation:
+    """The conversation, with unknown tool calls."""
     turns = tuple(replace(turn, tool_calls=None) for turn in recording.transcript.turns)
     return replace(recording, transcript=replace(recording.transcript, turns=turns))
 
@@ -58,194 +58,179 @@ class TraceFile(Struct, frozen=True, kw_only=True):
 
     path: str
     format: str
-    recordings: tuple[Recording, ...]
+    recordings: tuple[RecordedConversation, ...]
     notes: tuple[str, ...] = ()
-    """What was in the file and has no place in a transcript."""
+    """What the transcripts do not show."""
 
 
-class Notes:
-    """What had no place in a transcript, counted, so that nothing is left out in silence."""
-
-    def __init__(self) -> None:
-        self._left_out: Counter[tuple[str, str]] = Counter()
-
-    def leave_out(self, noun: str, which: str) -> None:
-        """One more `noun` such as `part`, and `which`, such as `of unknown type 'x'`."""
-        self._left_out[noun, which] += 1
-
-    def sentences(self) -> tuple[str, ...]:
-        return tuple(
-            f"{count:,} {noun}{'' if count == 1 else 's'} {which} {'was' if count == 1 else 'were'} left out"
-            for (noun, which), count in self._left_out.items()
-        )
-
-
+@dataclass(eq=False)
 class _Call:
-    """A call on its way into a turn; its answer comes later, or never."""
+    """A tool call whose result may follow."""
 
-    def __init__(self, name: str, arguments: Any, call_id: str | None, at: float | None) -> None:
-        self.name = name
-        self.arguments = arguments
-        self.id = call_id
-        self.at = at
-        self.ended: float | None = None
-        self.answered = False
-        self.result: Any = None
-        self.error: str | None = None
+    name: str
+    arguments: Any
+    id: str | None
+    started: float | None
+    ended: float | None = None
+    answered: bool = False
+    result: Any = None
+    error: str | None = None
 
     def finish(self, began: float | None) -> ToolCall:
-        started = None if self.at is None or began is None else self.at - began
-        took = None if self.at is None or self.ended is None else max(self.ended - self.at, 0.0)
+        started = None if self.started is None or began is None else self.started - began
+        took = None if self.started is None or self.ended is None else max(self.ended - self.started, 0.0)
         return ToolCall(self.name, self.arguments, self.result, self.error, self.id, started, took)
 
 
+@dataclass(eq=False)
 class _Turn:
-    """A turn under way."""
+    """A turn that is not complete yet."""
 
-    def __init__(self, user: str, at: float | None) -> None:
-        self.user = user
-        self.began = at
-        self.ended: float | None = None
-        self.said: list[str] = []
-        """Since the last call: what was said before it was not the reply."""
-        self.calls: list[_Call] = []
-        self.hides_calls = False
-        self.usages: list[Usage | None] = []
-        self.costs: list[float | None] = []
-        self.error: ErrorInfo | None = None
+    user: str
+    began: float | None
+    ended: float | None = None
+    reply: list[str] = field(default_factory=list)
+    """Texts after the last call: earlier ones are not part of the reply."""
+    calls: list[_Call] = field(default_factory=list)
+    calls_unknown: bool = False
+    usages: list[Usage | None] = field(default_factory=list)
+    costs: list[float | None] = field(default_factory=list)
+    error: ErrorInfo | None = None
 
     @property
-    def is_open(self) -> bool:
-        """Whether the agent has done nothing yet, so that the user may go on."""
-        return not (self.said or self.calls or self.error)
+    def is_new(self) -> bool:
+        """Whether the agent has done nothing yet, so that the next user message belongs to it."""
+        return not (self.reply or self.calls or self.error)
+
+    def extend_to(self, at: float | None) -> None:
+        if at is not None:
+            self.ended = at if self.ended is None else max(self.ended, at)
 
     def finish(self, index: int, began: float | None) -> PlayedTurn:
         timed = self.began is not None and self.ended is not None
+        costs = [cost for cost in self.costs if cost is not None]
         return PlayedTurn(
             index=index,
             user=self.user,
-            reply="\n".join(self.said) if self.said else None,
-            tool_calls=None if self.hides_calls else tuple(call.finish(began) for call in self.calls),
+            reply="\n".join(self.reply) if self.reply else None,
+            tool_calls=None if self.calls_unknown else tuple(call.finish(began) for call in self.calls),
             started_ms=self.began - began if self.began is not None and began is not None else 0.0,
             latency_ms=max((self.ended or 0.0) - (self.began or 0.0), 0.0) if timed else 0.0,
             usage=total_usage(self.usages),
-            cost_usd=self._cost_usd(),
+            cost_usd=sum(costs) if costs and len(costs) == len(self.costs) else None,
             error=self.error,
         )
 
-    def _cost_usd(self) -> float | None:
-        known = [cost for cost in self.costs if cost is not None]
-        return sum(known) if known and len(known) == len(self.costs) else None
 
+class TranscriptBuilder:
+    """Builds one transcript. Times are milliseconds since 1970, where the format has any."""
 
-class Scribe:
-    """Takes down one conversation. Times are milliseconds since 1970, where the format has any."""
-
-    def __init__(self, notes: Notes) -> None:
-        self.notes = notes
+    def __init__(self, omissions: Omissions) -> None:
+        self.omissions = omissions
         self._history: list[Message] = []
         self._turns: list[_Turn] = []
 
-    def system(self, text: str) -> None:
-        """Instructions. In the middle of a conversation they are noted, unless they were given before."""
+    def add_text(self, role: Any, text: str | None) -> None:
+        """A message of a chat API, by its role."""
+        if role == "user":
+            self.add_user(text or "")
+        elif role not in ("system", "developer", "assistant"):
+            self.omissions.add("message", f"of unknown kind {role!r}")
+        elif text:
+            (self.add_reply if role == "assistant" else self.add_system)(text)
+
+    def add_system(self, text: str) -> None:
+        """Instructions. New ones in the middle of a conversation are omitted."""
         message = {"role": "system", "content": text}
         if message in self._history:
             return
         if self._turns:
-            self.notes.leave_out("system message", "in the middle of a conversation")
+            self.omissions.add("system message", "in the middle of a conversation")
         else:
             self._history.append(message)
 
-    def user(self, text: str, *, at: float | None = None) -> None:
-        """The user's words; a second message before the agent did anything belongs to the same turn."""
-        if self._turns and self._turns[-1].is_open:
+    def add_user(self, text: str, *, at: float | None = None) -> None:
+        """A user message. A second one before the agent did anything belongs to the same turn."""
+        if self._turns and self._turns[-1].is_new:
             turn = self._turns[-1]
             turn.user = f"{turn.user}\n\n{text}" if turn.user else text
             return
         self._turns.append(_Turn(text, at))
 
-    def say(self, text: str, *, at: float | None = None) -> None:
-        """Words of the agent; before the first turn they are a greeting."""
+    def add_reply(self, text: str, *, at: float | None = None) -> None:
+        """A text of the agent. Before the first turn it is a greeting."""
         if not self._turns:
             self._history.append({"role": "assistant", "content": text})
             return
-        self._turns[-1].said.append(text)
-        self._touch(at)
+        self._turns[-1].reply.append(text)
+        self._turns[-1].extend_to(at)
 
-    def call(self, name: Any, arguments: Any, *, call_id: Any = None, at: float | None = None) -> None:
-        """A tool that the agent called."""
-        turn = self._turn(at)
-        if turn.said:
-            for _ in turn.said:
-                self.notes.leave_out("text", "of the agent before a tool call")
-            turn.said = []
+    def add_call(self, name: Any, arguments: Any, *, call_id: Any = None, at: float | None = None) -> None:
+        turn = self._current_turn(at)
+        for _ in turn.reply:
+            self.omissions.add("text", "of the agent before a tool call")
+        turn.reply = []
         named = name if isinstance(name, str) and name.strip() else "unknown"
         turn.calls.append(_Call(named, arguments, None if call_id is None else str(call_id), at))
-        self._touch(at)
+        turn.extend_to(at)
 
-    def answer(
-        self,
-        call_id: Any,
-        result: Any = None,
-        *,
-        error: str | None = None,
-        name: Any = None,
-        at: float | None = None,
+    def add_result(
+        self, call_id: Any, result: Any = None, *, error: str | None = None, name: Any = None, at: float | None = None
     ) -> None:
-        """What a tool gave back, for the last call of that id, or else the first of that name, without an answer."""
-        call = self._find(None if call_id is None else str(call_id), name)
+        """The result of a call without one: the last with that id, or else the first with that name."""
+        call = self._find(call_id, name)
         if call is None:
-            self.notes.leave_out("tool result", "without a recorded call")
+            self.omissions.add("tool result", "without a recorded call")
             return
         call.answered, call.result, call.error, call.ended = True, result, error, at
-        self._touch(at)
+        self._turns[-1].extend_to(at)
 
-    def answer_if_open(self, call_id: Any, result: Any, *, name: Any = None, at: float | None = None) -> None:
-        """The same, unless the call has its answer already from elsewhere."""
+    def add_result_once(self, call_id: Any, result: Any, *, name: Any = None, at: float | None = None) -> None:
+        """The result of a call, unless the call has one already."""
         known = [call for turn in self._turns for call in turn.calls if call_id is not None and call.id == str(call_id)]
         if not known or not all(call.answered for call in known):
-            self.answer(call_id, result, name=name, at=at)
+            self.add_result(call_id, result, name=name, at=at)
 
-    def take_as_reply(self, call_id: Any, *, at: float | None = None) -> None:
-        """A call that was no tool's but the way in which the agent gave its reply."""
-        call = self._find(None if call_id is None else str(call_id), None)
+    def turn_call_into_reply(self, call_id: Any, *, at: float | None = None) -> None:
+        """The call was the agent's structured reply, not a tool call."""
+        call = self._find(call_id, None)
         if call is None:
             return
         turn = next(turn for turn in self._turns if call in turn.calls)
         turn.calls.remove(call)
-        turn.said.append(as_text(call.arguments))
-        self._touch(at)
+        turn.reply.append(as_text(call.arguments))
+        self._turns[-1].extend_to(at)
 
-    def retract(self) -> None:
-        """What the agent said last was refused by its own program, and the user never saw it."""
-        if self._turns and self._turns[-1].said:
-            self._turns[-1].said = []
-            self.notes.leave_out("text", "that the agent's own program refused")
+    def retract_reply(self) -> None:
+        """The agent's own program refused its last text, so the user never saw it."""
+        if self._turns and self._turns[-1].reply:
+            self._turns[-1].reply = []
+            self.omissions.add("text", "that the agent's own program refused")
 
-    def use(self, usage: Usage | None, *, cost_usd: float | None = None) -> None:
-        """What one call of the model took; None where nobody counted, and then the turn's sum is not known."""
+    def add_usage(self, usage: Usage | None, *, cost_usd: float | None = None) -> None:
+        """Tokens and cost of one model call; None where they are unknown, which makes the turn's sum unknown."""
         if self._turns:
             self._turns[-1].usages.append(usage)
             self._turns[-1].costs.append(cost_usd)
 
-    def fail(self, message: str, *, at: float | None = None) -> None:
-        """The turn under way ended in an error of the agent."""
-        turn = self._turn(at)
+    def add_error(self, message: str, *, at: float | None = None) -> None:
+        """The current turn ended in an error of the agent."""
+        turn = self._current_turn(at)
         turn.error = ErrorInfo(kind=ErrorKind.AGENT, message=message, turn=len(self._turns) - 1)
-        self._touch(at)
+        turn.extend_to(at)
 
-    def hide_calls(self) -> None:
-        """Nobody can say which tools were called in the turn under way."""
+    def mark_calls_unknown(self) -> None:
+        """The file does not say which tools were called in the current turn."""
         if self._turns:
-            self._turns[-1].hides_calls = True
+            self._turns[-1].calls_unknown = True
 
-    def touch(self, at: float | None) -> None:
-        """The agent was still at it at this time."""
+    def extend_turn(self, at: float | None) -> None:
+        """The agent was still working at this time."""
         if self._turns:
-            self._touch(at)
+            self._turns[-1].extend_to(at)
 
-    def finish(self, name: str, *, recorded: Any) -> Recording | None:
-        """The recording, beside what it was `recorded` as; None where nothing was said or done."""
+    def build(self, name: str, *, recorded: Any) -> RecordedConversation | None:
+        """The conversation, with the part of the file that it was `recorded` in; None when nothing was said or done."""
         self._turn_greeting_into_reply()
         if not self._turns:
             return None
@@ -261,53 +246,47 @@ class Scribe:
             duration_ms=max(max(ended) - began, 0.0) if ended and began is not None else 0.0,
             recorded=plain_value(recorded),
         )
-        return Recording(
+        return RecordedConversation(
             name=name,
             transcript=transcript,
             started_at=None if began is None else moment_of(began),
             timed=all(turn.began is not None and turn.ended is not None for turn in self._turns),
         )
 
-    def _turn(self, at: float | None) -> _Turn:
-        """The turn under way; one without a user's message where the agent began by itself."""
+    def _current_turn(self, at: float | None) -> _Turn:
+        """The last turn; one without a user message when the agent speaks first."""
         if not self._turns:
             self._turns.append(_Turn("", at))
         return self._turns[-1]
 
-    def _touch(self, at: float | None) -> None:
-        turn = self._turns[-1]
-        if at is not None:
-            turn.ended = at if turn.ended is None else max(turn.ended, at)
-
-    def _find(self, call_id: str | None, name: Any) -> _Call | None:
+    def _find(self, call_id: Any, name: Any) -> _Call | None:
         waiting = [call for turn in self._turns for call in turn.calls if not call.answered]
-        by_id = [call for call in waiting if call_id is not None and call.id == call_id]
+        by_id = [call for call in waiting if call_id is not None and call.id == str(call_id)]
         by_name = [call for call in waiting if call.name == name and (call.id is None or call_id is None)]
         return by_id[-1] if by_id else by_name[0] if by_name else None
 
     def _turn_greeting_into_reply(self) -> None:
-        """Where the user never spoke, what the agent said is all there is."""
-        said = [message for message in self._history if message["role"] == "assistant"]
-        if not self._turns and said:
-            self._history = [message for message in self._history if message not in said]
-            turn = self._turn(None)
-            turn.said = [message["content"] for message in said]
+        """Make one turn of the agent's texts when the user never spoke."""
+        greetings = [message for message in self._history if message["role"] == "assistant"]
+        if not self._turns and greetings:
+            self._history = [message for message in self._history if message not in greetings]
+            self._current_turn(None).reply = [message["content"] for message in greetings]
 
 
 def script_of(scenario: Scenario) -> tuple[str, ...] | None:
-    """What the user will say, turn by turn; None where that is not written down beforehand."""
+    """The user's messages, turn by turn; None when a simulated user writes them."""
     if scenario.user is not None:
         return None
     return tuple(turn.user for turn in scenario.turns) or (scenario.input or "",)
 
 
 def words_of(said: Sequence[str]) -> tuple[str, ...]:
-    """The words of each turn, equal for all who say the same, spaces and line ends apart."""
+    """The texts with single spaces only, so that texts that differ in spaces and line ends are equal."""
     return tuple(" ".join(text.split()) for text in said)
 
 
 def first_difference(said: Sequence[str], recorded: Sequence[str]) -> tuple[int, str | None, str | None] | None:
-    """The first turn in which they differ, with the words of both; None for one that has come to its end."""
+    """The first turn in which the texts differ, and both texts; None for a text that is missing."""
     for turn, (one, other) in enumerate(zip_longest(said, recorded)):
         if one is None or other is None or words_of([one]) != words_of([other]):
             return turn, one, other
