@@ -171,7 +171,10 @@ def test_similarity_without_its_extra_is_found_before_the_agent_is_asked(project
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ("input: x, mocks: {t: {python: 'agent:nope'}}", "mine.yaml:2: mocks.t: 'agent' has no 'nope' for the mock"),
+        (
+            "input: x, mocks: {t: {python: 'agent:nope'}}",
+            "mine.yaml:2: mocks.t: mock 'agent:nope': 'agent' has no attr",
+        ),
         ("input: x, setup: 'agent:nope'", "mine.yaml:2: setup 'agent:nope': 'agent' has no attribute 'nope'"),
         ("user: 'agent:nope', expected_output: x", "mine.yaml:2: user 'agent:nope': 'agent' has no attribute 'nope'"),
     ],

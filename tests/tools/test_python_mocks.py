@@ -158,8 +158,8 @@ def test_a_mock_sees_the_context_variables_of_its_caller():
 @pytest.mark.parametrize(
     ("target", "part"),
     [
-        ("no_such_module:fn", "mocks.tool: cannot import 'no_such_module'"),
-        ("json:no_such_function", "mocks.tool: 'json' has no 'no_such_function'"),
+        ("no_such_module:fn", "mocks.tool: mock 'no_such_module:fn': there is no module 'no_such_module'"),
+        ("json:no_such_function", "mock 'json:no_such_function': 'json' has no attribute 'no_such_function'"),
         ("json:__name__", "no function"),
         (lambda args: args, "cannot be called with (args, ctx)"),
     ],

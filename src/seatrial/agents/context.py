@@ -34,11 +34,11 @@ class AgentContext:
     """One trial as the agent sees it. `call_tool` is awaited in async code and plainly called in sync code."""
 
     def __init__(
-        self, start: TrialStart, *, hall: asyncio.AbstractEventLoop, late_calls: list[str] | None = None
+        self, start: TrialStart, *, run_loop: asyncio.AbstractEventLoop, late_calls: list[str] | None = None
     ) -> None:
         """`late_calls` takes a sentence for each call that is made after the trial, by code of no other trial."""
         self._start = start
-        self._hall = hall
+        self._run_loop = run_loop
         self._process = os.getpid()
         self._late_calls = [] if late_calls is None else late_calls
         self._in_flight: dict[asyncio.Task[Any], str] = {}
@@ -101,11 +101,11 @@ class AgentContext:
     def ask_blocking(self, name: str, arguments: dict[str, Any]) -> Any:
         """From any thread but the runner's: a sync tool blocks the thread that called it, as it would in earnest."""
         self.require_open(name)
-        return _result(asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._hall).result())
+        return _result(asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._run_loop).result())
 
     async def ask(self, name: str, arguments: Any) -> Any:
         self.require_open(name)
-        future = asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._hall)
+        future = asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._run_loop)
         return _result(await asyncio.wrap_future(future))
 
     def require_open(self, name: str) -> None:
@@ -198,7 +198,7 @@ class AgentContext:
 
     def miss_call(self) -> bool:
         """Somebody called a tool for a trial that may be this one; not so the runner itself."""
-        self.misses_calls = self.misses_calls or _running_loop() is not self._hall
+        self.misses_calls = self.misses_calls or _running_loop() is not self._run_loop
         return self.misses_calls
 
     def record(self, name: str, arguments: Any, answer: ToolAnswer, started: float, *, real: bool = False) -> None:

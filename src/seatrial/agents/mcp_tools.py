@@ -1,7 +1,7 @@
-"""Agents that find the scenario's mocked tools behind an MCP server: `mcp: true` in the settings of an agent.
+"""Agents that get the scenario's mocked tools from an MCP server: `mcp: true` in the settings of an agent.
 
-Each trial has an address of its own. Calls that arrive there are answered from the trial's mocks and recorded as the
-agent's tool calls, whoever makes them: the agent's own process, or a service on the other side of an HTTP API.
+Each trial has its own address. Calls to it are answered from the trial's mocks and recorded as the agent's tool calls,
+whether they come from the agent's process or from a service behind an HTTP API.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class McpAgent:
-    """Another agent, with a server beside it. The server is started with the first trial."""
+    """An agent together with an MCP server, which starts with the first trial."""
 
     answers_own_tools = False
 
@@ -41,7 +41,7 @@ class McpAgent:
         self._starting = asyncio.Lock()
 
     def __getattr__(self, name: str) -> Any:
-        """Settings such as `headers` and `env`, which hold secrets that must be found."""
+        """Settings of the inner agent such as `headers` and `env`: they may hold secrets to redact."""
         return getattr(self.inner, name)
 
     def open(self, start: TrialStart) -> AgentSession:
@@ -56,19 +56,18 @@ class McpAgent:
             if server is not None:
                 await asyncio.to_thread(server.stop)
 
-    async def welcome(self, desk: "TrialDesk") -> str:
+    async def add_trial(self, tools: "TrialTools") -> str:
         """The address of a trial's tools."""
         async with self._starting:
             if self._server is None:
-                # In a thread: the SDK takes a second to import, and trials of other agents may be under way.
+                # In a thread: importing the SDK takes a second, and other trials must not wait for it.
                 self._server = await asyncio.to_thread(_start_server, self._trials)
-        place = secrets.token_urlsafe(12)
-        desk.place = place
-        self._trials.desks[place] = desk
-        return self._server.url(place)
+        tools.path = secrets.token_urlsafe(12)
+        self._trials.by_path[tools.path] = tools
+        return self._server.url(tools.path)
 
-    def dismiss(self, desk: "TrialDesk") -> None:
-        self._trials.desks.pop(desk.place, None)
+    def remove_trial(self, tools: "TrialTools") -> None:
+        self._trials.by_path.pop(tools.path, None)
 
 
 def _start_server(trials: "_Trials") -> "HttpServer":
@@ -80,40 +79,37 @@ def _start_server(trials: "_Trials") -> "HttpServer":
 
 
 class _Trials:
-    """The trials that are under way, by their addresses."""
+    """The running trials, by the paths of their addresses."""
 
-    gives_sessions = False
+    accepts_sessions = False
 
     def __init__(self) -> None:
-        self.desks: dict[str, TrialDesk] = {}
+        self.by_path: dict[str, TrialTools] = {}
 
-    def at(self, place: str) -> "TrialDesk | None":
-        desk = self.desks.get(place)
-        if desk is not None:
-            desk.visited = True
-        return desk
-
-    def of_session(self, session: str) -> None:
-        return None
+    def find(self, path: str) -> "TrialTools | None":
+        tools = self.by_path.get(path)
+        if tools is not None:
+            tools.was_used = True
+        return tools
 
 
-class TrialDesk:
+class TrialTools:
     """The tools of one trial, reached from the server's thread."""
 
     def __init__(self, start: TrialStart, ctx: AgentContext) -> None:
         self._start = start
         self.ctx = ctx
-        self.place = ""
-        self.visited = False
-        """Whether the agent has found its way here; else nothing is known about its calls."""
-        self._hall = asyncio.get_running_loop()
+        self.path = ""
+        self.was_used = False
+        """Whether the agent connected to the server; if not, nothing is known about its calls."""
+        self._run_loop = asyncio.get_running_loop()
         self._in_flight: set[Future[Any]] = set()
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
         return self._start.tools.offered()
 
     async def call(self, name: str, arguments: Any) -> ToolAnswer:
-        asked = asyncio.run_coroutine_threadsafe(self.ctx.ask(name, arguments), self._hall)
+        asked = asyncio.run_coroutine_threadsafe(self.ctx.ask(name, arguments), self._run_loop)
         self._in_flight.add(asked)
         try:
             return ToolAnswer(result=await asyncio.wrap_future(asked))
@@ -123,53 +119,53 @@ class TrialDesk:
             self._in_flight.discard(asked)
 
     async def settle(self, *, timeout: float) -> bool:
-        """Wait for calls that the agent did not wait for: they were made. False when some are still unanswered."""
+        """Wait for calls that the agent did not wait for. False when some are still unanswered."""
         waiting = asyncio.gather(*map(asyncio.wrap_future, tuple(self._in_flight)), return_exceptions=True)
         done, _ = await asyncio.wait([waiting], timeout=timeout)
         return bool(done)
 
 
 class _McpSession:
-    """A trial with the agent, and the desk that serves it."""
+    """One trial with the agent and its tools."""
 
     reachable_tools = None
 
     def __init__(self, agent: McpAgent, start: TrialStart) -> None:
         self._agent = agent
         self._start = start
-        self._opened: tuple[AgentSession, TrialDesk] | None = None
+        self._opened: tuple[AgentSession, TrialTools] | None = None
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
         began = milliseconds()
-        inner, desk = self._opened or await self._open()
+        inner, tools = self._opened or await self._open()
         waited = milliseconds() - began
         try:
             reply = await inner.respond(messages, timeout=timeout)
         except TrialError as failure:
-            if desk.ctx.fatal is not None:
-                raise desk.ctx.fatal from None
-            if failure.info.kind is ErrorKind.LIMIT and desk.ctx.waits_for is not None:
-                raise mock_timed_out(desk.ctx.waits_for) from None
+            if tools.ctx.fatal is not None:
+                raise tools.ctx.fatal from None
+            if failure.info.kind is ErrorKind.LIMIT and tools.ctx.waits_for is not None:
+                raise mock_timed_out(tools.ctx.waits_for) from None
             raise
-        if not await desk.settle(timeout=timeout):
+        if not await tools.settle(timeout=timeout):
             raise agent_timed_out(timeout)
-        if desk.ctx.fatal is not None:
-            raise desk.ctx.fatal
-        # An agent that came and called nothing has called nothing; of one that never came, nothing is known.
-        none_called = reply.tool_calls is None and desk.visited and not reply.hides_calls
+        if tools.ctx.fatal is not None:
+            raise tools.ctx.fatal
+        # An agent that connected and called nothing has called nothing. If it never connected, its calls are unknown.
+        none_called = reply.tool_calls is None and tools.was_used and not reply.hides_calls
         calls = () if none_called else reply.tool_calls
         return replace(reply, tool_calls=calls, waited_ms=reply.waited_ms + waited)
 
     async def close(self) -> None:
         if self._opened is None:
             return
-        inner, desk = self._opened
-        desk.ctx.closed = True
-        self._agent.dismiss(desk)
+        inner, tools = self._opened
+        tools.ctx.closed = True
+        self._agent.remove_trial(tools)
         await inner.close()
 
-    async def _open(self) -> tuple[AgentSession, TrialDesk]:
-        desk = TrialDesk(self._start, AgentContext(self._start, hall=asyncio.get_running_loop()))
-        url = await self._agent.welcome(desk)
-        self._opened = (self._agent.inner.open(replace(self._start, mcp_url=url)), desk)
+    async def _open(self) -> tuple[AgentSession, TrialTools]:
+        tools = TrialTools(self._start, AgentContext(self._start, run_loop=asyncio.get_running_loop()))
+        url = await self._agent.add_trial(tools)
+        self._opened = (self._agent.inner.open(replace(self._start, mcp_url=url)), tools)
         return self._opened

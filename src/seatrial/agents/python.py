@@ -239,7 +239,7 @@ class CallableAgent:
 
     def make_context(self, start: TrialStart) -> AgentContext:
         """A trial as the agent sees it."""
-        return AgentContext(start, hall=asyncio.get_running_loop(), late_calls=self._late_calls)
+        return AgentContext(start, run_loop=asyncio.get_running_loop(), late_calls=self._late_calls)
 
     async def late_calls(self) -> list[str]:
         """Calls that belong to no trial, one sentence each."""

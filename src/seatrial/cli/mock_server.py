@@ -14,7 +14,6 @@ from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.state import State
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
-from seatrial.mock_server.sessions import SessionDesk
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
 from seatrial.model.results import EvalResult
@@ -24,7 +23,7 @@ from seatrial.scenarios.build import make_tools
 from seatrial.scenarios.load import load
 
 if TYPE_CHECKING:
-    from seatrial.mock_server.sessions import SessionDesk, Sessions
+    from seatrial.mock_server.mcp_server import Sessions, SessionTools
 
 
 def tool_evaluators(scenario: Scenario) -> list[Evaluator]:
@@ -61,10 +60,10 @@ def _of_expect(expect: Expect) -> list[Evaluator]:
     return found
 
 
-async def check_session(desk: SessionDesk, scenario: Scenario, evaluators: Sequence[Evaluator]) -> list[EvalResult]:
+async def check_session(tools: "SessionTools", scenario: Scenario, evaluators: Sequence[Evaluator]) -> list[EvalResult]:
     """What each says of the session."""
-    turn = PlayedTurn(index=0, user="", reply=None, tool_calls=tuple(desk.calls))
-    transcript = Transcript(turns=(turn,), stop_reason=StopReason.SCRIPT_ENDED, state=desk.tools.state or None)
+    turn = PlayedTurn(index=0, user="", reply=None, tool_calls=tuple(tools.calls))
+    transcript = Transcript(turns=(turn,), stop_reason=StopReason.SCRIPT_ENDED, state=tools.tools.state or None)
     ctx = TrialContext(transcript=transcript, scenario=scenario)
     return [await evaluator.evaluate(ctx) for evaluator in evaluators]
 
@@ -93,7 +92,7 @@ def command(
         raise UsageError("which tools? Give a file and a scenario of it: seatrial mock-server SUITE --scenario NAME")
     scenario = _find(suite, name)
     evaluators = _evaluators(scenario) if check else []
-    from seatrial.mock_server.sessions import CallLog, Sessions
+    from seatrial.mock_server.mcp_server import CallLog, Sessions
 
     open_tools = make_tools(scenario)
     log = CallLog(record, scenario=scenario.name)
@@ -105,14 +104,14 @@ def command(
             _serve_http(sessions, scenario, port)
     finally:
         log.close()
-    return _report(sessions.desks.values(), scenario, evaluators) if check else 0
+    return _report(sessions.clients.values(), scenario, evaluators) if check else 0
 
 
 def _relay(url: str, more: object) -> int:
     """Pass on what is said; the trial itself answers and records, so nothing else can be asked for here."""
     if more:
         raise UsageError("--connect serves the tools of a trial that is under way; leave out everything else")
-    from seatrial.mock_server.protocol import relay
+    from seatrial.mock_server.mcp_server import relay
 
     asyncio.run(relay(url))
     return 0
@@ -146,9 +145,9 @@ def _evaluators(scenario: Scenario) -> list[Evaluator]:
 
 
 def _serve_stdio(sessions: "Sessions") -> None:
-    from seatrial.mock_server.protocol import serve_stdio
+    from seatrial.mock_server.mcp_server import serve_stdio
 
-    asyncio.run(serve_stdio(lambda: sessions.at("stdio")))
+    asyncio.run(serve_stdio(lambda: sessions.find("stdio")))
 
 
 def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
@@ -169,17 +168,19 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
             signal.signal(which, handler)
 
 
-def _report(desks: "Iterable[SessionDesk]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
+def _report(clients: "Iterable[SessionTools]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
     """A tick or a cross for each session; 0 only where there were some, and all did as expected."""
 
     passed = []
-    for desk in desks:
-        results = asyncio.run(check_session(desk, scenario, evaluators))
-        right = desk.broken is None and all(result.passed for result in results)
+    for client in clients:
+        results = asyncio.run(check_session(client, scenario, evaluators))
+        right = client.error is None and all(result.passed for result in results)
         passed.append(right)
-        lines = [f"{'✓' if right else '✗'} session {desk.session}: called [{', '.join(c.name for c in desk.calls)}]"]
-        if desk.broken is not None:
-            lines.append(f"    ERROR {desk.broken.info.kind.value}: {desk.broken}")
+        lines = [
+            f"{'✓' if right else '✗'} session {client.session}: called [{', '.join(c.name for c in client.calls)}]"
+        ]
+        if client.error is not None:
+            lines.append(f"    ERROR {client.error.info.kind.value}: {client.error}")
         lines += [f"    {result.reasoning}" for result in results if not result.passed]
         click.echo(safe_text("\n".join(lines)), err=True)
     if not passed:

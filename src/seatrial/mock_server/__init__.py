@@ -1,5 +1,4 @@
-"""Mocked tools as a real MCP server, so that agents which speak the Model Context Protocol can be tested unchanged.
+"""An MCP server for mocked tools, so that agents that use the Model Context Protocol can be tested unchanged.
 
-An instrument like the models: it knows no mocks and no agents, only a `Desk` that answers the calls of one client, be
-it a trial or a session of `seatrial mock-server`.
+It knows neither mocks nor agents, only `ClientTools`: the tools of a trial, or of a client of `seatrial mock-server`.
 """

@@ -1,8 +1,7 @@
-"""The server over streamable HTTP, on loopback, in a thread with an event loop of its own.
+"""The MCP server over streamable HTTP: on loopback, in a thread with its own event loop.
 
-`/{place}/mcp` is the address of one desk. Plain `/mcp` gives each client a session of its own; since sessions are part
-of the protocol's handshake only, the versions without one (from 2026-07-28) are sent back to the handshake there, as a
-server of an older version would.
+`/{path}/mcp` has the tools of one client. Plain `/mcp` gives each client a session. Sessions belong to the handshake,
+and protocol versions from 2026-07-28 have none: there they are answered like by an older server, and use the handshake.
 """
 
 import asyncio
@@ -10,7 +9,7 @@ import os
 import socket
 import threading
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -24,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from seatrial.errors import UsageError
 
-from .protocol import Desk, Desks, make_server
+from .mcp_server import ClientTools, make_server
 
 HOST: Final = "127.0.0.1"
 _SESSION: Final = "mcp-session-id"
@@ -32,23 +31,34 @@ _VERSION: Final = "mcp-protocol-version"
 _STOP_SECONDS: Final = 5
 
 
-class HttpServer:
-    """Serves desks until it is stopped."""
+class Clients(Protocol):
+    """Finds the tools of a client."""
 
-    def __init__(self, desks: Desks, *, port: int = 0) -> None:
-        self._desks = desks
+    accepts_sessions: bool
+    """Whether plain `/mcp` gives each client a session with its own tools."""
+
+    def find(self, key: str) -> ClientTools | None:
+        """The tools at `/{key}/mcp`, or of the session with that id; None: there are none."""
+        ...
+
+
+class HttpServer:
+    """Serves the tools of all clients until it is stopped."""
+
+    def __init__(self, clients: Clients, *, port: int = 0) -> None:
+        self._clients = clients
         self._socket = _listen(port)
         self.port: int = self._socket.getsockname()[1]
         self._server: uvicorn.Server | None = None
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="seatrial-mcp", daemon=True)
 
-    def url(self, place: str | None = None) -> str:
-        """The address of a desk; without a place, the one at which every client gets a session."""
-        return f"http://{HOST}:{self.port}/mcp" if place is None else f"http://{HOST}:{self.port}/{place}/mcp"
+    def url(self, path: str | None = None) -> str:
+        """The address of the tools at a path; without a path, the address that gives each client a session."""
+        return f"http://{HOST}:{self.port}/mcp" if path is None else f"http://{HOST}:{self.port}/{path}/mcp"
 
     def start(self) -> None:
-        """Returns when clients can come."""
+        """Return when clients can connect."""
         self._thread.start()
         self._ready.result()
 
@@ -68,14 +78,14 @@ class HttpServer:
     async def _serve(self) -> None:
         hosts = [f"{HOST}:*", "localhost:*"]
         manager = StreamableHTTPSessionManager(
-            make_server(self._desk_of),
+            make_server(self._find_tools),
             json_response=True,
             security_settings=TransportSecuritySettings(
                 allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
             ),
         )
         config = uvicorn.Config(
-            _Door(self._desks, manager),
+            _PathFilter(self._clients, manager),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -87,20 +97,19 @@ class HttpServer:
             self._ready.set_result(None)
             await self._server.serve(sockets=[self._socket])
 
-    def _desk_of(self, ctx: Any) -> Desk:
+    def _find_tools(self, ctx: Any) -> ClientTools:
         request: Request = ctx.request
-        place = _place(request.url.path)
-        desk = self._desks.at(place) if place else self._desks.of_session(request.headers.get(_SESSION, ""))
-        if desk is None:
+        tools = self._clients.find(_path(request.url.path) or request.headers.get(_SESSION, ""))
+        if tools is None:
             raise MCPError(INVALID_REQUEST, "there are no tools at this address any more")
-        return desk
+        return tools
 
 
-class _Door:
-    """Lets in who comes to the address of a desk."""
+class _PathFilter:
+    """ASGI middleware that answers 404 where no client has tools."""
 
-    def __init__(self, desks: Desks, manager: StreamableHTTPSessionManager) -> None:
-        self._desks = desks
+    def __init__(self, clients: Clients, manager: StreamableHTTPSessionManager) -> None:
+        self._clients = clients
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,21 +120,21 @@ class _Door:
             await self._manager.handle_request(scope, receive, send)
 
     def _refuse(self, request: Request) -> Response | None:
-        place = _place(request.url.path)
-        if place is None or (place and self._desks.at(place) is None):
+        path = _path(request.url.path)
+        if path is None or (path and self._clients.find(path) is None):
             return _error(404, "there is nothing at this address")
-        if not place and not self._desks.gives_sessions:
+        if not path and not self._clients.accepts_sessions:
             return _error(404, "there is nothing at this address; that of a trial ends in /…/mcp")
         version = request.headers.get(_VERSION)
-        if not place and version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            # SDKs that know both take this as the word of an older server, and begin again with the handshake.
+        if not path and version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            # SDKs that know both versions then start again with the handshake, as with an older server.
             return _error(
                 400, f"version {version} has no sessions; use /NAME/mcp, with a name of your own, or an older one"
             )
         return None
 
 
-def _place(path: str) -> str | None:
+def _path(path: str) -> str | None:
     """`trial-7` of `/trial-7/mcp`; empty for `/mcp`; None for anything else."""
     parts = path.strip("/").split("/")
     if parts[-1] != "mcp" or len(parts) > 2:

@@ -13,11 +13,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from seatrial import foreign
 from seatrial.errors import ToolError, UsageError
+from seatrial.foreign.import_path import import_attribute
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
@@ -114,7 +114,11 @@ class MockContext:
 
 def find_function(target: Any, *, where: str) -> Callable[..., Any]:
     """The function that `pkg.mod:name` names, or the function itself; it must take (args, ctx)."""
-    function: Callable[..., Any] = _import_target(target, where=where) if isinstance(target, str) else target
+    function: Callable[..., Any] = (
+        import_attribute(target, what=f"{where}: mock") if isinstance(target, str) else target
+    )
+    if not callable(function):
+        raise UsageError(f"{where}: {target!r} is {function!r}, no function. A mock is called with (args, ctx).")
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -125,22 +129,6 @@ def find_function(target: Any, *, where: str) -> Callable[..., Any]:
         shown = f"{_name(function)}{signature}"
         raise UsageError(f"{where}: {shown} cannot be called with (args, ctx): {error}.") from None
     return function
-
-
-def _import_target(target: str, *, where: str) -> Callable[..., Any]:
-    module_name, _, path = target.partition(":")
-    try:
-        found: Any = import_module(module_name)
-    except (Exception, SystemExit) as error:
-        cause = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{where}: cannot import {module_name!r} for the mock {target!r}. {cause}") from error
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"{where}: {module_name!r} has no {path!r} for the mock {target!r}.")
-        found = getattr(found, part)
-    if not callable(found):
-        raise UsageError(f"{where}: {target!r} is {found!r}, no function. A mock is called with (args, ctx).")
-    return cast("Callable[..., Any]", found)
 
 
 async def answer_by_function(function: Callable[..., Any], arguments: Any, ctx: MockContext) -> ToolAnswer:
