@@ -61,7 +61,7 @@ class ScenarioFile(pytest.Module):
         supplied = run.options.agent is None and is_supplied(self)
         for loaded in suites:
             self._check_reports(loaded)
-            for scenario in loaded.resolved():
+            for scenario in loaded.scenarios:
                 before = run.take_name(loaded.name, scenario.name, scenario.source or self.nodeid)
                 if before is not None:
                     raise self.CollectError(

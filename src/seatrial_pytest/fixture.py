@@ -150,7 +150,7 @@ class Seatrial:
         }
         with explained(item):
             loaded = load([scenario], overrides=given, environ=options.environ)[0]
-        resolved, *others = loaded.resolved()
+        resolved, *others = loaded.scenarios
         if others:
             raise ScenarioErrored(
                 f"{item.nodeid}: the examples of {scenario.name!r} make {1 + len(others)} scenarios of it, and "

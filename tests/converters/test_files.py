@@ -31,7 +31,7 @@ def scenarios(file: str, folder: Path) -> tuple[Converted, dict[str, Scenario]]:
     made = folder / "made.yaml"
     made.write_text(found.text, encoding="utf-8")
     (suite,) = load(str(made))
-    return found, {scenario.name: scenario for scenario in suite.resolved()}
+    return found, {scenario.name: scenario for scenario in suite.scenarios}
 
 
 def lost(found: Converted) -> list[tuple[int | None, str]]:
@@ -235,7 +235,7 @@ def test_any_text_is_read_as_it_was_written(tmp_path: Path, text: str) -> None:
     made = write(tmp_path, "made.yaml", "")
     made.write_text(convert(source).text, encoding="utf-8")
     (suite,) = load(str(made))
-    (scenario,) = suite.resolved()
+    (scenario,) = suite.scenarios
 
     assert scenario.input == f"?{text}"
     assert scenario.scorers is not None

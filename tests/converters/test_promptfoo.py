@@ -202,7 +202,7 @@ def test_judges_and_limits_are_carried_over(tmp_path: Path) -> None:
         ),
     )
     (suite,) = load(str(file))
-    (scenario,) = suite.resolved()
+    (scenario,) = suite.scenarios
 
     assert scenario.scorers is not None
     assert {"judge": "Is polite to Well?"} in scenario.scorers
@@ -223,7 +223,7 @@ def test_a_prompt_of_several_messages_becomes_system_history_and_input(tmp_path:
     test = {"vars": {"question": "Well?", "tone": "kind"}, "assert": [{"type": "contains", "value": "x"}]}
     _, file = converted(tmp_path, test, prompts=[prompt])
     (suite,) = load(str(file))
-    (scenario,) = suite.resolved()
+    (scenario,) = suite.scenarios
 
     assert (scenario.system, scenario.input, len(scenario.history)) == ("Be kind.", "Well?", 2)
 
@@ -234,7 +234,7 @@ def test_lists_of_texts_make_a_scenario_each_and_prompts_as_well(tmp_path: Path)
     (suite,) = load(str(file))
 
     assert found.scenarios == 4
-    assert {scenario.input for scenario in suite.resolved()} == {"a?", "b?", "Please: a? [1, 2]", "Please: b? [1, 2]"}
+    assert {scenario.input for scenario in suite.scenarios} == {"a?", "b?", "Please: a? [1, 2]", "Please: b? [1, 2]"}
 
 
 def test_providers_that_are_endpoints_become_agents(tmp_path: Path) -> None:

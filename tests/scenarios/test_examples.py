@@ -4,9 +4,17 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.model.scenario import Expect, Scenario, Turn, User
-from seatrial.scenarios.examples import expand_examples
+from seatrial.scenarios.examples import expand_rows
 from seatrial.scenarios.load import load
-from seatrial.scenarios.problems import FileProblems
+from seatrial.scenarios.problems import FileProblems, Problems
+
+
+def expand_examples(scenario):
+    problems = Problems()
+    rows = list(expand_rows(scenario, (), problems))
+    if problems.found:
+        raise UsageError("; ".join(f"{one.message} {one.suggestion or ''}" for one in problems.found))
+    return rows
 
 
 def test_a_scenario_without_rows_is_itself():

@@ -26,7 +26,7 @@ def test_a_right_file_loads(case, tmp_path):
     [suite] = load(_file(tmp_path, case))
     assert suite.count == len(list(suite.scenarios)) == 1
     if "parsed" in case:
-        [scenario] = suite.resolved()
+        [scenario] = suite.scenarios
         expected = case["parsed"]
         assert (scenario.name, scenario.threshold) == (expected["id"], expected["threshold"])
         assert (scenario.trials, list(scenario.tags)) == (expected["runs"], expected["tags"])

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.scenario import Expect, Scenario, SuiteConfig, Turn
 from seatrial.scenarios.fingerprint import fingerprint
-from seatrial.scenarios.merge import resolve
+from seatrial.scenarios.merge import Resolver
 
 BASE = Scenario(name="a", input="x", expected_tool_args={"f": {"a": 1, "b": [1, 2]}}, metadata={"owner": "me"})
 
 
 def _print(scenario: Scenario, agent: str = "agent", config: SuiteConfig | None = None, **more: Any) -> str:
-    return fingerprint(resolve(scenario, config or SuiteConfig()), agent, **more)
+    return fingerprint(Resolver(config or SuiteConfig()).resolve(scenario), agent, **more)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_fingerprints_of_runs_that_are_stored_already_stay_the_same() -> None:
     """They were made when calls without a mock were errors by default, whether there were mocks or not."""
     mocks = {"mocks": {"a": {"returns": 1}}}
     found = [
-        fingerprint(resolve(Scenario(name="a", input="x", **keys), SuiteConfig()), "agent")
+        fingerprint(Resolver(SuiteConfig()).resolve(Scenario(name="a", input="x", **keys)), "agent")
         for keys in ({}, mocks, {**mocks, "unmocked_tools": "passthrough"})
     ]
     assert found == [
@@ -206,5 +206,6 @@ def test_fingerprints_of_runs_that_are_stored_already_stay_the_same() -> None:
         "e99eb1ddeee7ad1d6065acdbf22377bd",
     ]
     assert (
-        fingerprint(resolve(Scenario(name="a", input="x", unmocked_tools="error"), SuiteConfig()), "agent") not in found
+        fingerprint(Resolver(SuiteConfig()).resolve(Scenario(name="a", input="x", unmocked_tools="error")), "agent")
+        not in found
     )

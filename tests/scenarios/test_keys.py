@@ -151,7 +151,7 @@ def test_every_key_has_a_case():
 @pytest.mark.parametrize("key", sorted(SCENARIO_CASES.keys() - {"examples"}))
 def test_a_scenario_keeps_what_its_key_says(key, tmp_path):
     right = SCENARIO_CASES[key][0]
-    [scenario] = _load(tmp_path, _with_scenario(key, right)).resolved()
+    [scenario] = _load(tmp_path, _with_scenario(key, right)).scenarios
     assert _contains(_plain(getattr(scenario, key)), right)
 
 
@@ -168,7 +168,7 @@ def test_a_key_of_the_config_holds_for_its_scenarios(key, tmp_path):
     content = _with_config(key, right)
     if key == "thresholds":
         content["scenarios"][0]["metrics"] = ["helpfulness"]
-    [scenario] = _load(tmp_path, content).resolved()
+    [scenario] = _load(tmp_path, content).scenarios
     assert _contains(_plain(getattr(scenario, key)), right)
 
 

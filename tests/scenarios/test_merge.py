@@ -6,8 +6,12 @@ from seatrial.errors import UsageError
 from seatrial.evaluators.limits import Limits
 from seatrial.model.scenario import GateSpec, MetricChoice, ModelRoles, Scenario, SuiteConfig, Turn, User
 from seatrial.scenarios.load import load
-from seatrial.scenarios.merge import Resolver, merge_config, read_overrides, resolve
+from seatrial.scenarios.merge import Resolver, merge_config, read_overrides
 from seatrial.scenarios.problems import FileProblems
+
+
+def resolve(scenario, config, overrides=None):
+    return Resolver(config, overrides).resolve(scenario)
 
 
 def test_the_defaults_are_those_of_the_documents():

@@ -35,7 +35,7 @@ def loaded(tmp_path: Path, *, file: str = BREVITY, **keys: Any) -> LoadedSuite:
 
 
 def metrics_of(suite: LoadedSuite) -> dict[str, Any]:
-    [scenario] = suite.resolved()
+    [scenario] = suite.scenarios
     return {metric.name: metric for metric in resolve_metrics(scenario.metrics or ())}
 
 
@@ -57,7 +57,7 @@ def test_a_metric_of_the_file_takes_the_place_of_the_usual_one(tmp_path: Path) -
 
 def test_an_edit_of_the_file_is_an_edit_of_the_scenarios_that_use_it(tmp_path: Path) -> None:
     def prints(file: str, metric: str) -> str:
-        [scenario] = loaded(tmp_path, file=file, metrics=[metric]).resolved()
+        [scenario] = loaded(tmp_path, file=file, metrics=[metric]).scenarios
         return fingerprint(scenario, "agent")
 
     edited = BREVITY.replace("Is it short?", "Is it very short?")

@@ -18,7 +18,7 @@ def _load(tmp_path: Path, scenario: dict[str, Any]) -> Scenario:
     path = tmp_path / "suite.json"
     path.write_text(json.dumps({"scenarios": [{"name": "a", "input": "hi", **scenario}]}), "utf-8")
     [suite] = load(path)
-    (found,) = suite.resolved()
+    (found,) = suite.scenarios
     return found
 
 

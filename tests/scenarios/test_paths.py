@@ -133,6 +133,6 @@ def test_a_foreign_transcript_becomes_one_scenario(tmp_path):
     path.write_text(
         "id: t\nruns: 5\nthreshold: 0.6\ntags: [x]\nturns:\n  - user: hi\n    expect: {judge: {rubric: Good.}}\n"
     )
-    [scenario] = load(path)[0].resolved()
+    [scenario] = load(path)[0].scenarios
     assert (scenario.name, scenario.trials, scenario.threshold, scenario.tags) == ("t", 5, 0.6, ("x",))
     assert scenario.turns[0].expect.judge.rubric == "Good."

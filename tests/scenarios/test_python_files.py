@@ -40,7 +40,7 @@ def test_a_suite_takes_its_scenarios_and_leaves_the_others(tmp_path):
     )
     text += "b = Scenario(name='b', input='x')\n"
     suites = load(_write(tmp_path, text))
-    assert [(suite.name, [(each.name, each.retries) for each in suite.resolved()]) for suite in suites] == [
+    assert [(suite.name, [(each.name, each.retries) for each in suite.scenarios]) for suite in suites] == [
         ("shop", [("a", 2)]),
         ("shop_trials", [("b", 0)]),
     ]
@@ -57,7 +57,7 @@ def test_functions_may_stand_where_files_have_data(tmp_path):
         "s = Suite(name='s', scenarios=[a], agent=user, agents=None)\n"
     )
     [suite] = load(_write(tmp_path, text))
-    [scenario] = suite.resolved()
+    [scenario] = suite.scenarios
     assert callable(scenario.user)
     assert callable(scenario.mocks["search"])
     assert callable(scenario.expect.evaluators[0])
@@ -132,12 +132,12 @@ def test_objects_can_be_loaded_as_they_are():
     alone = Scenario(name="a", turns=[Turn(user="x", expect=Expect(reply_contains_any=["y"]))])
     [suite, loose] = load([Suite(name="s", scenarios=[Scenario(name="b", input="x")]), alone])
     assert (suite.name, loose.name) == ("s", "scenarios")
-    assert [each.turns[0].expect.reply_contains_any for each in loose.resolved()] == [("y",)]
+    assert [each.turns[0].expect.reply_contains_any for each in loose.scenarios] == [("y",)]
 
 
 def test_rows_and_defaults_hold_for_python_too():
     [suite] = load(Scenario(name="a", input="{q}", examples=[{"q": "x"}, {"q": "y"}]))
-    assert [(each.name, each.trials) for each in suite.resolved()] == [("a[1]", 1), ("a[2]", 1)]
+    assert [(each.name, each.trials) for each in suite.scenarios] == [("a[1]", 1), ("a[2]", 1)]
 
 
 def test_mappings_may_stand_for_objects():

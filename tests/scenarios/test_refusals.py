@@ -191,7 +191,7 @@ def test_a_scenario_that_asserts_something_loads(body, tmp_path):
         ("{agent: {type: htpp}}", "1:16: suite.agent: unknown type 'htpp'. Did you mean 'http'?"),
         ("{agent: {type: http, ulr: x}}", "suite.agent: unknown key 'ulr'. Did you mean 'url'?"),
         ("{agents: {a: agent.py}}", "suite.agents.a: 'agent.py' is not of the form 'package.module:attribute'"),
-        ("{groups: [{name: g, tags: [reed]}]}", "no scenario carries the tag 'reed'. Did you mean 'read'?"),
+        ("{groups: [{name: g, tags: [reed]}]}", "no scenario has the tag 'reed'. Did you mean 'read'?"),
         ("{groups: [{name: g, must_pass: [bb]}]}", "no scenario has that name"),
     ],
 )

@@ -19,7 +19,7 @@ class _Agent:
 def _entry(scenario: Scenario, config: SuiteConfig | None = None, **overrides: Any) -> ScenarioEntry:
     suite = Suite(name="s", scenarios=[scenario], config=config or SuiteConfig())
     [loaded] = load(suite, overrides=overrides)
-    [resolved] = loaded.resolved()
+    [resolved] = loaded.scenarios
     context = SuiteContext(suite="s", agent=_Agent())  # type: ignore[arg-type]
     return prepare(resolved, context, position=0).entry
 

@@ -235,7 +235,7 @@ def check_suites(request: RunRequest, *, ask: bool) -> Iterator[Finding]:
 
 
 def _ask_agents(loaded: LoadedSuite, request: RunRequest) -> Iterator[Finding]:
-    probe = _probe(next((each for each in loaded.resolved() if each.skip is None), None))
+    probe = _probe(next((each for each in loaded.scenarios if each.skip is None), None))
     suite = Suite(
         name=loaded.name,
         scenarios=(probe,),

@@ -72,7 +72,7 @@ def _scenarios(paths: tuple[str, ...], texts: tuple[str, ...], tags: tuple[str, 
             "source": scenario.source,
         }
         for suite in load(default_paths(paths), check_agents=False)
-        for scenario in select(suite.resolved(), scenario_text=texts, tags=tags)
+        for scenario in select(suite.scenarios, scenario_text=texts, tags=tags)
     ]
 
 

@@ -119,7 +119,7 @@ def _relay(url: str, more: object) -> int:
 
 def _find(suite: str, name: str) -> Scenario:
     """The scenario of that name, or the only one that has it in its name."""
-    found = [scenario for loaded in load([suite], check_agents=False) for scenario in loaded.resolved()]
+    found = [scenario for loaded in load([suite], check_agents=False) for scenario in loaded.scenarios]
     exact = [scenario for scenario in found if scenario.name == name]
     like = exact or [scenario for scenario in found if name.lower() in scenario.name.lower()]
     if len(like) != 1:

@@ -255,7 +255,7 @@ def _files_behind(loaded: LoadedSuite) -> set[str]:
     programs = [part for agent in agents if isinstance(agent, Mapping) for part in _program_files(agent)]
     modules = [f"{name}:any" for name in (*suite.evaluators, *([] if os.path.exists(loaded.path) else [loaded.path]))]
     in_python = [os.path.abspath(loaded.path)] if loaded.path.endswith(".py") else []
-    return files_behind([suite, *modules, *loaded.resolved()], files=in_python).union(programs)
+    return files_behind([suite, *modules, *loaded.scenarios], files=in_python).union(programs)
 
 
 def _program_files(agent: Mapping[str, Any]) -> Iterator[str]:

@@ -16,11 +16,11 @@ from seatrial.model.run import RunGates
 from seatrial.model.scenario import Group, Scenario
 from seatrial.model.struct import Struct
 from seatrial.scenarios.build import SuiteContext, prepare, read_hooks
+from seatrial.scenarios.environment import fill_environment
 from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite, select
 from seatrial.scenarios.merge import merge_config
 from seatrial.scenarios.models import RunModels
-from seatrial.scenarios.reader import fill_environment
 from seatrial.scenarios.tool_names import can_know_tools, find_unknown_tools
 
 from .request import RunRequest
@@ -255,7 +255,7 @@ class RunPlan:
 
     def _selected(self, suite: LoadedSuite) -> Iterator[Scenario]:
         request = self.request
-        for scenario in select(suite.resolved(), scenario_text=request.scenario_text, tags=request.tags):
+        for scenario in select(suite.scenarios, scenario_text=request.scenario_text, tags=request.tags):
             if request.only is None or (suite.name, scenario.name) in request.only:
                 yield scenario
 
@@ -290,7 +290,7 @@ class RunPlan:
         """The names of scenarios that were asked for and are not there any more."""
         if self.request.only is None:
             return []
-        there = {(suite.name, scenario.name) for suite in self.suites for scenario in suite.resolved()}
+        there = {(suite.name, scenario.name) for suite in self.suites for scenario in suite.scenarios}
         return sorted(name for suite, name in self.request.only if (suite, name) not in there)
 
 
@@ -308,7 +308,7 @@ def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
         asked.append(f"--shard {request.shard[0]}/{request.shard[1]}")
     nothing = f"no scenario fits {' and '.join(asked)}; nothing was run."
     if request.tags and not request.scenario_text:
-        tags = sorted({tag for suite in suites for scenario in suite.resolved() for tag in scenario.tags})
+        tags = sorted({tag for suite in suites for scenario in suite.scenarios for tag in scenario.tags})
         return f"{nothing} The tags are: {', '.join(tags)}" if tags else f"{nothing} No scenario has a tag"
     total = sum(suite.count for suite in suites)
     if request.shard is not None and not (request.scenario_text or request.tags or request.only):
@@ -323,7 +323,7 @@ def _fits_nothing(request: RunRequest, suites: list[LoadedSuite]) -> list[str]:
     texts = {text.lower(): f"--scenario {text!r}" for text in request.scenario_text}
     tags = {tag: f"--tag {tag!r}" for tag in request.tags}
     for suite in suites:
-        for scenario in suite.resolved() if texts or tags else ():
+        for scenario in suite.scenarios if texts or tags else ():
             name = scenario.name.lower()
             texts = {text: flag for text, flag in texts.items() if text not in name}
             tags = {tag: flag for tag, flag in tags.items() if tag not in scenario.tags}

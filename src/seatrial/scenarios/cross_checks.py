@@ -109,12 +109,12 @@ _IDLE = {
 """Gates of a judge, and why nothing may come to them."""
 
 
-def gates_of_judges(keys: Mapping[str, Any]) -> list[str]:
+def judge_gates(keys: Mapping[str, Any]) -> list[str]:
     """Those of the keys that ask for something which may not be there to be judged."""
     return [key for key in _IDLE if keys.get(key)]
 
 
-def is_at_work(gate: str, scenario: Scenario) -> bool | None:
+def can_decide(gate: str, scenario: Scenario) -> bool | None:
     """Whether the gate can decide something about the resolved scenario; None where nothing is graded at all."""
     if gate == "severities":
         return bool(scenario.failures)

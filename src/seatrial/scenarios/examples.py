@@ -8,11 +8,9 @@ from msgspec.structs import asdict, replace
 
 from seatrial.errors import UsageError
 from seatrial.evaluators.validation import check_expected
-from seatrial.model.scenario import Scenario, Suite
-from seatrial.model.struct import InputStruct, Struct
+from seatrial.model.scenario import Scenario
+from seatrial.model.struct import InputStruct
 
-from .keys import SCENARIO
-from .merge import Resolver
 from .problems import KeyPath, Problems, closest
 
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
@@ -22,18 +20,8 @@ _WITH_MATCHERS = ("turns", "expect", "trajectory", "expected_tool_args", "expect
 _UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
 
 
-def expand_examples(scenario: Scenario) -> list[Scenario]:
-    """One scenario per row; the scenario itself when it has no rows. Raises UsageError for a column that is missing."""
-    problems = Problems()
-    rows = list(expand_rows(scenario, (), problems))
-    if problems.found:
-        found = "; ".join(" ".join(filter(None, (each.message, each.suggestion))) for each in problems.found)
-        raise UsageError(f"scenario {scenario.name!r}: examples: {found}")
-    return rows
-
-
 def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Iterator[Scenario]:
-    """The same, with problems by key path."""
+    """One scenario for each row, or the scenario itself if it has no rows. Reports missing and unused columns."""
     if not scenario.examples:
         yield scenario
         return
@@ -152,45 +140,3 @@ def _as_text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)
-
-
-class LineReader(Struct, frozen=True, kw_only=True):
-    """What it takes to read the lines of a suite once more."""
-
-    suite: Suite | None
-    resolver: Resolver | None
-    definitions: Mapping[str, Any]
-    stamp: tuple[int, int] | None = None
-    """The size and time of the file when it was checked."""
-
-    def written(self, made: dict[str, Any], *, source: str) -> Iterator[Scenario]:
-        """The scenarios of a line, from its keys, as they were written."""
-        complete(made, self.suite, source)
-        yield from expand_rows(Scenario(**made), (), Problems())
-
-    def resolved(self, made: dict[str, Any], *, source: str) -> Iterator[Scenario]:
-        """The same, with everything that holds for them filled in."""
-        assert self.resolver is not None
-        complete(made, self.suite, source)
-        if made.get("examples"):
-            yield from map(self.resolver.resolve, expand_rows(Scenario(**made), (), Problems()))
-        else:
-            yield self.resolver.resolve_keys(made)
-
-    def names(self, made: dict[str, Any], *, source: str) -> Iterator[tuple[str, str]]:
-        """The names of a line's scenarios, each with its place."""
-        scenarios = expand_rows(Scenario(**made), (), Problems()) if made.get("examples") else (Scenario(**made),)
-        yield from ((scenario.name, source) for scenario in scenarios)
-
-    def keys(self, raw: Any) -> dict[str, Any] | None:
-        """The keys of a line as they are read; None for one that is not right."""
-        problems = Problems()
-        problems.metrics = self.definitions
-        return SCENARIO.read_keys(raw, (), problems)
-
-
-def complete(made: dict[str, Any], suite: Suite | None, source: str) -> None:
-    """Add to a scenario's keys where it was written, and the tags of its suite."""
-    made["source"] = source
-    if suite is not None and suite.tags:
-        made["tags"] = tuple(dict.fromkeys((*suite.tags, *made.get("tags", ()))))

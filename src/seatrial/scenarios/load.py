@@ -9,13 +9,13 @@ from typing import Any
 from seatrial.model.scenario import Scenario, Suite, SuiteConfig
 
 from .cross_checks import Names
-from .loaded_suite import LoadedSuite, Streamed
+from .loaded_suite import LoadedSuite
 from .merge import read_overrides
 from .problems import FileProblems, Problem, Problems, path_text, show
 from .python_files import find_suites, import_file, import_named
 from .reader import SuiteReader
 from .readers import given
-from .suite_files import read_document, read_jsonl, stream_jsonl
+from .suite_files import read_document, read_jsonl
 
 READABLE = (".yaml", ".yml", ".json", ".jsonl", ".py")
 IN_FOLDERS = (".yaml", ".yml", ".jsonl", ".trial.json", "_trials.py")
@@ -240,24 +240,16 @@ class _Loader:
         return SuiteReader(flags=self._flags, names=self._names, environ=self._environ)
 
     def _add(self, reader: SuiteReader, file: Path) -> None:
-        written: Iterable[Scenario] = reader.scenarios or ()
-        resolved: Iterable[Scenario] = reader.resolved or ()
-        again = reader.again()
-        if reader.scenarios is None:
-            written = Streamed(lambda: stream_jsonl(file, again, resolved=False))
-        if reader.resolved is None:
-            resolved = Streamed(lambda: stream_jsonl(file, again, resolved=True))
         if reader.suite is not None:
             self.suites.append(
                 LoadedSuite(
                     suite=reader.suite,
-                    scenarios=written,
+                    scenarios=reader.scenarios,
                     path=str(file),
                     count=reader.count,
                     overrides=self._flags,
                     evaluators=reader.evaluators,
                     definitions=reader.definitions,
                     own_models=tuple(reader.own_models),
-                    kept=resolved,
                 )
             )

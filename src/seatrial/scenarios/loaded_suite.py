@@ -1,6 +1,6 @@
-"""A suite as it was loaded: its settings, and its scenarios as often as somebody asks for them."""
+"""A suite that was loaded: its settings and its scenarios."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import field
@@ -9,34 +9,23 @@ from seatrial.model.scenario import ModelRoles, Scenario, Suite, SuiteConfig
 from seatrial.model.struct import Struct
 
 
-class Streamed(Struct, frozen=True):
-    """Scenarios that are read again each time, so that a large file never stands in memory."""
-
-    open: Callable[[], Iterator[Scenario]]
-
-    def __iter__(self) -> Iterator[Scenario]:
-        return self.open()
-
-
 class LoadedSuite(Struct, frozen=True, kw_only=True):
-    """A suite whose files were found to be right."""
+    """A suite whose files have no problems."""
 
     suite: Suite
     """Its settings; its own `scenarios` are empty."""
     scenarios: Iterable[Scenario]
-    """As they were written, rows of examples apart; may be gone through any number of times."""
+    """One for each row of examples, with all settings filled in. Can be iterated any number of times."""
     path: str
     count: int
     overrides: SuiteConfig = field(default_factory=SuiteConfig)
-    """What the command line set."""
+    """Settings from the command line."""
     evaluators: Mapping[str, Any] = field(default_factory=dict)
     """Custom evaluators that `scorers:` may name: objects, or classes to be built."""
     definitions: Mapping[str, Any] = field(default_factory=dict)
     """Metrics of the suite's metrics_file."""
     own_models: tuple[ModelRoles, ...] = ()
-    """Those that scenarios name for themselves. They may hold secrets, and a large file is not read again for them."""
-    kept: Iterable[Scenario]
-    """The scenarios with everything that holds for them filled in."""
+    """Models that scenarios name themselves. They may contain secrets; a large file is not read again for them."""
 
     @property
     def name(self) -> str:
@@ -46,15 +35,11 @@ class LoadedSuite(Struct, frozen=True, kw_only=True):
     def config(self) -> SuiteConfig:
         return self.suite.config
 
-    def resolved(self) -> Iterator[Scenario]:
-        """The scenarios with everything that holds for them filled in."""
-        return iter(self.kept)
-
 
 def select(
     scenarios: Iterable[Scenario], *, scenario_text: Sequence[str] | str = (), tags: Sequence[str] | str = ()
 ) -> Iterator[Scenario]:
-    """Those whose name contains one of the texts, whatever the case, and that carry one of the tags."""
+    """Scenarios whose name contains one of the texts, ignoring case, and that have one of the tags."""
     texts = tuple(text.lower() for text in _several(scenario_text))
     wanted = frozenset(_several(tags))
     for scenario in scenarios:

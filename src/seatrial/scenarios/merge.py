@@ -24,13 +24,6 @@ SEQUENTIAL = SequentialSpec(**_defaults(SequentialSpec))
 _S = TypeVar("_S", bound=Settings)
 
 
-def resolve(
-    scenario: Scenario, config: SuiteConfig, overrides: Mapping[str, Any] | SuiteConfig | None = None
-) -> Scenario:
-    """The scenario with everything that holds for it filled in."""
-    return Resolver(config, overrides).resolve(scenario)
-
-
 def read_overrides(overrides: Mapping[str, Any] | SuiteConfig | None) -> SuiteConfig:
     """Flags as a config: the same keys as in `suite.config`, checked the same way."""
     if overrides is None:
@@ -102,7 +95,7 @@ class Resolver:
         elif keys.get("sequential") is None or self.overrides.trials is not None:
             made["sequential"] = None  # the suite's is for those scenarios that are `auto`
         turns = made.get("turns")
-        if turns and len(turns) > made["max_turns"] and self.max_turns_by(keys) is None:
+        if turns and len(turns) > made["max_turns"] and self.given_max_turns(keys) is None:
             made["max_turns"] = len(turns)
         if made.get("metrics") is not None:
             made["metrics"] = select_metrics(made["metrics"])
@@ -118,7 +111,7 @@ class Resolver:
         if made.get("scorers") is None:
             made["scorers"] = self._scorers or (_PASSFAIL if _has_passfail(made) else None)
 
-    def max_turns_by(self, keys: Mapping[str, Any]) -> int | None:
+    def given_max_turns(self, keys: Mapping[str, Any]) -> int | None:
         """What somebody set as max_turns; None when it is the default."""
         for limit in (self.overrides.max_turns, keys.get("max_turns"), self.config.max_turns):
             if limit is not None:

@@ -9,11 +9,11 @@ from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
 
 from . import json_files, yaml_files
-from .examples import LineReader
+from .examples import expand_rows
 from .json_files import find_positions, parse
-from .keys import FILE, is_transcript, read_transcript
+from .keys import FILE, SCENARIO, is_transcript, read_transcript
 from .problems import Positions, Problem, Problems, UnreadableFile, did_you_mean, place_problems, show
-from .reader import SuiteReader
+from .reader import SuiteReader, scenarios_of
 
 
 class _Content(Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ def _read_transcript(content: _Content, path: Path, reader: SuiteReader, problem
     reader.read_suite({}, (), problems, default_name=path.stem, source=str(path))
     made = read_transcript(content.data, problems)
     if made is not None:
-        reader.take(made, (), problems, source=f"{path}:1")
+        reader.add(made, (), problems, source=f"{path}:1")
 
 
 def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Problems) -> None:
@@ -138,18 +138,16 @@ def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Pr
 
 
 KEEP = 10_000
-"""So many scenarios are kept from the first pass; a larger file is read again each time."""
+"""The most scenarios of a .jsonl file that are held in memory; a larger file is read again each time."""
 
 
 def read_jsonl(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> None:
     """Check every line of a file; the reader keeps the scenarios of a small one."""
     started = False
-    reader.forget_written()
-    reader.stamp = _stamp(path)
-    file = str(path)
+    stamp = _stamp(path)
     for number, line in _lines(path):
         problems = Problems()
-        source = f"{file}:{number}"
+        source = f"{path}:{number}"
         try:
             raw, twice = _parse(line)
         except UnreadableFile as error:
@@ -163,7 +161,8 @@ def read_jsonl(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> 
         if not is_suite:
             reader.read_scenario(raw, (), problems, source=source)
         if reader.count > KEEP:
-            reader.forget(lambda: _name_lines(path, reader.again()))
+            scenarios = JsonlScenarios(path=path, stamp=stamp, reader=reader)
+            reader.stream(scenarios, scenarios.names)
         if problems.found or twice:
             all_problems.extend(_place(path, number, str(line), problems))
     _finish(path, reader, all_problems)
@@ -177,16 +176,42 @@ def _finish(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> Non
         all_problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
 
 
-def stream_jsonl(path: Path, again: LineReader, *, resolved: bool) -> Iterator[Scenario]:
-    """The scenarios of a file that was found to be right, read again: as written, or as they are resolved."""
-    read = again.resolved if resolved else again.written
-    for source, made in _keys_again(path, again):
-        if made is None:
-            raise _changed(source)
-        yield from read(made, source=source)
-    # Lines that are gone leave no trace, and those that were edited may be right: nobody would miss what was checked.
-    if _stamp(path) != again.stamp:
-        raise _changed(str(path))
+class JsonlScenarios(Struct, frozen=True, kw_only=True):
+    """The scenarios of a checked file that is too large to hold. They are read again each time."""
+
+    path: Path
+    stamp: tuple[int, int]
+    """Size and time of the file when it was checked."""
+    reader: SuiteReader
+
+    def __iter__(self) -> Iterator[Scenario]:
+        assert self.reader.resolver is not None
+        for source, made in self._read_again():
+            if made is None:
+                raise _changed(source)
+            found = scenarios_of(made, self.reader.suite, source, (), Problems())
+            yield from map(self.reader.resolver.resolve, found)
+        # Removed or edited lines may leave a valid file, but not the one that was checked.
+        if _stamp(self.path) != self.stamp:
+            raise _changed(str(self.path))
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """The names and their places; lines with problems have none."""
+        for source, made in self._read_again():
+            if made is not None:
+                yield from ((one.name, source) for one in expand_rows(Scenario(**made), (), Problems()))
+
+    def _read_again(self) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """The place and the keys of each scenario's line; None instead of the keys if there are problems."""
+        for index, (number, line) in enumerate(_lines(self.path)):
+            try:
+                raw = _parse(line)[0]
+            except UnreadableFile:
+                raw = None
+            if index or not _is_suite_line(raw):
+                problems = Problems()
+                problems.metrics = self.reader.definitions
+                yield f"{self.path}:{number}", SCENARIO.read_keys(raw, (), problems)
 
 
 def _changed(place: str) -> UsageError:
@@ -194,29 +219,9 @@ def _changed(place: str) -> UsageError:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """What differs once somebody has written to the file."""
+    """Size and time of the last change."""
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns
-
-
-def _name_lines(path: Path, again: LineReader) -> Iterator[tuple[str, str]]:
-    """The names of a file and their places; lines that are not right have none."""
-    for source, made in _keys_again(path, again):
-        if made is not None:
-            yield from again.names(made, source=source)
-
-
-def _keys_again(path: Path, again: LineReader) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """The place of each line of a scenario and its keys; None for a line that is not right."""
-    first, file = True, str(path)
-    for number, line in _lines(path):
-        try:
-            raw = _parse(line)[0]
-        except UnreadableFile:
-            raw = None
-        if not (first and _is_suite_line(raw)):
-            yield f"{file}:{number}", again.keys(raw)
-        first = False
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str | UnreadableFile]]:
