@@ -61,7 +61,7 @@ class Server(ThreadingHTTPServer):
 
 if __name__ == "__main__":
     server = Server(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 8123), Endpoint)
-    print(f"listening at http://127.0.0.1:{server.server_port}/v1  (Ctrl-C ends it)", flush=True)
+    print(f"listening at http://127.0.0.1:{server.server_port}/v1  (Ctrl-C to stop)", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:

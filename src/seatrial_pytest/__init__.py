@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Scenarios that are skipped because they would ask a model are errors.",
     )
-    option("--seatrial-trials", metavar="N", help="How many trials of each scenario: a number, or auto.")
+    option("--seatrial-trials", metavar="N", help="Trials per scenario: a number, or auto.")
     option("--seatrial-agent", metavar="SPEC", help="The agent of all scenarios: package.module:attribute.")
     option(
         "--seatrial-report",

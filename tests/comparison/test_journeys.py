@@ -136,7 +136,7 @@ def test_what_got_worse_while_the_rest_got_better_is_told_beside_the_limits(seat
     broken.write_text("refund")
     seatrial_command("run", "--name", "two")
     code, out, _ = seatrial_command("compare", "one", "two")
-    note = "note: worse beyond noise, which the limits allow: refund. To fail on that: --gate both"
+    note = "note: worse beyond noise, but within the limits: refund. To fail on this: --gate both"
     assert (code, out.splitlines()[-2:]) == (0, [note, "NO REGRESSION"])
     assert seatrial_command("compare", "one", "two", "--gate", "both")[0] == 1
 
@@ -197,14 +197,14 @@ def test_an_edited_scenario_is_marked_and_another_number_of_trials_is_not(seatri
         (("compare", "one", "two", "--max-pass-rate-drop", "5"), "5.0 is not a share, 0 to 1. Give 0.05"),
         (("compare", "one", "nobody"), "no run has the id or name 'nobody'"),
         (("compare",), "no baseline is set"),
-        (("compare", "one", "two", "--confirm-trials", "3"), "give --confirm as well"),
-        (("compare", "one", "two", "--confirm", "--gate", "thresholds"), "cannot go with --gate thresholds"),
+        (("compare", "one", "two", "--confirm-trials", "3"), "--confirm-trials: needs --confirm"),
+        (("compare", "one", "two", "--confirm", "--gate", "thresholds"), "cannot be combined with --gate thresholds"),
         (("baseline", "set", "nobody"), "no run has the id or name 'nobody'"),
         (("baseline", "set", "one", "--suite", "bank"), "has no suite 'bank'. It has: shop."),
         (("baseline", "clear"), "no baseline is set"),
         (("plan", "--drop", "0"), "must be above 0"),
-        (("plan", "--rate", "2"), "--rate 2.0: is not above 0 and at most 1"),
-        (("plan", "--alpha", "1"), "--alpha 1.0: is not strictly between 0 and 1"),
+        (("plan", "--rate", "2"), "--rate 2.0: expected more than 0 and at most 1"),
+        (("plan", "--alpha", "1"), "--alpha 1.0: expected a value between 0 and 1"),
     ],
 )
 def test_mistakes_exit_2_with_the_reason(seatrial_command, tmp_path, request, arguments, words):
@@ -330,7 +330,7 @@ def test_a_dry_run_says_what_auto_will_do(seatrial_command, tmp_path, request):
     assert "trials: auto in 3 scenarios (good 0.9, bad 0.7, alpha 0.05, beta 0.05, at most 60 trials)" in out
     assert "0.9        93 %     3.3 %   3.8 %         24.0" in out
     assert "errors add up: if all 3 are at 0.9, the chance that at least one fails is 9.5 %" in out
-    assert "to share it out: sequential: {alpha: 0.017," in out
+    assert "to correct for this, set sequential: {alpha: 0.017," in out
     assert "3 scenarios, at most 180 trials; nothing was run" in out
 
 

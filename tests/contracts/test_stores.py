@@ -463,7 +463,7 @@ def test_a_baseline_can_be_listed_and_cleared(store: Store) -> None:
 
 
 def test_a_missing_baseline_says_how_to_choose_one(store: Store) -> None:
-    with pytest.raises(UsageError, match=r"no baseline is set. Choose one: seatrial baseline set RUN"):
+    with pytest.raises(UsageError, match=r"no baseline is set. Set one: seatrial baseline set RUN"):
         store.run("baseline")
     with pytest.raises(UsageError, match="no run has the id 'r9'"):
         store.set_baseline("r9")

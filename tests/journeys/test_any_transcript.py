@@ -25,7 +25,7 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopRe
 from seatrial.model.json_values import plain_value
 from seatrial.model.results import EvalResult
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
-from seatrial.reports.registry import KINDS, write_report
+from seatrial.reports.registry import FORMATS, write_report
 from seatrial.runs.report import StoredRecord
 from seatrial.store.store import Store, open_store
 
@@ -160,7 +160,7 @@ def test_anything_comes_back_and_can_be_reported(store: Store, text: str, value:
 
     assert [repr(back) for back in record.trials(trial.key)] == [repr(trial)]
     assert record.outcome.verdict.status is Status.FAILED
-    for kind in KINDS:
+    for kind in FORMATS:
         assert is_well_formed(kind, written(kind, record)), (kind, written(kind, record))
 
 
@@ -168,7 +168,7 @@ def test_five_megabytes_of_tool_result_can_be_kept_and_reported(store: Store) ->
     record, trial = keep(store, "short", "<b>" * 1_700_000)
 
     assert list(record.trials(trial.key)) == [trial]
-    for kind in KINDS:
+    for kind in FORMATS:
         assert is_well_formed(kind, written(kind, record)), kind
 
 

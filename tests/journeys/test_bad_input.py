@@ -168,7 +168,7 @@ def test_a_function_of_one_text_is_refused_for_several_turns(folder: Any) -> Non
         (["--set", "limits"], "--set 'limits': expected path=value, such as limits.latency_ms=500"),
         (["--set", "tirals=3"], "Did you mean 'trials'?"),
         (["--report", "htlm"], "--report: unknown report 'htlm'. Did you mean 'html'?"),
-        (["--resume", "nothing"], "nothing is stored there yet"),
+        (["--resume", "nothing"], "no run is stored there yet"),
         (["--env-file", "missing.env"], "--env-file missing.env: No such file or directory"),
         (["--store", "mysql://x"], "store 'mysql://x': unknown kind. Use a path, sqlite:///path or postgresql://"),
     ],

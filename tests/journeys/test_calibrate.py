@@ -42,8 +42,8 @@ def test_labels_in_a_csv_file_show_what_the_judge_misses(folder: Any) -> None:
     assert re.search(r"human passed +2 +1\n", ended.out)
     assert re.search(r"human failed +1 +1\n", ended.out)
     assert "kappa 0.17" in ended.out
-    assert "sees a pass (TPR) 0.67 [0.21, 0.94], 2 of 3" in ended.out
-    assert "sees a failure (TNR) 0.50 [0.09, 0.91], 1 of 2" in ended.out
+    assert "recognises a pass (TPR) 0.67 [0.21, 0.94], 2 of 3" in ended.out
+    assert "recognises a failure (TNR) 0.50 [0.09, 0.91], 1 of 2" in ended.out
     assert "pass rate: judge 0.67, corrected 1.00" in ended.out
     assert ended.out.index("labels.csv:6: human failed, judge passed") < ended.out.index("labels.csv:4: human passed")
     assert "6 model calls" in ended.out
@@ -126,7 +126,7 @@ def test_a_judge_without_an_answer_is_left_out_and_said(folder: Any) -> None:
 
     assert ended.code == 1
     assert "no answer: labels.csv:4: Judge failed after 1 attempt" in ended.out
-    assert "1 trial without an answer of the judge, left out above" in ended.out
+    assert "1 trial not judged and not counted above" in ended.out
     assert re.search(r"human failed +0 +1\n", ended.out)
 
 

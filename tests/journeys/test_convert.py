@@ -46,7 +46,7 @@ def test_a_file_that_is_there_is_not_written_over_unless_asked(folder: Any) -> N
     refused = folder.seatrial("convert", "dataset.yaml")
 
     assert refused.code == 2
-    assert "scenarios/dataset.yaml: is there already" in refused.err
+    assert "scenarios/dataset.yaml: exists already" in refused.err
     assert (folder.path / "scenarios/dataset.yaml").read_text() == "mine"
     assert folder.seatrial("convert", "dataset.yaml", "--force").code == 0
 
@@ -74,7 +74,7 @@ def test_two_files_of_one_name_are_refused(folder: Any) -> None:
     done = folder.seatrial("convert", "a/dataset.yaml", "b/dataset.yaml")
 
     assert done.code == 2
-    assert "two files would become this one" in done.err
+    assert "two files would be converted to this file" in done.err
 
 
 def test_agent_text_in_notes_does_not_act_on_the_terminal(folder: Any) -> None:

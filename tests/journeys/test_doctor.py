@@ -38,7 +38,7 @@ def test_an_empty_folder_has_no_problem_and_stays_empty(folder: Any) -> None:
 
     assert ended.code == 0, ended.out
     assert f"ok       seatrial {__version__}, Python {sys.version.split()[0]} at " in ended.out
-    assert "ok       store .seatrial/runs.db: not there yet; the first run makes it\n" in ended.out
+    assert "ok       store .seatrial/runs.db: does not exist yet; the first run creates it\n" in ended.out
     assert "no problem found" in ended.out
     assert list(folder.path.iterdir()) == []
 
@@ -70,7 +70,7 @@ def test_keys_are_named_and_never_shown(folder: Any, monkeypatch: pytest.MonkeyP
 
     ended = folder.seatrial("doctor")
 
-    assert "ok       keys of models: ANTHROPIC_API_KEY\n" in ended.out
+    assert "ok       model keys: ANTHROPIC_API_KEY\n" in ended.out
     assert "warning  OPENAI_API_KEY is set, but empty\n" in ended.out
     assert "sk-very-secret" not in ended.out + ended.err
 
@@ -81,7 +81,7 @@ def test_keys_of_an_env_file_count(folder: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("GEMINI_API_KEY")
     folder.write(".env", "GEMINI_API_KEY=abcdefgh\n")
 
-    assert "ok       keys of models: GEMINI_API_KEY\n" in folder.seatrial("doctor", "--env-file", ".env").out
+    assert "ok       model keys: GEMINI_API_KEY\n" in folder.seatrial("doctor", "--env-file", ".env").out
 
 
 def test_a_wrong_setting_is_a_problem(folder: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_wrong_setting_is_a_problem(folder: Any) -> None:
 
     assert ended.code == 2
     assert "pyproject.toml: [tool.seatrial] unknown key 'stroe'. Did you mean 'store'?" in ended.out
-    assert ended.out.endswith("\n1 problem to solve\n")
+    assert ended.out.endswith("\n1 problem found\n")
 
 
 def test_a_variable_that_nothing_reads_is_a_warning(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_store_that_cannot_be_made_is_a_problem(folder: Any) -> None:
     ended = folder.seatrial("doctor", "--store", "file/runs.db")
 
     assert ended.code == 2
-    assert "problem  store file/runs.db: cannot be made" in ended.out
+    assert "problem  store file/runs.db: cannot be created" in ended.out
 
 
 def test_without_paths_the_suite_is_loaded_and_no_agent_asked(project: Any) -> None:
@@ -135,7 +135,7 @@ def test_without_paths_the_suite_is_loaded_and_no_agent_asked(project: Any) -> N
 
     assert ended.code == 0
     assert "ok       suite scenarios/shop.yaml: 1 scenario\n" in ended.out
-    assert "to have it asked once: seatrial doctor scenarios\n" in ended.out
+    assert "To call each agent once: seatrial doctor scenarios\n" in ended.out
     assert not project.exists("called")
 
 
@@ -206,7 +206,7 @@ def test_an_agent_without_a_suite_is_a_mistake(folder: Any) -> None:
     ended = folder.seatrial("doctor", "--agent", "agent:answer")
 
     assert ended.code == 2
-    assert "asked with which suite?" in ended.err
+    assert "--agent: needs a suite" in ended.err
 
 
 def test_no_judge_is_called_for_the_asking(project: Any) -> None:

@@ -89,7 +89,7 @@ def test_shards_become_one_run_that_is_like_an_unsharded_one(greetings: Any) -> 
     assert without_times(results(greetings, "all.db")) == without_times(greetings.results())
     again = greetings.seatrial("run", "--resume", "latest", "--store", "all.db")
     assert (again.code, whole.code) == (1, 1)
-    assert "nothing was missing" in again.err
+    assert "no trial was missing" in again.err
 
 
 def test_a_missing_shard_is_no_pass(greetings: Any) -> None:
@@ -111,7 +111,7 @@ def test_a_file_may_be_imported_twice(greetings: Any) -> None:
 
     again = greetings.seatrial("import", *files, "--store", "all.db")
 
-    assert "0 trials added, 10 known already" in again.out
+    assert "0 trials added, 10 already stored" in again.out
     assert results(greetings, "all.db") == before
     assert len(runs(greetings, "all.db")) == 1
 
@@ -435,7 +435,7 @@ def test_a_verdict_follows_from_the_results_in_the_file_and_not_from_its_status(
     shown = json.loads(exported.seatrial("show", "moved", "--json").out)
     (trial,) = shown["scenarios"][0]["trials"]
     assert (shown["status"], trial["status"]) == (verdict, verdict)
-    assert "0 trials added, 1 known already" in exported.seatrial("import", file).out
+    assert "0 trials added, 1 already stored" in exported.seatrial("import", file).out
 
 
 def test_nothing_checked_is_no_pass_whatever_the_file_says(exported: Any) -> None:

@@ -96,7 +96,7 @@ def test_a_failure_that_is_gone_is_told_when_failures_are_run_again(folder: Any)
 
     ended = folder.seatrial("run", "suite.yaml", "--failed")
 
-    assert "--failed: one: failed in the last run, and is not here any more" in ended.err
+    assert "--failed: one: failed in the last run, but no longer exists" in ended.err
 
 
 def test_the_tolerance_of_one_suite_is_not_that_of_another(folder: Any) -> None:

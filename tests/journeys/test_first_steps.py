@@ -31,7 +31,7 @@ def test_init_overwrites_nothing(folder: Any) -> None:
     ended = folder.seatrial("init")
 
     assert ended.code == 2
-    assert "agent.py is there already; nothing was written" in ended.err
+    assert "agent.py is there already. Nothing was written" in ended.err
     assert (folder.path / "agent.py").read_text() == "mine"
     assert not folder.exists("scenarios")
 
@@ -78,7 +78,7 @@ def test_list_of_nothing_is_a_mistake(folder: Any) -> None:
     ended = folder.seatrial("list", "--tag", "nope")
 
     assert (ended.code, ended.out) == (2, "")
-    assert "no scenario fits --tag 'nope'" in ended.err
+    assert "no scenario matches --tag 'nope'" in ended.err
 
 
 def test_list_needs_no_agent_and_no_secret(folder: Any) -> None:
@@ -118,7 +118,7 @@ def test_looking_into_a_store_that_is_not_there_makes_none(folder: Any, args: li
     ended = folder.seatrial(*args)
 
     assert ended.code == 2
-    assert ".seatrial/runs.db: nothing is stored there yet. Run something first: seatrial run" in ended.err
+    assert ".seatrial/runs.db: no run is stored there yet. Run something first: seatrial run" in ended.err
     assert not folder.exists(".seatrial")
 
 
@@ -183,9 +183,9 @@ def test_show_for_programs_has_the_form_of_results_json(broken: Any) -> None:
     ("args", "said"),
     [
         (["brokne"], "no run has the id or name 'brokne'. Did you mean 'broken'?"),
-        (["looks up the order"], "is no run, but a scenario of the latest one: seatrial show latest"),
+        (["looks up the order"], "is not a run, but a scenario of the latest run. Try: seatrial show latest"),
         (["latest", "looks up the ordre"], "has no scenario 'looks up the ordre'. Did you mean 'looks up the order'?"),
-        (["latest", "the"], "'the' is part of several names: 'explains the return policy', 'looks up the order'"),
+        (["latest", "the"], "'the' matches several scenarios: 'explains the return policy', 'looks up the order'"),
         (["latest", "looks", "2"], "scenario 'looks up the order': has no trial '2'. There are: trial-1."),
     ],
 )

@@ -139,7 +139,7 @@ def test_nothing_is_written_where_one_file_is_there(folder: Any) -> None:
     ended = folder.seatrial("init", "--ci", "gitlab")
 
     assert ended.code == 2
-    assert ".gitlab-ci.yml is there already; nothing was written" in ended.err
+    assert ".gitlab-ci.yml is there already. Nothing was written" in ended.err
     assert not folder.exists("agent.py")
 
 

@@ -67,7 +67,7 @@ def test_an_interrupted_run_ends_with_130_and_keeps_what_is_finished(
 
     assert process.returncode == 130
     run = stored_run(folder)
-    assert f"interrupted; what was played is kept: seatrial run --resume {run['id']}" in out
+    assert f"interrupted; finished trials are kept. Continue: seatrial run --resume {run['id']}" in out
     assert "Traceback" not in out + err
     assert (run["state"], run["verdict"], run["passed"], run["total"]) == ("interrupted", "not_run", 1, 3)
     assert {one["name"]: one["status"] for one in folder.results()["scenarios"]} == {

@@ -232,7 +232,7 @@ def test_a_port_that_is_in_use(project: Any) -> None:
 
 def test_a_store_that_is_somewhere_else(project: Any) -> None:
     assert refused(project, "show", "--store", "old/runs.db") == (
-        "old/runs.db: nothing is stored there yet. Run something first: seatrial run"
+        "old/runs.db: no run is stored there yet. Run something first: seatrial run"
     )
 
 
@@ -271,7 +271,7 @@ def test_a_command_with_a_slip(project: Any) -> None:
     [
         (
             ("run", "--drop", "5"),
-            "run: no such option '--drop'. It is a flag of `seatrial plan`. See: seatrial run --help",
+            "run: no such option '--drop'. It is an option of `seatrial plan`. See: seatrial run --help",
         ),
         (("run", "--trails", "5"), "run: no such option '--trails'. Did you mean '--trials'? See: seatrial run --help"),
         (

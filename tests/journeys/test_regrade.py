@@ -225,7 +225,7 @@ def test_a_regrade_of_an_interrupted_run_is_no_pass_and_says_why(whole: Any) -> 
     assert whole.results()["run"]["state"] == "interrupted"
     assert "PASS" not in ended.out
     assert "the run was interrupted" in ended.out
-    assert f"To judge it all: seatrial regrade {run.id}" in ended.out
+    assert f"To judge all: seatrial regrade {run.id}" in ended.out
     assert f"run {run.id} was interrupted, so only a part was judged" in ended.err
     assert f"seatrial run --resume {run.id}" in ended.err
     assert whole.seatrial("regrade", "latest").code == 130, "judged once more it is no more whole"

@@ -150,7 +150,7 @@ def test_resuming_a_run_that_lacks_nothing_says_so_and_ends_as_the_run_did(greet
     again = greetings.seatrial("run", "--resume", "latest")
 
     assert (first.code, again.code) == (1, 1)
-    assert "nothing was missing, so nothing was played" in again.err
+    assert "no trial was missing, so nothing was run" in again.err
     assert called(greetings) == []
     assert greetings.results() == before, "not even the time at which it ended"
 
@@ -225,7 +225,7 @@ def test_resuming_takes_no_other_selection(greetings: Any, flags: tuple[str, ...
     ended = greetings.seatrial("run", "--resume", run_id, *flags)
 
     assert ended.code == 2
-    assert f"leave out {flags[0]}" in ended.err
+    assert f"Leave out {flags[0]}" in ended.err
 
 
 @pytest.mark.parametrize("flag", ["--retry-errors", "--retry-agent-errors"])

@@ -263,7 +263,7 @@ def test_output_to_a_full_disk_is_reported_and_does_not_pass(letters: Any) -> No
         done = subprocess.run(command, cwd=letters.path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
 
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "error: not everything could be written: No space left on device"
+    assert done.stderr.splitlines()[-1] == "error: cannot write all output: No space left on device"
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
@@ -280,4 +280,4 @@ def test_set_without_a_value_is_refused_instead_of_changing_nothing(letters: Any
     ended = letters.seatrial("run", "--scenario", "a", "--set", f"cases_pass_threshold={value}")
 
     assert ended.code == 2
-    assert "the value is empty. If it comes from a variable, is that one set?" in ended.err
+    assert "the value is empty. If it comes from a variable, check that the variable is set" in ended.err

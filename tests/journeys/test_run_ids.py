@@ -47,4 +47,4 @@ def test_a_name_that_means_another_run_or_none_is_refused(project: Any, chosen: 
 def test_a_resumed_run_keeps_its_own_id(project: Any) -> None:
     project.seatrial("run", "--id", "job-17")
 
-    assert "leave out --id" in project.seatrial("run", "--resume", "job-17", "--id", "other").err
+    assert "Leave out --id" in project.seatrial("run", "--resume", "job-17", "--id", "other").err

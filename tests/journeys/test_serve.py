@@ -79,7 +79,7 @@ def test_a_token_comes_from_the_environment(project: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--host", "0.0.0.0"), "it needs a token"),
+        (("--host", "0.0.0.0"), "so a token is required"),
         (("--token", "short"), "at least 16"),
         (("nosuch",), "is not a folder"),
         (("--store", "agent.py"), "agent.py: is not a SQLite database"),

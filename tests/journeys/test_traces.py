@@ -247,9 +247,9 @@ def test_what_has_no_counterpart_is_listed_and_not_green(folder: Any) -> None:
 
     assert ended.code == 1
     assert statuses(folder) == {"order": "passed", "other": "not_run", "extra": "errored"}
-    assert "recorded, but no scenario asks for it:" in ended.err
+    assert "recorded, but without a scenario:" in ended.err
     assert "extra" in ended.err
-    assert "nothing is recorded for:" in ended.err
+    assert "scenarios without a recording:" in ended.err
     assert "shop   other" in ended.err
 
 

@@ -207,7 +207,7 @@ def test_an_edit_that_decides_nothing_plays_nothing(project: Any, watched: Any) 
     said = watch.after("scenarios/shop.yaml", "{name: greets,", "{name: greets, tags: [polite],")
 
     assert verdicts(said) == []
-    assert "changed: nothing that decides a verdict ──" in said
+    assert "changed: no scenario is affected ──" in said
 
 
 def test_scenarios_in_python_are_played_when_their_file_changes(project: Any, watched: Any) -> None:

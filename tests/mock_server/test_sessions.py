@@ -177,7 +177,7 @@ def test_a_check_over_pipes_to_which_no_client_came_ends_with_exit_code_1(folder
     ended = check_over_pipes(folder, said)
 
     assert ended.returncode == 1
-    assert "no client came, so nothing was checked" in ended.stderr
+    assert "no client connected, so nothing was checked" in ended.stderr
 
 
 def test_a_check_over_pipes_holds_the_client_against_what_is_expected(folder: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_session_that_does_not_ends_with_exit_code_1_and_why(serve: Callable[.
 def test_nobody_came_is_no_success(serve: Callable[..., Server]) -> None:
     code, err = serve("--check").stop()
 
-    assert (code, err) == (1, "no client came, so nothing was checked\n")
+    assert (code, err) == (1, "no client connected, so nothing was checked\n")
 
 
 def test_a_call_without_answer_is_no_success(serve: Callable[..., Server]) -> None:
@@ -294,9 +294,9 @@ def test_a_call_without_answer_is_no_success(serve: Callable[..., Server]) -> No
     ("flags", "scenario", "problem"),
     [
         ([], "take a nap", "there is no such scenario. Choose one of: 'take a number', 'nothing', 'unasked'"),
-        ([], "n", "3 scenarios have it in their name"),
-        ([], "nothing", "mocks no tool, so there is nothing to serve"),
-        (["--check"], "unasked", "expects nothing of its tool calls as a whole"),
+        ([], "n", "3 scenarios contain it in their name"),
+        ([], "nothing", "has no mocks, so there is nothing to serve"),
+        (["--check"], "unasked", "has no expectation about all its tool calls"),
         (["--record", "no/such/folder"], "unasked", "--record no/such/folder: cannot be written"),
         (["--port", "TAKEN"], "unasked", "cannot be used: Address already in use. Choose another: --port N"),
     ],

@@ -346,8 +346,8 @@ def test_a_call_with_arguments_that_are_no_object_is_recorded_through_a_relay_as
     ("flags", "problem"),
     [
         (["--connect", "http://127.0.0.1:1/mcp"], "--connect http://127.0.0.1:1/mcp: no MCP server answers there"),
-        (["--connect", "http://127.0.0.1:1/mcp", "--check"], "leave out everything else"),
-        ([], "which tools? Give a file and a scenario of it"),
+        (["--connect", "http://127.0.0.1:1/mcp", "--check"], "Leave out all other options"),
+        ([], "give a suite file and a scenario"),
     ],
 )
 def test_a_relay_to_nowhere_says_so(flags: list[str], problem: str) -> None:

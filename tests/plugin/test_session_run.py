@@ -173,7 +173,7 @@ def test_a_session_that_was_stopped_early_leaves_no_run_that_passed(project: Any
     shown = subprocess.run(
         [sys.executable, "-m", "seatrial", "show"], cwd=project.path, capture_output=True, text=True, check=False
     )
-    assert "interrupted; what was played is kept. To play it all: pytest " in shown.stdout
+    assert "interrupted; finished trials are kept. To run all: pytest " in shown.stdout
 
 
 def test_a_suites_group_whose_scenarios_were_all_skipped_turns_no_session_red(project: Any) -> None:

@@ -34,7 +34,7 @@ def test_the_summary_stays_within_one_mebibyte(build: SimpleNamespace, tmp_path:
     )
     write_report("github", record, path)
     assert 900_000 < path.stat().st_size <= 1024 * 1024
-    assert path.read_text(encoding="utf-8").endswith("`seatrial show r-1` has all of it.\n")
+    assert path.read_text(encoding="utf-8").endswith("See all of it: `seatrial show r-1`\n")
 
 
 def test_a_full_summary_does_not_grow_with_further_runs(build: SimpleNamespace, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.reports.registry import KINDS, parse_report_option, write_report
+from seatrial.reports.registry import FORMATS, parse_report_option, write_report
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_an_empty_path_is_refused() -> None:
 
 
 def test_folders_are_made_and_nothing_else_is_left(build: SimpleNamespace, tmp_path: Path) -> None:
-    for kind in KINDS:
+    for kind in FORMATS:
         write_report(kind, build.record(build.scenario(), trials=(build.trial(),)), tmp_path / "new" / kind)
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(KINDS)
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(FORMATS)
     assert all(path.stat().st_size for path in (tmp_path / "new").iterdir())
 
 
@@ -96,7 +96,7 @@ def test_a_dash_is_standard_output(build: SimpleNamespace, capsys: pytest.Captur
     assert capsys.readouterr().out.startswith('{"schema_version": 1')
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "html"])
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "html"])
 def test_nothing_an_agent_says_is_a_command_to_a_ci_system(
     kind: str, build: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,4 +111,4 @@ def test_a_run_that_is_not_whole_is_not_said_to_have_no_regression(own_project: 
     part = show("part")
     assert "NO REGRESSION" not in part
     assert header_of(part) == "not_run"
-    assert "run part: 1 of its trials was not run (number 1), so this is about a part of it" in part
+    assert "run part: 1 of its trials was not run (number 1), so the comparison is incomplete" in part

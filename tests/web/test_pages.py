@@ -132,7 +132,7 @@ def test_a_run_shows_why_it_failed_worst_first(served: Any) -> None:
 def test_a_run_is_filtered(served: Any) -> None:
     assert "only looks" not in page(served, "/runs/bad?status=failed").text
     assert "books a table" not in page(served, "/runs/bad?tag=read").text
-    assert "Nothing here passes the filter" in page(served, "/runs/bad?q=zzz").text
+    assert "Nothing matches the filter" in page(served, "/runs/bad?q=zzz").text
     assert "the agent broke" in page(served, "/runs/bad?view=trials&q=broke").text
 
 
@@ -142,14 +142,14 @@ def test_trials_are_found_by_what_was_said(served: Any) -> None:
     assert "books a table" not in shown
     scenario = served.scenario("bad", "books a table")
     assert "trial-3" in page(served, f"/runs/bad/scenarios/{scenario}?q=Sorry").text
-    assert "Nothing here passes" in page(served, f"/runs/bad/scenarios/{scenario}?q=20:00").text
+    assert "Nothing matches" in page(served, f"/runs/bad/scenarios/{scenario}?q=20:00").text
 
 
 def test_a_search_that_could_not_read_everything_says_so(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     find = Store.search
     monkeypatch.setattr(Store, "search", lambda *args, **more: replace(find(*args, **more), complete=False))
     text = "a text that nobody looked for before"
-    assert "looked through in the first 5 trials" in page(served, f"/runs/bad?view=trials&q={text}").text
+    assert "conversations of the first 5 trials were searched" in page(served, f"/runs/bad?view=trials&q={text}").text
     assert served.json("/api/runs/bad/trials", params={"q": f"{text}!"})["searched"] == 5
 
 
@@ -229,7 +229,7 @@ def test_an_empty_store_says_how_to_begin(serve: Any, tmp_path: Any) -> None:
     served = serve(store=str(tmp_path / "new.db"), root=tmp_path)
 
     assert "No run is stored yet" in page(served, "/").text
-    assert "It takes two runs" in page(served, "/compare").text
+    assert "At least two runs" in page(served, "/compare").text
 
 
 def test_one_failure_in_thousands_is_not_rounded_away(own_project: Any, serve: Any) -> None:

@@ -70,9 +70,9 @@ def test_a_run_whose_process_was_killed_says_since_when_nothing_was_written_and_
     server: Any, killed: Any, gate: Path
 ) -> None:
     killed()
-    assert "nothing written since" in server.get("/").text
+    assert "no trial stored since" in server.get("/").text
     shown = server.get("/runs/dead").text
-    assert "Nothing was written since" in shown
+    assert "No trial was stored since" in shown
     assert ">Resume<" in shown
 
     gate.touch()
@@ -104,7 +104,7 @@ def test_a_run_that_was_written_to_a_moment_ago_is_left_alone(server: Any, kille
     assert ">Resume<" not in server.get("/runs/dead").text
     answer = server.client.post("/api/runs/dead/resume")
     assert answer.status_code == 409
-    assert "another process may be playing it" in answer.json()["detail"]
+    assert "another process may be running it" in answer.json()["detail"]
 
 
 @pytest.mark.usefixtures("soon")
@@ -113,7 +113,7 @@ def test_an_agent_or_model_that_only_the_run_names_is_not_started(server: Any, k
     killed(option)
     answer = server.client.post("/api/runs/dead/resume")
     assert answer.status_code == 409
-    assert "settings that are not in its files" in answer.json()["detail"]
+    assert "agent or settings from options" in answer.json()["detail"]
 
 
 @pytest.mark.usefixtures("soon")
@@ -133,7 +133,7 @@ def test_a_read_only_server_shows_it_and_offers_nothing(serve: Any, own_project:
     killed()
     server = serve(store=own_project.store, root=own_project.path, read_only=True)
     shown = server.get("/runs/dead").text
-    assert "Nothing was written since" in shown
+    assert "No trial was stored since" in shown
     assert ">Resume<" not in shown
     assert server.client.post("/api/runs/dead/resume").status_code == 403
 

@@ -113,7 +113,7 @@ def test_a_run_too_many_is_for_later(server: Any, monkeypatch: pytest.MonkeyPatc
     answer = server.client.post("/api/runs", json={"paths": ["slow.yaml"]})
 
     assert answer.status_code == 409
-    assert "under way already" in answer.json()["detail"]
+    assert "running already" in answer.json()["detail"]
 
 
 def test_a_run_that_is_under_way_is_compared_later(server: Any, gate: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_run_that_cannot_begin_says_why(server: Any) -> None:
 
     assert (name, found["state"]) == ("end", "refused")
     page = server.get(f"/runs/{run_id}").text
-    assert "The run did not begin" in page
+    assert "The run did not start" in page
     assert "nosuch" in page
 
 

@@ -11,28 +11,28 @@ from . import shell_completion
 from .options import open_stored
 from .output import format_table
 
-_store = click.option("--store", help="Where runs are kept: a file or postgresql://….")
-_suite = click.option("--suite", help="Only where the suite has this name.")
+_store = click.option("--store", help="Where runs are stored: a file or postgresql://….")
+_suite = click.option("--suite", help="Baseline of this suite only.")
 
 
 @click.group("baseline")
 def command() -> None:
-    """Choose the run that others are compared with."""
+    """Set, show or clear the baseline run."""
 
 
 @command.command("set")
 @click.argument("run", shell_complete=shell_completion.runs)
 @_suite
-@click.option("--allow-unfinished", is_flag=True, help="Take it although it did not come to its end.")
+@click.option("--allow-unfinished", is_flag=True, help="Accept a run that is not finished.")
 @_store
 def set_(run: str, suite: str | None, allow_unfinished: bool, store: str | None) -> int:
-    """Compare others with RUN: an id, the beginning of one, a name, or `latest`."""
+    """Make RUN the baseline: an id, the start of an id, a name, or `latest`."""
     with open_stored(store) as opened:
         found = opened.run(run)
         if found.state is not RunState.FINISHED and not allow_unfinished:
             raise UsageError(
-                f"run {found.id}: did not come to its end, so others would be compared with a part. "
-                f"Finish it: seatrial run --resume {found.id}; or take it with --allow-unfinished."
+                f"run {found.id}: is not finished, so it cannot be a baseline. "
+                f"Finish it: seatrial run --resume {found.id}; or accept it: --allow-unfinished."
             )
         suites = {entry.key.suite for entry in opened.entries(found.id)}
         if suite is not None and suite not in suites:
@@ -43,7 +43,7 @@ def set_(run: str, suite: str | None, allow_unfinished: bool, store: str | None)
 
 
 @command.command("show")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_store
 def show(as_json: bool, store: str | None) -> int:
     """Show which runs are baselines."""
@@ -53,7 +53,7 @@ def show(as_json: bool, store: str | None) -> int:
         click.echo(json.dumps([{"suite": suite, "id": run.id, "name": run.name} for suite, run in baselines]))
         return 0
     if not baselines:
-        click.echo("no baseline is set. Choose one: seatrial baseline set RUN")
+        click.echo("no baseline is set. Set one: seatrial baseline set RUN")
         return 0
     rows = [(suite or "(every suite)", run.id, run.name, (run.git_commit or "-")[:12]) for suite, run in baselines]
     for line in format_table(("suite", "run", "name", "commit"), rows):
@@ -65,7 +65,7 @@ def show(as_json: bool, store: str | None) -> int:
 @_suite
 @_store
 def clear(suite: str | None, store: str | None) -> int:
-    """Forget the baseline; its run stays."""
+    """Clear the baseline. The run itself is kept."""
     with open_stored(store) as opened:
         if not opened.clear_baseline(suite):
             raise UsageError(f"{opened.name}: no baseline{_of(suite)} is set. See: seatrial baseline show")

@@ -21,14 +21,22 @@ _SHOWN = 20
 
 @click.command("calibrate")
 @click.argument("labels", required=False, metavar="[LABELS]")
-@click.option("--judge-model", help="The model to hold against the labels; without it, what the run has stored is.")
-@click.option("--rubric", metavar="TEXT", help="What the judge is asked: is this rubric met?")
-@click.option("--metric", metavar="NAME", help="Or the metric it grades.")
-@click.option("--at-least", type=float, default=3.0, show_default=True, help="The score of a metric that is a pass.")
-@click.option("--votes", type=click.IntRange(min=1), default=1, show_default=True, help="How often it is asked; odd.")
-@click.option("--run", metavar="RUN", help="The stored run that the labels are about.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--judge-model", help="Judge model to compare with the labels. Default: the stored results of the run.")
+@click.option("--rubric", metavar="TEXT", help="Rubric that the judge decides on.")
+@click.option("--metric", metavar="NAME", help="Metric that the judge scores, instead of a rubric.")
+@click.option(
+    "--at-least", type=float, default=3.0, show_default=True, help="Lowest score of the metric that counts as a pass."
+)
+@click.option(
+    "--votes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Votes of the judge per trial; an odd number.",
+)
+@click.option("--run", metavar="RUN", help="Stored run that the labels belong to.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(labels: str | None, as_json: bool, **options: Any) -> int:
     """Compare a judge with human labels: how often it agrees, what it misses, and the pass rate behind its own.
 
@@ -40,7 +48,7 @@ def command(labels: str | None, as_json: bool, **options: Any) -> int:
 
     settings = read_settings(Path.cwd(), os.environ)
     if options["votes"] % 2 == 0:
-        raise UsageError(f"--votes {options['votes']}: expected an odd number, so that there is a majority")
+        raise UsageError(f"--votes {options['votes']}: expected an odd number, so that there is always a majority")
     asks = options["rubric"] is not None or (options["metric"] is not None and options["run"] is None)
     report = calibrate_judge(
         CalibrationRequest(
@@ -86,14 +94,14 @@ def _print(report: "CalibrationReport") -> None:
         for row in report.split_votes[:_SHOWN]:
             writer.line(f"{row.place}: {shorten(row.reason, 400)}", indent=2)
     if report.disagreeing:
-        writer.line("where they disagree, what the judge let pass first:")
+        writer.line("disagreements, wrong passes first:")
     for row in report.disagreeing[:_SHOWN]:
         words = "human failed, judge passed" if row.judge else "human passed, judge failed"
         writer.line(f"{row.place}: {words}: {shorten(row.reason, 400)}", indent=2)
     for row in report.unanswered[:_SHOWN]:
         writer.line(f"no answer: {row.place}: {shorten(row.reason, 400)}")
     if report.unanswered:
-        writer.line(f"{counted(len(report.unanswered), 'trial')} without an answer of the judge, left out above")
+        writer.line(f"{counted(len(report.unanswered), 'trial')} not judged and not counted above")
     use = report.use
     if use.calls or use.cached:
         cost = "cost unknown" if use.cost_usd is None else f"${use.cost_usd:.4f}"
@@ -107,9 +115,9 @@ def _numbers(found: "Calibration") -> list[str]:
         f"{'human passed':14}{table.seen_passes:>14}{table.missed_passes:>14}",
         f"{'human failed':14}{table.missed_failures:>14}{table.seen_failures:>14}",
         f"agreement {_rate(agreement.accuracy)}, kappa {_rate(agreement.kappa)}{_interval(agreement.kappa_interval)}",
-        f"sees a pass (TPR) {_rate(agreement.true_pass_rate)}{_interval(agreement.true_pass_interval)}, "
+        f"recognises a pass (TPR) {_rate(agreement.true_pass_rate)}{_interval(agreement.true_pass_interval)}, "
         f"{table.seen_passes} of {table.passes}",
-        f"sees a failure (TNR) {_rate(agreement.true_fail_rate)}{_interval(agreement.true_fail_interval)}, "
+        f"recognises a failure (TNR) {_rate(agreement.true_fail_rate)}{_interval(agreement.true_fail_interval)}, "
         f"{table.seen_failures} of {table.failures}",
     ]
     if corrected is None:

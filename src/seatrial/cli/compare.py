@@ -21,29 +21,47 @@ from .options import make_request, open_stored, store_url
 @click.command("compare")
 @click.argument("base", default="baseline", shell_complete=shell_completion.runs)
 @click.argument("candidate", metavar="CAND", default="latest", shell_complete=shell_completion.runs)
-@click.option("--max-pass-rate-drop", type=float, default=0.0, show_default=True, help="As a share: 0.05 is 5 points.")
-@click.option("--max-avg-score-drop", type=float, default=5.0, show_default=True, help="Points of the overall score.")
+@click.option(
+    "--max-pass-rate-drop",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Allowed drop of the pass rate: 0.05 is 5 points.",
+)
+@click.option(
+    "--max-avg-score-drop",
+    type=float,
+    default=5.0,
+    show_default=True,
+    help="Allowed drop of the overall score, in points.",
+)
 @click.option(
     "--max-latency-increase-pct",
     type=float,
     default=20.0,
     show_default=True,
-    help="Percent; a rise of less than 20 ms never counts.",
+    help="Allowed increase in percent. Less than 20 ms never counts.",
 )
 @click.option(
     "--gate",
     type=click.Choice([gate.value for gate in Gate]),
-    help="What decides: the limits (default), the exact tests (default with --confirm), or both.",
+    help="What decides: the limits (default), exact tests (default with --confirm), or both.",
 )
-@click.option("--confirm", "second_look", is_flag=True, help="Run the suspects again, and let fresh trials decide.")
-@click.option("--confirm-trials", type=click.IntRange(min=1), help="Fresh trials of each suspect (worked out).")
-@click.option("--pool", "pooled", multiple=True, metavar="RUN", help="Another run that counts as the baseline.")
-@click.option("--no-pool", is_flag=True, help="Take the baseline alone, not other runs of its commit and agent.")
-@click.option("--allow-missing", is_flag=True, help="Scenarios that the candidate lacks are no regression.")
-@click.option("--allow-unfinished", is_flag=True, help="Compare what is there of runs that did not come to their end.")
-@click.option("--verbose", "-v", is_flag=True, help="Name the unchanged scenarios as well.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option(
+    "--confirm", "second_look", is_flag=True, help="Run suspect scenarios again and let the new trials decide."
+)
+@click.option(
+    "--confirm-trials", type=click.IntRange(min=1), help="New trials per suspect scenario. Default: calculated."
+)
+@click.option(
+    "--pool", "pooled", multiple=True, metavar="RUN", help="Another run whose trials count as baseline. Repeatable."
+)
+@click.option("--no-pool", is_flag=True, help="Use only the baseline, not other runs of its commit and agent.")
+@click.option("--allow-missing", is_flag=True, help="Do not count scenarios that the candidate lacks as a regression.")
+@click.option("--allow-unfinished", is_flag=True, help="Also compare runs that are not finished.")
+@click.option("--verbose", "-v", is_flag=True, help="List unchanged scenarios too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
 def command(
     base: str,
     candidate: str,
@@ -68,9 +86,11 @@ def command(
     because trials could not be judged or tested.
     """
     if confirm_trials is not None and not second_look:
-        raise UsageError("--confirm-trials: says how often --confirm runs the suspects; give --confirm as well")
+        raise UsageError("--confirm-trials: needs --confirm")
     if second_look and gate == Gate.THRESHOLDS:
-        raise UsageError("--confirm: decides by exact tests, so it cannot go with --gate thresholds; use both")
+        raise UsageError(
+            "--confirm: decides by exact tests, so it cannot be combined with --gate thresholds. Use --gate both"
+        )
     chosen = Gate(gate) if gate else Gate.STATISTICAL if second_look else Gate.THRESHOLDS
     limits = RegressionLimits(
         max_pass_rate_drop=max_pass_rate_drop,

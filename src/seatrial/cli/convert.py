@@ -14,9 +14,11 @@ from seatrial.scenarios.problems import FileProblems
 
 @click.command("convert")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--output", "-o", "folder", default="scenarios", show_default=True, help="The folder to write to.")
-@click.option("--from", "tool", type=click.Choice(list(TOOLS)), help="Which tool's files they are; else found out.")
-@click.option("--force", is_flag=True, help="Write over files that are there.")
+@click.option("--output", "-o", "folder", default="scenarios", show_default=True, help="Folder to write to.")
+@click.option(
+    "--from", "tool", type=click.Choice(list(TOOLS)), help="Tool that the files belong to. Default: detected."
+)
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(files: tuple[str, ...], folder: str, tool: str | None, force: bool) -> int:
     """Turn FILES of Agentest, promptfoo, pydantic-evals or DeepEval into scenario files.
 
@@ -40,10 +42,12 @@ def _target(file: str, folder: str) -> Path:
 def _require_free(targets: list[Path], *, force: bool) -> None:
     twice = next((target for target in targets if targets.count(target) > 1), None)
     if twice is not None:
-        raise UsageError(f"{twice}: two files would become this one; convert them into folders of their own: -o DIR")
+        raise UsageError(
+            f"{twice}: two files would be converted to this file. Convert them into different folders: -o DIR"
+        )
     taken = [str(target) for target in targets if target.exists()]
     if taken and not force:
-        raise UsageError(f"{', '.join(taken)}: is there already. Choose another folder (-o DIR), or --force")
+        raise UsageError(f"{', '.join(taken)}: exists already. Choose another folder (-o DIR), or --force")
 
 
 def _write(target: Path, text: str) -> None:
@@ -61,14 +65,14 @@ def _check(target: Path) -> None:
     try:
         load(str(target), check_agents=False)
     except FileProblems as problems:
-        raise UsageError(f"{target}: was written, but something of it is not allowed here:\n{problems}") from None
+        raise UsageError(f"{target}: was written, but is not a valid suite:\n{problems}") from None
 
 
 def _tell(file: str, target: Path, converted: Converted) -> None:
     lines = [f"{file} ({converted.tool}) -> {target}: {counted(converted.scenarios, 'scenario')}"]
     if converted.skipped:
-        lines[0] += f", {converted.skipped} of them skipped, because no check was left"
-    for title, lost in (("not carried over", True), ("means something else here", False)):
+        lines[0] += f", {converted.skipped} of them skipped, because no check could be converted"
+    for title, lost in (("not converted", True), ("converted with another meaning", False)):
         notes = [note for note in converted.notes if note.lost is lost]
         if notes:
             lines += [f"{title}:", *(f"  {note}" for note in notes)]

@@ -58,8 +58,8 @@ def check_installation() -> Iterator[Finding]:
     if found is not None and Path(found).resolve().parent != Path(sys.executable).absolute().parent:
         yield Finding(
             state="warning",
-            text=f"the command `seatrial` is {found}, which belongs to another Python than this one",
-            remedy=f"activate the environment you mean, or type: {sys.executable} -m seatrial",
+            text=f"the command `seatrial` is {found}, which belongs to another Python",
+            remedy=f"activate the right environment, or run: {sys.executable} -m seatrial",
         )
 
 
@@ -90,7 +90,7 @@ def check_extras() -> Iterator[Finding]:
         else:
             yield ok(shown)
     if absent:
-        yield ok(f"extras that are not installed: {', '.join(absent)} (pip install 'seatrial[NAME]')")
+        yield ok(f"extras not installed: {', '.join(absent)} (pip install 'seatrial[NAME]')")
 
 
 def _packages_by_extra(required: list[str]) -> dict[str, dict[str, str]]:
@@ -136,7 +136,7 @@ def check_keys(environ: Mapping[str, str]) -> Iterator[Finding]:
     known = dict.fromkeys(name for provider in PROVIDERS.values() for name in provider.keys)
     there = [name for name in known if environ.get(name)]
     empty = [name for name in known if environ.get(name) == ""]
-    yield ok(f"keys of models: {', '.join(there) or 'none is set; only judges and simulated users ask models'}")
+    yield ok(f"model keys: {', '.join(there) or 'none set; only judges and simulated users need one'}")
     for name in empty:
         yield Finding(state="warning", text=f"{name} is set, but empty", remedy=f"export {name}=…, or unset it")
 
@@ -149,7 +149,7 @@ def check_settings(folder: Path, environ: Mapping[str, str]) -> Iterator[Finding
         yield problem(error)
         return
     file = next((place / "pyproject.toml" for place in (folder, *folder.parents) if _has_table(place)), None)
-    yield ok(f"settings: {file or 'no [tool.seatrial] in a pyproject.toml here or above; the defaults hold'}")
+    yield ok(f"settings: {file or 'defaults; no pyproject.toml here or above has [tool.seatrial]'}")
     variables = [setting.variable for setting in SETTINGS.values() if setting.variable]
     there = [name for name in variables if environ.get(name)]
     if there:
@@ -196,11 +196,11 @@ def check_store(url: str) -> Iterator[Finding]:
 def _check_place(file: Path) -> Finding:
     nearest = next(place for place in file.absolute().parents if place.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK):
-        return ok(f"store {file}: not there yet; the first run makes it")
+        return ok(f"store {file}: does not exist yet; the first run creates it")
     return Finding(
         state="problem",
-        text=f"store {file}: cannot be made, since {nearest} is {'read-only' if nearest.is_dir() else 'no folder'}",
-        remedy="give --store a path that can be written to, or set `store` in [tool.seatrial]",
+        text=f"store {file}: cannot be created: {nearest} is {'read-only' if nearest.is_dir() else 'not a folder'}",
+        remedy="give --store a writable path, or set `store` in [tool.seatrial]",
     )
 
 
@@ -280,9 +280,7 @@ def _what_came(trial: Trial, *, sent: str) -> Finding:
         return Finding(state="problem", text=f"{asked}; {trial.error.message}", remedy=trial.error.hint or "")
     turn = trial.transcript.turns[-1]
     if not (turn.reply or "").strip():
-        return Finding(
-            state="problem", text=f"{asked}; the reply is empty", remedy="an agent must reply with a text to be tried"
-        )
+        return Finding(state="problem", text=f"{asked}; the reply is empty", remedy="an agent must reply with a text")
     calls = "; its tool calls are not recorded" if turn.tool_calls is None else ""
     return ok(f"{asked}; got {_short(turn.reply or '')} in {trial.duration_ms:.0f} ms{calls}")
 
@@ -294,9 +292,9 @@ def _short(text: str) -> str:
 
 @click.command("doctor")
 @click.argument("paths", nargs=-1)
-@click.option("--agent", help="The agent to ask, instead of the suite's.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
-@click.option("--env-file", metavar="FILE", help="Environment variables from a file.")
+@click.option("--agent", help="Agent to call instead of the suite's.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
+@click.option("--env-file", metavar="FILE", help="Read environment variables from a file.")
 def command(paths: tuple[str, ...], agent: str | None, store: str | None, env_file: str | None) -> int:
     """Look for what keeps Seatrial from working here: versions, extras, keys, settings, the store.
 
@@ -312,7 +310,7 @@ def command(paths: tuple[str, ...], agent: str | None, store: str | None, env_fi
             click.echo(safe_text(f"{'':<7}  -> {finding.remedy}"))
     problems, warnings = found["problem"], found["warning"]
     if problems:
-        click.echo(f"\n{problems} problem{'' if problems == 1 else 's'} to solve")
+        click.echo(f"\n{problems} problem{'' if problems == 1 else 's'} found")
         return 2
     click.echo("\nno problem found" + (f"; {warnings} warning{'' if warnings == 1 else 's'}" if warnings else ""))
     return 0
@@ -336,7 +334,7 @@ def _findings(
         yield from check_suites(request, ask=bool(paths))
         if not paths:
             yield Finding(
-                state="ok", text=f"no agent was asked; to have it asked once: seatrial doctor {DEFAULT_FOLDER}"
+                state="ok", text=f"no agent was called. To call each agent once: seatrial doctor {DEFAULT_FOLDER}"
             )
     elif agent is not None:
-        raise UsageError("--agent: asked with which suite? Give its path: seatrial doctor PATH --agent …")
+        raise UsageError("--agent: needs a suite. Give its path: seatrial doctor PATH --agent …")

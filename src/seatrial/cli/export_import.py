@@ -23,8 +23,8 @@ from .options import open_stored, store_url
 
 @click.command("export")
 @click.argument("run", default="latest", shell_complete=shell_completion.runs)
-@click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
 def export_command(run: str, output: str | None, store: str | None) -> int:
     """Write a stored run as lines of JSON, with its scenarios, trials and labels, for `seatrial import`.
 
@@ -59,7 +59,7 @@ def _write_file(file: Path, lines: Iterable[bytes]) -> None:
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
 def import_command(files: tuple[str, ...], store: str | None) -> int:
     """Store the runs of exported FILES; `-` is standard input.
 
@@ -104,7 +104,7 @@ def _tell(store: Store, run_id: str, parts: list[Imported]) -> None:
     added, skipped, corrected = (
         sum(getattr(part, name) for part in parts) for name in ("added", "skipped", "corrected")
     )
-    known = f", {skipped:,} known already" if skipped else ""
+    known = f", {skipped:,} already stored" if skipped else ""
     verdict = verdict_line(record.outcome)
     added_text = f"{counted(added, 'trial')} added{known}{_part(record.run)}"
     click.echo(safe_text(f"run {run_id}: {added_text}. {verdict}"))

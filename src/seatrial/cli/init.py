@@ -119,11 +119,11 @@ def _fill(text: str, words: Mapping[str, str]) -> str:
     type=click.Choice(list(STARTERS)),
     default="function",
     show_default=True,
-    help="What your agent is; a small one of that kind is written.",
+    help="Kind of your agent. A small agent of that kind is written.",
 )
-@click.option("--pytest", "with_pytest", is_flag=True, help="As a pytest project: pytest runs the scenarios too.")
-@click.option("--ci", type=click.Choice(["github", "gitlab"]), help="With a CI job that runs the scenarios.")
-@click.option("--force", is_flag=True, help="Overwrite files that are there already.")
+@click.option("--pytest", "with_pytest", is_flag=True, help="Write a pytest project: pytest runs the scenarios too.")
+@click.option("--ci", type=click.Choice(["github", "gitlab"]), help="Also write a CI job that runs the scenarios.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(folder: str, kind: str, with_pytest: bool, ci: str | None, force: bool) -> int:
     """Write a small suite and agent that pass at once, without any key."""
     place = Path(folder)
@@ -131,7 +131,7 @@ def command(folder: str, kind: str, with_pytest: bool, ci: str | None, force: bo
     there = [str(place / name) for name in files if (place / name).exists()]
     if there and not force:
         raise UsageError(
-            f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already; nothing was written. "
+            f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already. Nothing was written. "
             "Choose another folder (seatrial init DIR), or overwrite with --force"
         )
     for name, text in files.items():
@@ -155,15 +155,15 @@ def _say_what_next(place: Path, starter: Starter, *, with_pytest: bool, suite: s
     if with_pytest:
         steps.append(("python -m pytest", "passes"))
     if starter.served:
-        steps.append(("python server.py", "in another terminal; it stands for your endpoint"))
-    steps += [("seatrial run", "passes"), ("seatrial show", "what was run, as it is stored")]
+        steps.append(("python server.py", "in another terminal; replace it with your endpoint later"))
+    steps += [("seatrial run", "passes"), ("seatrial show", "shows the stored run")]
     click.echo("\nNext:")
     for step, remark in steps:
         click.echo(f"  {step:<20}  # {remark}" if remark else f"  {step}")
     if starter.served:
-        click.echo(f"Then write the address of your own endpoint, and what it must do, into {suite}.")
+        click.echo(f"Then edit {suite}: the address of your endpoint, and what it must do.")
     else:
-        click.echo(f"Then put your own agent into {starter.files[0]}, and what it must do into {suite}.")
+        click.echo(f"Then put your agent into {starter.files[0]}, and what it must do into {suite}.")
 
 
 def _is_installed(module: str) -> bool:

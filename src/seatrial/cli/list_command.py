@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.command("list")
 @click.argument("paths", nargs=-1)
 @selection_options
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Of `list runs`: how many.")
-@click.option("--store", help="Of `list runs`: where runs are kept.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="With `list runs`: how many.")
+@click.option("--store", help="With `list runs`: where runs are stored.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     paths: tuple[str, ...],
     scenario_text: tuple[str, ...],
@@ -36,7 +36,7 @@ def command(
     """
     if paths == ("runs",):
         if scenario_text or tags:
-            raise UsageError("list runs: --scenario and --tag choose scenarios, not runs; use `seatrial show RUN`")
+            raise UsageError("list runs: --scenario and --tag select scenarios, not runs. Use `seatrial show RUN`")
         _print(_runs(limit, store), _RUN_COLUMNS, as_json=as_json)
         return 0
     if paths == ("flaky",):
@@ -45,7 +45,7 @@ def command(
     rows = _scenarios(paths, scenario_text, tags)
     if not rows:
         asked = [f"--scenario {text!r}" for text in scenario_text] + [f"--tag {tag!r}" for tag in tags]
-        raise UsageError(f"no scenario fits {' and '.join(asked)}. See all of them: seatrial list")
+        raise UsageError(f"no scenario matches {' and '.join(asked)}. List all: seatrial list")
     _print(rows, _SCENARIO_COLUMNS, as_json=as_json)
     return 0
 
@@ -109,7 +109,7 @@ def _runs(limit: int, store: str | None) -> list[dict[str, Any]]:
                 }
             )
         for _, problem in problems:
-            click.echo(safe_text(f"left out: {problem}"), err=True)
+            click.echo(safe_text(f"skipped: {problem}"), err=True)
         return found
 
 

@@ -50,7 +50,7 @@ def _meant(flag: str, command: click.Command) -> str:
     if close:
         return f" Did you mean {close[0]!r}?"
     others = [f"`seatrial {name}`" for name in COMMANDS if flag in _flags_of(name)]
-    return f" It is a flag of {', '.join(others)}." if others else ""
+    return f" It is an option of {', '.join(others)}." if others else ""
 
 
 def _flags_of(name: str) -> frozenset[str]:
@@ -65,26 +65,26 @@ def _flags(command: click.Command) -> Iterator[str]:
 
 
 COMMANDS = {
-    "init": ("init", "Write a small suite and agent that pass at once."),
+    "init": ("init", "Write a small example suite and agent that pass."),
     "run": ("run", "Run scenarios against an agent."),
     "validate": ("validate:validate_command", "Check scenario files without calling an agent."),
     "list": ("list_command", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
     "compare": ("compare", "Compare two stored runs."),
-    "baseline": ("baseline", "Choose the run that others are compared with."),
-    "plan": ("plan", "How many trials it takes to see a drop."),
+    "baseline": ("baseline", "Set, show or clear the baseline run."),
+    "plan": ("plan", "Calculate how many trials detect a drop of the pass rate."),
     "regrade": ("regrade", "Judge stored conversations again, with edited expectations."),
     "calibrate": ("calibrate", "Compare a judge with human labels."),
-    "serve": ("serve", "Show runs in a browser, and serve them as a JSON API."),
-    "export": ("export_import:export_command", "Write a stored run as lines of JSON."),
-    "import": ("export_import:import_command", "Store exported runs, and merge the shards of one."),
-    "import-trace": ("traces:import_trace_command", "Store recorded conversations and judge them by a suite."),
-    "scenario": ("traces:scenario_command", "Make scenarios from recordings (`scenario from-trace`)."),
+    "serve": ("serve", "Serve runs as web pages and as a JSON API."),
+    "export": ("export_import:export_command", "Write a stored run as JSON Lines."),
+    "import": ("export_import:import_command", "Import exported runs and merge shards."),
+    "import-trace": ("traces:import_trace_command", "Import recorded conversations and judge them with a suite."),
+    "scenario": ("traces:scenario_command", "Create scenarios from recordings (`scenario from-trace`)."),
     "prune": ("prune", "Delete stored runs."),
-    "doctor": ("doctor", "Look for what keeps Seatrial from working here."),
+    "doctor": ("doctor", "Check the installation, settings, keys, store and suites."),
     "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),
-    "completion": ("shell_completion:completion_command", "Print the script that lets a shell complete what is typed."),
-    "convert": ("convert", "Turn files of other tools into scenario files."),
+    "completion": ("shell_completion:completion_command", "Print the shell completion script."),
+    "convert": ("convert", "Convert test files of other tools to scenario files."),
     "schema": ("validate:schema_command", "Print the JSON Schema of scenario files."),
 }
 
@@ -130,7 +130,7 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def seatrial() -> None:
-    """Sea trials for AI agents."""
+    """Test LLM agents: run scenarios, judge the conversations, return a verdict."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -188,7 +188,7 @@ def _exit_code_of(error: OSError) -> int:
         return 1
     if error.errno != errno.ENOSPC:
         raise error
-    show_error(SeatrialError(f"not everything could be written: {error.strerror}"))
+    show_error(SeatrialError(f"cannot write all output: {error.strerror}"))
     _drop_output()
     return 1
 

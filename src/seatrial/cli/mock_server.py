@@ -70,12 +70,18 @@ async def check_session(tools: "SessionTools", scenario: Scenario, evaluators: S
 
 @click.command("mock-server")
 @click.argument("suite", required=False)
-@click.option("--scenario", "name", metavar="NAME", help="Whose mocked tools are served.")
-@click.option("--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="How.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="With http: which; a free one by default.")
-@click.option("--record", metavar="FILE", help="Append every call to FILE, as a line of JSON.")
-@click.option("--check", is_flag=True, help="At the end, hold each session against what the scenario expects of tools.")
-@click.option("--connect", metavar="URL", help="Over stdin and stdout, the tools of a trial: its {{mcp_url}}.")
+@click.option("--scenario", "name", metavar="NAME", help="Scenario whose mocked tools are served.")
+@click.option(
+    "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="MCP transport."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="With http: the port. Default: a free one.")
+@click.option("--record", metavar="FILE", help="Append every call to FILE as a JSON line.")
+@click.option(
+    "--check", is_flag=True, help="At the end, check each session against the tool expectations of the scenario."
+)
+@click.option(
+    "--connect", metavar="URL", help="Connect stdin and stdout to the tools of a running trial: its {{mcp_url}}."
+)
 def command(
     suite: str | None, name: str | None, transport: str, port: int, record: str | None, check: bool, connect: str | None
 ) -> int:
@@ -89,7 +95,7 @@ def command(
     if connect is not None:
         return _relay(connect, suite or name or record or check or port)
     if suite is None or name is None:
-        raise UsageError("which tools? Give a file and a scenario of it: seatrial mock-server SUITE --scenario NAME")
+        raise UsageError("give a suite file and a scenario: seatrial mock-server SUITE --scenario NAME")
     scenario = _find(suite, name)
     evaluators = _evaluators(scenario) if check else []
     from seatrial.mock_server.mcp_server import CallLog, Sessions
@@ -110,8 +116,8 @@ def command(
 def _relay(url: str, more: object) -> int:
     """Pass on what is said; the trial itself answers and records, so nothing else can be asked for here."""
     if more:
-        raise UsageError("--connect serves the tools of a trial that is under way; leave out everything else")
     from seatrial.mock_server.mcp_server import relay
+        raise UsageError("--connect: uses the tools of a running trial. Leave out all other options")
 
     asyncio.run(relay(url))
     return 0
@@ -124,12 +130,10 @@ def _find(suite: str, name: str) -> Scenario:
     like = exact or [scenario for scenario in found if name.lower() in scenario.name.lower()]
     if len(like) != 1:
         names = ", ".join(repr(scenario.name) for scenario in (like or found)[:20])
-        problem = f"{len(like)} scenarios have it in their name" if like else "there is no such scenario"
+        problem = f"{len(like)} scenarios contain it in their name" if like else "there is no such scenario"
         raise UsageError(f"{suite}: --scenario {name!r}: {problem}. Choose one of: {names}")
     if not like[0].mocks:
-        raise UsageError(
-            f"{suite}: scenario {like[0].name!r} mocks no tool, so there is nothing to serve. Add `mocks:`"
-        )
+        raise UsageError(f"{suite}: scenario {like[0].name!r} has no mocks, so there is nothing to serve. Add `mocks:`")
     return like[0]
 
 
@@ -138,7 +142,7 @@ def _evaluators(scenario: Scenario) -> list[Evaluator]:
     found = tool_evaluators(scenario)
     if not found:
         raise UsageError(
-            f"--check: scenario {scenario.name!r} expects nothing of its tool calls as a whole; give it `trajectory`, "
+            f"--check: scenario {scenario.name!r} has no expectation about all its tool calls. Add `trajectory`, "
             "`expected_tools`, `expected_tool_args`, `expected_state` or tool_calls_* under `expect`"
         )
     return found
@@ -184,5 +188,5 @@ def _report(clients: "Iterable[SessionTools]", scenario: Scenario, evaluators: l
         lines += [f"    {result.reasoning}" for result in results if not result.passed]
         click.echo(safe_text("\n".join(lines)), err=True)
     if not passed:
-        click.echo("no client came, so nothing was checked", err=True)
+        click.echo("no client connected, so nothing was checked", err=True)
     return 0 if passed and all(passed) else 1

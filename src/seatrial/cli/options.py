@@ -29,7 +29,7 @@ def selection_options(command: _Command) -> _Command:
         multiple=True,
         metavar="TEXT",
         shell_complete=shell_completion.scenario_names,
-        help="Only scenarios whose name has TEXT.",
+        help="Only scenarios whose name contains TEXT. Repeatable: any of them.",
     )
     by_tag = click.option(
         "--tag",
@@ -94,7 +94,9 @@ def read_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         place[last] = parse_value(value)
         if place[last] is None:
             # It would change nothing without a word, where the shell's variable is not set and a gate was meant.
-            raise UsageError(f"--set {text!r}: the value is empty. If it comes from a variable, is that one set?")
+            raise UsageError(
+                f"--set {text!r}: the value is empty. If it comes from a variable, check that the variable is set"
+            )
     return made
 
 
@@ -126,7 +128,7 @@ def check_run_name(text: str | None) -> str | None:
     """The name, if the run can be found by it. Raises UsageError."""
     if text is None or (text.strip() and text not in RESERVED_NAMES):
         return text
-    raise UsageError(f"--name {text!r}: expected a name; not blank, latest or baseline, which mean other runs")
+    raise UsageError(f"--name {text!r}: expected a name that is not blank, latest or baseline")
 
 
 def check_run_id(text: str | None) -> str | None:
@@ -170,5 +172,5 @@ def open_stored(store: str | None) -> Store:
     scheme, separator, rest = url.partition("://")
     file = rest[1:] if separator and scheme == "sqlite" else None if separator else url
     if file is not None and not Path(file).expanduser().exists():
-        raise UsageError(f"{url}: nothing is stored there yet. Run something first: seatrial run")
+        raise UsageError(f"{url}: no run is stored there yet. Run something first: seatrial run")
     return open_store(url)

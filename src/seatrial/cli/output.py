@@ -8,7 +8,7 @@ import click
 
 from seatrial.errors import UsageError
 from seatrial.reports.console import print_run
-from seatrial.reports.registry import ReportKind, parse_report_option, write_report
+from seatrial.reports.registry import parse_report_option, write_report
 from seatrial.reports.terminal import escape_ci_commands, one_line
 from seatrial.runs.report import Report
 from seatrial.scenarios.loaded_suite import LoadedSuite
@@ -29,7 +29,7 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [*(cell.ljust(width) for cell, width in zip(cut, widths, strict=False)), last]
 
 
-ReportTarget = tuple[ReportKind, Path | None]
+ReportTarget = tuple[str, Path | None]
 
 
 def show_and_write(

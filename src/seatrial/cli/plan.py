@@ -55,7 +55,9 @@ def look_back(store: Store, ref: str) -> PastRun:
             passed, total = counts.get(summary.key, (0, 0))
             counts[summary.key] = (passed + answer, total + 1)
     if not counts:
-        raise UsageError(f"run {run.id}: no trial has an answer to plan by. Choose another run with --run.")
+        raise UsageError(
+            f"run {run.id}: no trial passed or failed, so nothing can be calculated. Choose another run with --run."
+        )
     config = (run.config or {}).get("run") or {}
     return PastRun(
         run=run,
@@ -78,15 +80,15 @@ def _cost_of_a_trial(summaries: Sequence[TrialSummary]) -> float | None:
 
 
 @click.command("plan")
-@click.option("--drop", type=float, default=10.0, show_default=True, help="The fall to be seen, in points.")
-@click.option("--run", "ref", help="The stored run to plan by (latest).")
-@click.option("--rate", type=float, help="The pass rate now, as a share, instead of the run's.")
-@click.option("--scenarios", type=click.IntRange(min=1), help="How many scenarios, instead of the run's.")
-@click.option("--trials", type=click.IntRange(min=1), help="Trials of a scenario, for the number of scenarios.")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="The chance of a false alarm.")
-@click.option("--power", type=float, default=0.8, show_default=True, help="The chance of seeing the fall.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option("--drop", type=float, default=10.0, show_default=True, help="Drop of the pass rate to detect, in points.")
+@click.option("--run", "ref", help="Stored run to calculate from (latest).")
+@click.option("--rate", type=float, help="Current pass rate from 0 to 1, instead of the run's.")
+@click.option("--scenarios", type=click.IntRange(min=1), help="Number of scenarios, instead of the run's.")
+@click.option("--trials", type=click.IntRange(min=1), help="Trials per scenario, to calculate the number of scenarios.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Probability of a false alarm.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="Probability of detecting the drop.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
 def command(
     drop: float,
     ref: str | None,
@@ -140,7 +142,7 @@ def _past(ref: str | None, store: str | None, *, needed: bool) -> PastRun | None
 
 def _rates(past: PastRun | None, rate: float | None, scenarios: int | None) -> list[float]:
     if rate is not None and not 0.0 < rate <= 1.0:
-        raise UsageError(f"--rate {rate!r}: is not above 0 and at most 1. Give a share such as 0.9.")
+        raise UsageError(f"--rate {rate!r}: expected more than 0 and at most 1, such as 0.9.")
     known = list(past.rates) if past else []
     if rate is not None:
         return [rate] * (scenarios or len(known))
@@ -157,7 +159,7 @@ def _check(drop: float, rates: list[float], alpha: float, power: float) -> float
         )
     for name, value in (("--alpha", alpha), ("--power", power)):
         if not 0.0 < value < 1.0:
-            raise UsageError(f"{name} {value!r}: is not strictly between 0 and 1. Give a share such as 0.05 or 0.8.")
+            raise UsageError(f"{name} {value!r}: expected a value between 0 and 1, such as 0.05 or 0.8.")
     return drop
 
 

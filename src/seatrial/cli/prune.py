@@ -22,22 +22,24 @@ _MAY_BE_UNDER_WAY = timedelta(days=1)
 
 
 @click.command("prune")
-@click.option("--older-than", metavar="AGE", help="Only runs that started longer ago: 12h, 30d, 8w.")
-@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Leave the N newest of those that fit.")
+@click.option("--older-than", metavar="AGE", help="Only runs that started longer ago than AGE: 12h, 30d, 8w.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N newest of the selected runs.")
 @click.option("--name", help="Only runs of this name.")
-@click.option("--damaged", is_flag=True, help="Only runs that cannot be read, which `seatrial doctor` names.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option("--damaged", is_flag=True, help="Only runs that cannot be read, as listed by `seatrial doctor`.")
+@click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
 def command(
     older_than: str | None, keep: int | None, name: str | None, damaged: bool, yes: bool, store: str | None
 ) -> int:
-    """Delete stored runs by age, number or name; all that is given must fit. A baseline is never deleted."""
+    """Delete stored runs that match all given options. Baselines and running runs are kept."""
     if damaged:
         if older_than is not None or keep is not None or name is not None:
-            raise UsageError("--damaged: stands alone, since neither age nor name of such a run is known")
+            raise UsageError(
+                "--damaged: cannot be combined with other options, since age and name of such runs are unknown"
+            )
         return _prune_damaged(store, yes=yes)
     if older_than is None and keep is None and name is None:
-        raise UsageError("which runs? Give --older-than 30d, --keep 50, --name NAME or --damaged")
+        raise UsageError("no runs selected. Give --older-than 30d, --keep 50, --name NAME or --damaged")
     before = None if older_than is None else now() - _read_age(older_than)
     with open_stored(store) as opened:
         fitting = _find(opened, before=before, keep=keep, name=name)

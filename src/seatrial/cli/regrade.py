@@ -32,13 +32,13 @@ def judging_options(command: _Command) -> _Command:
     """The flags from --judge-model on."""
     for option in reversed(
         (
-            click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini."),
-            click.option("--store", help="Where runs are kept: a file or postgresql://…."),
+            click.option("--judge-model", help="Model of the judge, such as openai:gpt-5-mini."),
+            click.option("--store", help="Where runs are stored: a file or postgresql://…."),
             click.option(
                 "--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …"
             ),
-            click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results."),
-            click.option("--env-file", metavar="FILE", help="Environment variables from a file."),
+            click.option("--verbose", "-v", is_flag=True, help="Show whole transcripts, tool calls and all results."),
+            click.option("--env-file", metavar="FILE", help="Read environment variables from a file."),
         )
     ):
         command = option(command)
@@ -70,7 +70,7 @@ def judge_recorded(judge: Callable[[RunRequest], _Done], sources: Sequence[str],
 @click.command("regrade")
 @click.argument("run", shell_complete=shell_completion.runs)
 @click.argument("paths", nargs=-1)
-@click.option("--name", help="A name for the new run; without it, that of the old one.")
+@click.option("--name", help="Name of the new run. Default: the name of the old run.")
 @judging_options
 def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
     """Judge the stored conversations of RUN again, with the expectations that the files have now.
@@ -81,11 +81,11 @@ def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
     from seatrial.runs.regrade import regrade
 
     done = judge_recorded(lambda request: regrade(run, request), paths, options)
-    click.echo(f"regraded from run {done.report.run.parent}, which stays as it was")
+    click.echo(f"regraded from run {done.report.run.parent}, which is unchanged")
     if done.unfinished is not None:
         click.echo(done.unfinished, err=True)
     if done.gone:
-        click.echo("no longer in the files, so not judged again:", err=True)
+        click.echo("not judged again, because they are no longer in the files:", err=True)
         for line in format_table(("suite", "scenario"), [(key.suite, key.label) for key in done.gone]):
             click.echo(f"  {line}", err=True)
     return done.report.exit_code

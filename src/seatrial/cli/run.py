@@ -55,7 +55,7 @@ def _describe(settings: dict[str, float], count: int) -> Iterator[str]:
     yield ""
     yield (
         f"trials: auto in {count} scenario{'s' if several else ''} (good {test.good:g}, bad {test.bad:g}, "
-        f"alpha {test.alpha:g}, beta {test.beta:g}, at most {test.max_trials} trials); exactly, for one scenario:"
+        f"alpha {test.alpha:g}, beta {test.beta:g}, at most {test.max_trials} trials); exact values for one scenario:"
     )
     yield from _table(test)
     if several:
@@ -69,7 +69,7 @@ def _table(test: SequentialTest) -> list[str]:
         point = operating_point(test, rate)
         shares = (point.passes, point.fails, point.inconclusive)
         rows.append((f"{rate:.3g}", *(_percent(share) for share in shares), f"{point.expected_trials:.1f}"))
-    return format_table(("true rate", "passes", "fails", "inconclusive", "trials on average"), rows)
+    return format_table(("true rate", "passes", "fails", "inconclusive", "mean trials"), rows)
 
 
 def _whole_suite(test: SequentialTest, count: int) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _whole_suite(test: SequentialTest, count: int) -> Iterator[str]:
     split = dataclasses.replace(test, alpha=alpha, max_trials=round(test.max_trials * log(alpha) / log(test.alpha)))
     fairer = operating_point(split, test.good)
     yield (
-        f"to share it out: sequential: {{alpha: {split.alpha:.2g}, max_trials: {split.max_trials}}} makes that "
+        f"to correct for this, set sequential: {{alpha: {split.alpha:.2g}, max_trials: {split.max_trials}}} makes that "
         f"{_percent(_any(fairer.fails, count))} and {_percent(_any(1 - fairer.passes, count))}, "
         f"at {count * fairer.expected_trials:,.0f} trials at {test.good:g}"
     )
@@ -107,52 +107,56 @@ def _percent(share: float) -> str:
 
 @click.command("run")
 @click.argument("paths", nargs=-1)
-@click.option("--agent", help="The agent to run, instead of the suite's: package.module:attribute, or {type: …}.")
+@click.option("--agent", help="Agent to run instead of the suite's: package.module:attribute, or {type: …}.")
 @selection_options
 @click.option("--failed", is_flag=True, help="Only scenarios that did not pass in the last run.")
-@click.option("--trials", help="How many trials of each scenario: a number, or auto.")
-@click.option("--concurrency", type=int, help="How many trials at a time (20).")
-@click.option("--seed", type=int, help="Fixes the order and everything that is drawn at random.")
-@click.option("--fail-fast", is_flag=True, default=None, help="Stop at the first scenario that cannot pass any more.")
+@click.option("--trials", help="Trials per scenario: a number, or auto.")
+@click.option("--concurrency", type=int, help="Number of trials that run at the same time (20).")
+@click.option("--seed", type=int, help="Seed of the order and of all random values.")
+@click.option("--fail-fast", is_flag=True, default=None, help="Stop as soon as a scenario cannot pass any more.")
 @click.option(
     "--resume",
     metavar="RUN",
     shell_complete=shell_completion.runs,
-    help="Go on with a run that was interrupted, as it was begun.",
+    help="Continue an interrupted run with its own settings.",
 )
-@click.option("--retry-errors", is_flag=True, help="With --resume: play trials again that an instrument spoiled.")
+@click.option(
+    "--retry-errors", is_flag=True, help="With --resume: repeat trials that errored, but not because of the agent."
+)
 @click.option(
     "--retry-agent-errors",
     is_flag=True,
-    help="With --resume: also those in which the agent errored; they still count as failed.",
+    help="With --resume: also repeat trials in which the agent errored. They still count as failed.",
 )
-@click.option("--name", help="A name for the run.")
-@click.option("--id", "run_id", help="The id of the new run, such as that of a CI job; made up when not given.")
-@click.option("--budget", type=float, metavar="USD", help="Start no more trials once so much is spent.")
-@click.option("--judge-model", help="The model that judges, such as openai:gpt-5-mini.")
-@click.option("--user-model", help="The model that plays users.")
-@click.option("--pass-threshold", type=float, help="The overall score a trial needs (75).")
-@click.option("--metrics-pass-threshold", type=float, help="The mean score a run needs (80).")
-@click.option("--cases-pass-threshold", type=float, help="The percentage of trials that must pass.")
-@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Any key of suite.config.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://… (.seatrial/runs.db).")
+@click.option("--name", help="Name of the run.")
+@click.option("--id", "run_id", help="Id of the new run, such as the id of a CI job. Default: generated.")
+@click.option("--budget", type=float, metavar="USD", help="Start no more trials after this cost is reached.")
+@click.option("--judge-model", help="Model of the judge, such as openai:gpt-5-mini.")
+@click.option("--user-model", help="Model of simulated users.")
+@click.option("--pass-threshold", type=float, help="Overall score that a trial needs (75).")
+@click.option("--metrics-pass-threshold", type=float, help="Mean score that the run needs (80).")
+@click.option("--cases-pass-threshold", type=float, help="Percentage of trials that must pass.")
 @click.option(
-    "--executor", type=click.Choice(["local", "ray"]), default="local", help="Where trials are played (local)."
+    "--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Set a key of suite.config. Repeatable."
 )
+@click.option("--store", help="Where runs are stored: a file or postgresql://… (.seatrial/runs.db).")
+@click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="Where trials run (local).")
 @click.option(
-    "--ray-address", metavar="ADDRESS", help="With --executor ray: the cluster (RAY_ADDRESS, or one of our own)."
+    "--ray-address",
+    metavar="ADDRESS",
+    help="With --executor ray: address of the cluster (RAY_ADDRESS, else a new local one).",
 )
-@click.option("--shard", metavar="I/N", help="Only the I-th of N parts of the suite.")
+@click.option("--shard", metavar="I/N", help="Run only part I of N of the suite.")
 @click.option("--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …")
-@click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
-@click.option("--watch", is_flag=True, help="Run again what is affected whenever a file changes, until Ctrl-C.")
+@click.option("--verbose", "-v", is_flag=True, help="Show whole transcripts, tool calls and all results.")
+@click.option("--watch", is_flag=True, help="Run affected scenarios again whenever a file changes, until Ctrl-C.")
 @click.option("--dry-run", is_flag=True, help="Show what would run; call no agent.")
-@click.option("--env-file", metavar="FILE", help="Environment variables from a file.")
+@click.option("--env-file", metavar="FILE", help="Read environment variables from a file.")
 def command(**options: Any) -> int:
     """Run scenarios against an agent.
 
-    PATHS are files or folders; by default the folder `scenarios`. Exit code 0: passed; 1: not passed, or nothing was
-    run; 2: a mistake in files or flags; 130: interrupted.
+    PATHS are files or folders; the default is the folder `scenarios`. Exit code 0: passed. 1: not passed, or nothing
+    was run. 2: a mistake in files or options. 130: interrupted.
     """
     asked = [parse_report_option(text) for text in options["reports"]]
     if options["watch"]:
@@ -162,7 +166,7 @@ def command(**options: Any) -> int:
     progress = Progress(sys.stderr)
     plan = RunPlan(_request(options, listeners=() if options["dry_run"] else (progress,)))
     if gone := plan.gone():
-        click.echo(f"--failed: {', '.join(gone)}: failed in the last run, and is not here any more", err=True)
+        click.echo(f"--failed: {', '.join(gone)}: failed in the last run, but no longer exists", err=True)
     if options["dry_run"]:
         _all_reports(plan, asked)
         return _show_plan(plan)
@@ -172,7 +176,7 @@ def command(**options: Any) -> int:
         show_error(nothing)
         return 1
     if plan.request.resume and not report.played:
-        click.echo(f"run {report.run.id}: nothing was missing, so nothing was played", err=True)
+        click.echo(f"run {report.run.id}: no trial was missing, so nothing was run", err=True)
     if plan.request.retry_errors and not plan.request.retry_agent_errors:
         _tell_of_agent_errors(report)
     return report.exit_code
@@ -206,7 +210,7 @@ def _request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunReque
     if options["resume"] is None:
         for flag in ("--retry-errors", "--retry-agent-errors"):
             if options[flag.removeprefix("--").replace("-", "_")]:
-                raise UsageError(f"{flag}: which run? Name it: --resume RUN {flag}")
+                raise UsageError(f"{flag}: needs a run to resume. Give --resume RUN {flag}")
         return request
     return _again(request, options)
 
@@ -219,7 +223,7 @@ def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
     fixed = names | {name: name for name in ("failed", "shard", "name")}
     given = [f"--{flag}" for flag, option in fixed.items() if options[option]]
     if given:
-        raise UsageError(f"--resume goes on with the run's own selection and name; leave out {', '.join(given)}")
+        raise UsageError(f"--resume uses the selection and name of the run. Leave out {', '.join(given)}")
     with open_stored(options["store"]) as store:
         run = store.run(options["resume"])
     return request_again(run, replace(request, sources=options["paths"], resume=run.id))
@@ -228,7 +232,7 @@ def _again(request: RunRequest, options: dict[str, Any]) -> RunRequest:
 def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunRequest:
     """What the flags ask for, a run to be resumed left aside."""
     if options["ray_address"] and options["executor"] != "ray":
-        raise UsageError("--ray-address says where, but not that trials go there. Add: --executor ray")
+        raise UsageError("--ray-address: needs --executor ray")
     environ = read_environment(options["env_file"])
     assigned = read_assignments(options["assignments"])
     models = {role: options[f"{role}_model"] for role in ("judge", "user") if options[f"{role}_model"]}

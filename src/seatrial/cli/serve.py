@@ -13,16 +13,21 @@ from .options import store_url
 @click.command("serve")
 @click.argument("root", default=".", metavar="[FOLDER]")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Where to listen; others than this machine need a token."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Any other than this machine needs a token.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=8321, show_default=True, help="0 takes any that is free."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8321,
+    show_default=True,
+    help="Port to listen on. 0: any free port.",
 )
-@click.option(
-    "--token", envvar="SEATRIAL_TOKEN", help="Whoever shows it may use the server. Better set SEATRIAL_TOKEN."
-)
-@click.option("--read-only", is_flag=True, help="Show, and change nothing.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option("--token", envvar="SEATRIAL_TOKEN", help="Token that clients must send. Better: set SEATRIAL_TOKEN.")
+@click.option("--read-only", is_flag=True, help="Allow no changes and start no runs.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
 def command(root: str, host: str, port: int, token: str | None, read_only: bool, store: str | None) -> int:
     """Show runs in a browser, and serve them as a JSON API.
 
@@ -44,7 +49,7 @@ def command(root: str, host: str, port: int, token: str | None, read_only: bool,
         token=token or None,
         read_only=read_only,
     )
-    serve(options, announce=lambda address: click.echo(f"seatrial is at {address}  (Ctrl-C ends it)"))
+    serve(options, announce=lambda address: click.echo(f"seatrial is at {address}  (Ctrl-C to stop)"))
     return 0
 
 

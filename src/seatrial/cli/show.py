@@ -49,9 +49,9 @@ def _agents(config: Any) -> str:
 @click.argument("run", default="latest", shell_complete=shell_completion.runs)
 @click.argument("scenario", required=False)
 @click.argument("trial", required=False)
-@click.option("--verbose", "-v", is_flag=True, help="Whole transcripts, tool calls, all results.")
-@click.option("--json", "as_json", is_flag=True, help="As in results.json.")
-@click.option("--store", help="Where runs are kept: a file or postgresql://….")
+@click.option("--verbose", "-v", is_flag=True, help="Show whole transcripts, tool calls and all results.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, as in results.json.")
+@click.option("--store", help="Where runs are stored: a file or postgresql://….")
 def command(run: str, scenario: str | None, trial: str | None, verbose: bool, as_json: bool, store: str | None) -> int:
     """Show a stored run, one of its scenarios, or one trial with its whole conversation.
 
@@ -80,7 +80,7 @@ def _find_run(store: Store, ref: str, scenario: str | None) -> Run:
     except UsageError as unknown:
         if scenario is None and _is_scenario_of_latest(store, ref):
             raise UsageError(
-                f"{ref!r} is no run, but a scenario of the latest one: seatrial show latest {ref!r}"
+                f"{ref!r} is not a run, but a scenario of the latest run. Try: seatrial show latest {ref!r}"
             ) from None
         raise unknown
 
@@ -111,7 +111,7 @@ def find_scenarios(record: StoredRecord, text: str) -> list[ScenarioOutcome]:
         return part
     where = f"run {record.run.id}"
     if part:
-        raise UsageError(f"{where}: {text!r} is part of several names: {_several(names)}. Give more of the name.")
+        raise UsageError(f"{where}: {text!r} matches several scenarios: {_several(names)}. Give more of the name.")
     from difflib import get_close_matches  # only for an error text
 
     close = get_close_matches(text, names, n=3, cutoff=0.5)
@@ -132,7 +132,7 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
             if trial.index == int(number.group(1)) - 1:
                 return trial
     known = ", ".join(trial.id for trial in trials[:10]) + (", …" if len(trials) > 10 else "")
-    stored = f"There are: {known}." if trials else "None of its trials was played."
+    stored = f"There are: {known}." if trials else "No trial of it was run."
     raise UsageError(f"scenario {outcome.entry.key.label!r}: has no trial {text!r}. {stored}")
 
 

@@ -18,9 +18,9 @@ from .regrade import judge_recorded, judging_options
 
 @click.command("import-trace")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Of the files; found out without it.")
-@click.option("--suite", "suites", multiple=True, metavar="PATH", help="Scenarios to judge the recordings by.")
-@click.option("--name", help="A name for the run; without it, that of the files or of the suite.")
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format of the files. Default: detected.")
+@click.option("--suite", "suites", multiple=True, metavar="PATH", help="Suite that judges the recordings. Repeatable.")
+@click.option("--name", help="Name of the run. Default: from the files or the suite.")
 @judging_options
 def import_trace_command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> int:
     """Store the recorded conversations of FILES as a run, to be shown, compared and judged like any other.
@@ -34,10 +34,12 @@ def import_trace_command(files: tuple[str, ...], suites: tuple[str, ...], **opti
     _tell_notes(traces)
     done = judge_recorded(lambda request: import_traces(traces, request), suites, options)
     if not suites:
-        click.echo("nothing was asserted, so this is no pass; to judge the conversations, give --suite PATH", err=True)
-    _tell_rest("recorded, but no scenario asks for it:", ("conversation",), [(name,) for name in done.unmatched])
+        click.echo(
+            "nothing was checked, so the run did not pass. To judge the conversations, give --suite PATH", err=True
+        )
+    _tell_rest("recorded, but without a scenario:", ("conversation",), [(name,) for name in done.unmatched])
     missing = [(key.suite, key.label) for key in done.without_recording]
-    _tell_rest("nothing is recorded for:", ("suite", "scenario"), missing)
+    _tell_rest("scenarios without a recording:", ("suite", "scenario"), missing)
     return done.report.exit_code
 
 
@@ -64,8 +66,8 @@ def scenario_command() -> None:
 @scenario_command.command("from-trace")
 @click.argument("file")
 @click.option("--conversation", "chosen", multiple=True, metavar="ID", help="Only this conversation. Repeatable.")
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Of the file; found out without it.")
-@click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format of the file. Default: detected.")
+@click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
 def from_trace(file: str, chosen: tuple[str, ...], format_: str | None, output: str | None) -> int:
     """Write recorded conversations as scenarios: the user's turns, mocks of what the tools gave, first expectations.
 

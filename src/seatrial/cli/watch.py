@@ -221,7 +221,7 @@ class Round:
         folder = f"{Path.cwd()}{os.sep}"
         names = [name.removeprefix(folder) for name in self._changed or ()]
         what = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''} changed"
-        much = f"{len(affected)} of {counted(total, 'scenario')}" if affected else "nothing that decides a verdict"
+        much = f"{len(affected)} of {counted(total, 'scenario')}" if affected else "no scenario is affected"
         click.echo(f"\n── {now().astimezone():%H:%M:%S}  {what}: {much} ──")
 
     def _take_in(self, played: set[tuple[str, str]], report: Any) -> None:
@@ -314,7 +314,7 @@ def watch(options: dict[str, Any]) -> int:
     """Never ends by itself; Ctrl-C ends it with 130, whatever the rounds said."""
     for name, flag in _ALONE.items():
         if options[name]:
-            raise UsageError(f"--watch: plays again and again what changed, failed scenarios first; leave out {flag}")
+            raise UsageError(f"--watch: cannot be combined with {flag}")
     with TemporaryDirectory(prefix="seatrial-watch-") as place:
         return _Watch(options, Path(place) / "answer.json").go_on()
 
@@ -336,7 +336,7 @@ class _Watch:
                 return code
             # A file that was edited while the round went on has changed; of one that is new to us nobody can tell.
             before = {name: before.get(name, state) for name, state in look_at(self._files()).items()}
-            click.echo(f"watching {len(before)} file{'' if len(before) == 1 else 's'}; Ctrl-C ends it", err=True)
+            click.echo(f"watching {len(before)} file{'' if len(before) == 1 else 's'}; Ctrl-C to stop", err=True)
             changed = self._wait(before)
             self._changed = None if self._changed is None else sorted({*self._changed, *changed})
 

@@ -28,7 +28,7 @@ _MARKS = {
 """Of the others the candidate's verdict is the mark: what fails as before, or a little less, still fails."""
 TITLES = {
     Change.REGRESSION: "regressed",
-    Change.ERROR: "without an answer in one of the runs",
+    Change.ERROR: "without a verdict in one of the runs",
     Change.MISSING: "missing in the candidate",
     Change.IMPROVEMENT: "improved",
     Change.NEW: "new in the candidate",
@@ -65,7 +65,7 @@ def print_comparison(
         writer.line(doubt, mark=Status.INCONCLUSIVE)
     if comparison.evidence.worse and not decision.objections:
         names = ", ".join(one_line(key.label) for key in comparison.evidence.worse)
-        writer.line(f"note: worse beyond noise, which the limits allow: {names}. To fail on that: --gate both")
+        writer.line(f"note: worse beyond noise, but within the limits: {names}. To fail on this: --gate both")
     writer.line(decision.verdict, style=_STYLES[decision.verdict])
 
 
@@ -118,7 +118,7 @@ def _print_changes(
         alignment = alignments.get(scenario.key)
         if alignment is not None:
             writer.line(shorten(one_line(alignment.text), TEXT_LIMIT), indent=6)
-            writer.line(f"({alignment.passing} beside {alignment.failing})", indent=6, style="dim")
+            writer.line(f"({alignment.passing} and {alignment.failing})", indent=6, style="dim")
     if len(notable) > limit:
         writer.line(f"… {len(notable) - limit:,} more", indent=2, style="dim")
 
@@ -146,7 +146,7 @@ def _describe(scenario: ScenarioChange) -> str:
     if p_value is not None:
         parts.append(f"p = {p_value:.2g}")
     if scenario.pooled:
-        parts.append(f"baseline pooled: {scenario.pooled_passed}/{scenario.pooled} more")
+        parts.append(f"pooled baseline: {scenario.pooled_passed}/{scenario.pooled} more")
     if scenario.beyond_noise:
         parts.append(f"{scenario.beyond_noise} beyond noise")
     if scenario.edits:
@@ -172,7 +172,7 @@ def _share(figures: ScenarioFigures | None) -> str:
 
 def _print_differences(writer: TerminalWriter, comparison: Comparison) -> None:
     if comparison.config_differences:
-        writer.line("set differently", style="bold")
+        writer.line("different settings", style="bold")
     for one in comparison.config_differences[:SHOWN]:
         sides = (
             shorten(one_line(str(value)), 100) if value is not None else "-" for value in (one.base, one.candidate)

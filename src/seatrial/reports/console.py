@@ -171,11 +171,11 @@ class _Console:
 
 def _how_to_go_on(run: Run) -> str:
     if run.parent is not None:
-        return f"interrupted; what was judged is kept. To judge it all: seatrial regrade {shlex.quote(run.parent)}"
+        return f"interrupted; judged trials are kept. To judge all: seatrial regrade {shlex.quote(run.parent)}"
     command = (run.config or {}).get("command") or ""
     if command.startswith("pytest"):
-        return f"interrupted; what was played is kept. To play it all: {one_line(command)}"
-    return f"interrupted; what was played is kept: seatrial run --resume {shlex.quote(run.id)}"
+        return f"interrupted; finished trials are kept. To run all: {one_line(command)}"
+    return f"interrupted; finished trials are kept. Continue: seatrial run --resume {shlex.quote(run.id)}"
 
 
 def _good(counts: ScenarioCounts) -> int:

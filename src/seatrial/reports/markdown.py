@@ -115,7 +115,7 @@ def _row(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
 def _failures(record: RunRecord) -> Iterator[str]:
     count = counts_of(record.outcome).failing
     if count:
-        yield "### What did not pass, worst first\n\n"
+        yield "### Failures, worst first\n\n"
     for outcome in failing(record.outcome, most=FAILING_SHOWN):
         yield _failure(record, outcome)
     if count > FAILING_SHOWN:
@@ -155,7 +155,7 @@ ANNOTATIONS = 10
 """Of errors, and of warnings; GitHub drops the rest of a step's without a word."""
 MESSAGE_LIMIT = 2_000
 
-_CUT = "\n\nThe rest is left out: a step summary holds 1 MiB. `seatrial show {run}` has all of it.\n"
+_CUT = "\n\nThe rest is cut: a step summary holds 1 MiB. See all of it: `seatrial show {run}`\n"
 
 
 def write_github(record: RunRecord, stream: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""The door of the room: which reports there are, and how one comes to be a file."""
+"""The report formats, built in or of installed packages, and how one is written to a file."""
 
 import os
 import sys
@@ -6,83 +6,108 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from seatrial.errors import UsageError
+from seatrial.errors import SeatrialError, UsageError
 from seatrial.files import make_file, make_folder, replacing
 
 if TYPE_CHECKING:
     from seatrial.model.protocols import RunRecord
 
-ReportKind: TypeAlias = Literal["console", "json", "jsonl", "html", "junit", "markdown", "github"]
-KINDS: tuple[ReportKind, ...] = get_args(ReportKind)
-
-# By name, so that a run which writes no HTML does not pay for its template engine.
-_WRITERS: dict[ReportKind, tuple[str, str]] = {
-    "console": ("console", "print_run"),
-    "json": ("json_report", "write_json"),
-    "jsonl": ("json_report", "write_jsonl"),
-    "html": ("html", "write_html"),
-    "junit": ("junit", "write_junit"),
-    "markdown": ("markdown", "write_markdown"),
-    "github": ("markdown", "write_github"),
+ENTRY_POINTS = "seatrial.reports"
+"""An entry point of this group is a function `write(record, stream)`; its name is the name of the format."""
+_FOLDER = Path(".seatrial")
+# Functions by name, so that a run that writes no HTML does not load the template engine.
+_BUILT_IN: dict[str, tuple[str, str | None]] = {
+    "console": ("console:print_run", None),
+    "json": ("json_report:write_json", "results.json"),
+    "jsonl": ("json_report:write_jsonl", "results.jsonl"),
+    "html": ("html:write_html", "report.html"),
+    "junit": ("junit:write_junit", "junit.xml"),
+    "markdown": ("markdown:write_markdown", "report.md"),
+    "github": ("markdown:write_github", None),
 }
-_DEFAULT_PATHS: dict[ReportKind, str] = {
-    "json": "results.json",
-    "jsonl": "results.jsonl",
-    "html": "report.html",
-    "junit": "junit.xml",
-    "markdown": "report.md",
-}
+"""Format -> the function that writes it, and its default file in `.seatrial`."""
+FORMATS = tuple(_BUILT_IN)
 
 
-def parse_report_option(text: str, *, folder: Path = Path(".seatrial")) -> tuple[ReportKind, Path | None]:
-    """The kind and the path of `html=out.html`; without a path the default, None for console and github."""
+def parse_report_option(text: str) -> tuple[str, Path | None]:
+    """The format and path of `html=out.html`. Without a path: the default file, None for console and github."""
     name, given, path = text.partition("=")
-    kind = _known_kind(name.strip())
-    if given and not path.strip():
-        raise UsageError(f"--report {text}: the path after '=' is empty. Write {kind}=PATH, or only {kind}.")
+    name, path = name.strip(), path.strip()
+    _require_known(name)
+    if name not in _BUILT_IN:
+        _installed_writer(name)  # a broken package is an error before the first trial, not after the last
+    if given and not path:
+        raise UsageError(f"--report {text}: the path after '=' is empty. Write {name}=PATH, or only {name}.")
     if given:
-        return kind, Path(path.strip())
-    default = _DEFAULT_PATHS.get(kind)
-    return kind, None if default is None else folder / default
+        return name, Path(path)
+    file = _BUILT_IN[name][1] if name in _BUILT_IN else f"{name}.txt"
+    return name, None if file is None else _FOLDER / file
 
 
 def write_report(
-    kind: str, record: "RunRecord", target: str | os.PathLike[str] | TextIO, *, folder: Path = Path()
+    name: str, record: "RunRecord", target: str | os.PathLike[str] | TextIO, *, folder: Path = Path()
 ) -> None:
     """Write one report to a file, which appears whole or not at all, or to an open stream; `-` is standard output.
 
-    A relative path is meant from the `folder`: the current one may be another since an agent has run.
-    The github report is added to what the file holds already, since all steps of a job share it.
+    A relative path starts at `folder`: an agent may have changed the current folder.
+    The github report is appended to the file, since all steps of a job share it.
     """
-    known = _known_kind(kind)
-    write = _writer(known)
+    _require_known(name)
+    write = _writer(name)
     if not isinstance(target, str | os.PathLike):
         write(record, target)
     elif os.fspath(target) == "-":
         write(record, sys.stdout)
     else:
         path = Path(os.path.abspath(folder / target))
-        with _explained(known, path), _appended(path) if known == "github" else _replaced(path) as stream:
+        with _explained(name, path), _appended(path) if name == "github" else _replaced(path) as stream:
             write(record, stream)
 
 
-def _writer(kind: ReportKind) -> "Callable[[RunRecord, TextIO], None]":
-    module, name = _WRITERS[kind]
-    writer: Callable[[RunRecord, TextIO], None] = getattr(import_module(f"{__package__}.{module}"), name)
+def _writer(name: str) -> "Callable[[RunRecord, TextIO], None]":
+    if name not in _BUILT_IN:
+        return _installed_writer(name)
+    module, _, function = _BUILT_IN[name][0].partition(":")
+    writer: Callable[[RunRecord, TextIO], None] = getattr(import_module(f"{__package__}.{module}"), function)
     return writer
 
 
-def _known_kind(name: str) -> ReportKind:
-    for kind in KINDS:
-        if kind == name:
-            return kind
+def _installed_writer(name: str) -> "Callable[[RunRecord, TextIO], None]":
+    point = _installed()[name]
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"--report {name}: cannot load {point.value!r}: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"--report {name}: {point.value!r} is not a function write(record, stream)")
+
+    def write(record: "RunRecord", stream: TextIO) -> None:
+        try:
+            found(record, stream)
+        except (Exception, SystemExit) as error:
+            raise SeatrialError(f"--report {name}: {point.value!r} failed: {type(error).__name__}: {error}") from error
+
+    return write
+
+
+def _installed() -> dict[str, Any]:
+    """The entry points of installed packages by name. Reading them takes tens of milliseconds."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS) if point.name not in _BUILT_IN}
+
+
+def _require_known(name: str) -> None:
+    if name in _BUILT_IN or name in (installed := _installed()):
+        return
     from difflib import get_close_matches
 
-    close = get_close_matches(name.lower(), KINDS, n=1)
+    known = (*FORMATS, *sorted(installed))
+    close = get_close_matches(name.lower(), known, n=1)
     guess = f" Did you mean {close[0]!r}?" if close else ""
-    raise UsageError(f"--report: unknown report {name!r}.{guess} Known: {', '.join(KINDS)}.")
+    raise UsageError(f"--report: unknown report {name!r}.{guess} Known: {', '.join(known)}.")
 
 
 @contextmanager
@@ -104,10 +129,9 @@ def _opened(path: Path, mode: Literal["w", "a"]) -> TextIO:
 
 
 @contextmanager
-def _explained(kind: ReportKind, path: Path) -> Iterator[None]:
-    """A path that cannot be written is the user's to mend, so it is told without a traceback."""
+def _explained(name: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        problem = f"cannot write the {kind} report to {str(path)!r}: {error.strerror or error}"
-        raise UsageError(f"{problem}. Choose another path: --report {kind}=PATH.") from error
+        problem = f"cannot write the {name} report to {str(path)!r}: {error.strerror or error}"
+        raise UsageError(f"{problem}. Choose another path: --report {name}=PATH.") from error

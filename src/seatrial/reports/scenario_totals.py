@@ -104,12 +104,12 @@ def is_flaky(outcome: ScenarioOutcome) -> bool:
 
 
 def flaky_line(outcome: ScenarioOutcome) -> str:
-    """`flaky: 3 passed, 2 failed; of two tries both pass in 30 % (pass^2), at least one in 90 % (pass@2)`."""
+    """`flaky: 3 passed, 2 failed; two tries: both pass in 30 % (pass^2), at least one in 90 % (pass@2)`."""
     known = repeat_chances(outcome)
     both, one = known.pass_hat_k[1], known.pass_at_k[1]
     counts = {"passed": outcome.passed, "failed": outcome.failed, "errored": outcome.broken_down}
     what = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     return (
-        f"flaky: {what}; of two tries both pass in {100 * both:.0f} % (pass^2), "
+        f"flaky: {what}; two tries: both pass in {100 * both:.0f} % (pass^2), "
         f"at least one in {100 * one:.0f} % (pass@2)"
     )

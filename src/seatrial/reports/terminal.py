@@ -1,4 +1,4 @@
-"""Text that came from agents, made harmless to look at: what a terminal or a parser would obey is spelt out."""
+"""Lines on a terminal, and the escaping of text from agents, which a terminal, a parser or a CI system could obey."""
 
 import json
 import os
@@ -7,9 +7,8 @@ from typing import Any, TextIO
 
 from seatrial.model.run import Status
 
-# Control characters (ESC, NUL, carriage return, C1), marks that turn the direction of writing, invisible characters,
-# lone surrogates and the two code points XML forbids. Tab and newline are left to the caller; so are U+200C and
-# U+200D, which Persian and emoji need.
+# Control characters, marks that change the writing direction, invisible characters, lone surrogates and the two code
+# points that XML forbids. Not tab and newline, and not U+200C and U+200D, which Persian and emoji need.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -20,17 +19,17 @@ _HASHES = re.compile(r"##(?=\w*\[)")
 
 
 def escape_controls(text: str) -> str:
-    r"""The text with every character that acts instead of showing spelt out, as in \x1b, \udc80 or \u202e."""
-    return _UNSEEN.sub(_spell, text)
+    r"""The text with control and invisible characters escaped: \x1b, \udc80, \u202e."""
+    return _UNSEEN.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
-    r"""The visible text on one line, with \n and \t spelt out."""
+    r"""The escaped text on one line, with \n and \t escaped too."""
     return escape_controls(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def escape_ci_commands(text: str) -> str:
-    """The text without anything that a CI system would take for a command."""
+    """The text with every workflow command of a CI system escaped."""
     if ":" in text:
         text = _COLONS.sub(r"\1\\x3a", text)
     return _HASHES.sub(r"#\\x23", text) if "##" in text else text
@@ -42,27 +41,24 @@ def safe_text(text: str) -> str:
 
 
 def escape_markup(text: str) -> str:
-    """The visible text for XML, and for the HTML in Markdown: no tag and no CI command.
-
-    What a CI system would obey becomes a character reference, so that the text still reads as it was said.
-    """
+    """The escaped text for XML and for HTML in Markdown. CI commands become character references."""
     text = escape_controls(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _HASHES.sub("#&#35;", _COLONS.sub(r"\1&#58;", text))
 
 
-def json_text(form: Any) -> str:
-    """The form as JSON in ASCII, on one line, without anything that a CI system would take for a command."""
-    return json.dumps(form, ensure_ascii=True, allow_nan=False).replace("##", "#\\u0023")
+def json_text(value: Any) -> str:
+    """The value as JSON in ASCII, on one line, without CI commands."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False).replace("##", "#\\u0023")
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text up to the limit, and how much of it is missing."""
+    """The text up to the limit, then how many characters are missing."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
 
 
-def _spell(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code < 0x100:
         return f"\\x{code:02x}"
@@ -81,25 +77,25 @@ _ASCII = str.maketrans({"✓": "+", "✗": "x", "…": "..."})
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Whether the stream is a terminal whose user has not asked for plain text."""
+    """Whether the stream is a terminal that shows colours, and NO_COLOR is not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class TerminalWriter:
-    """Lines of text on a stream, with marks and a few colours where the stream can show them."""
+    """Writes lines, with marks and a few colours if the stream can show them."""
 
     def __init__(self, stream: TextIO, *, colour: bool | None = None) -> None:
         self._stream = stream
         self._colour = wants_colour(stream) if colour is None else colour
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
-        self._plain = not _can_encode("✓✗…", self._encoding)
+        self._is_ascii = "✓✗…".encode(self._encoding, "ignore").decode(self._encoding) != "✓✗…"
 
     def line(self, text: str = "", *, indent: int = 0, mark: Status | None = None, style: str | None = None) -> None:
-        """Write the text, made visible; further lines of it are indented below the first."""
+        """Write the escaped text. Further lines of it are indented below the first."""
         first, *more = escape_controls(text).split("\n")
         glyph, colour = ("", None) if mark is None else _MARKS[mark]
         head = f"{self._paint(glyph, colour)} " if glyph else ""
-        # A mark before the text already keeps it from the start of the line, where CI commands would stand.
+        # After a mark the text is not at the start of a line, where CI commands stand.
         shown = escape_ci_commands(first if head else " " * indent + first)
         self._write((" " * indent + head if head else "") + self._paint(shown, style))
         for rest in more:
@@ -111,15 +107,7 @@ class TerminalWriter:
         return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
 
     def _write(self, text: str) -> None:
-        if self._plain:
+        if self._is_ascii:
             text = text.translate(_ASCII)
-        # Where a terminal cannot show a character, its escape is better than a crash at the end of a long run.
+        # An escape is better than a crash at the end of a long run.
         self._stream.write(text.encode(self._encoding, "backslashreplace").decode(self._encoding).rstrip() + "\n")
-
-
-def _can_encode(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -132,7 +132,7 @@ def find_run(connection: Connection, ref: str, *, where: str, suite: str | None)
     if ref == "baseline":
         found = read_baseline(connection, suite)
         if found is None:
-            raise UnknownRun(f"{where}: no baseline is set. Choose one: seatrial baseline set RUN")
+            raise UnknownRun(f"{where}: no baseline is set. Set one: seatrial baseline set RUN")
         return found
     if ref == "latest":
         newest = list_runs(connection, limit=1)

@@ -45,7 +45,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
             )
         if not self.is_local and self.token is None:
             raise UsageError(
-                f"--host {self.host}: others could reach the server there, so it needs a token: "
+                f"--host {self.host}: other machines can reach this address, so a token is required: "
                 "set SEATRIAL_TOKEN, or give --token TEXT"
             )
         if not self.root.is_dir():
@@ -158,15 +158,17 @@ class Access:
         """Why the request may not go on; None when it may. Forms of pages are checked once more when they are read."""
         if not self._is_known_host(headers.get("host", "")):
             # Another name that leads here is how a foreign page would read what is only for this machine.
-            return Refusal(status=403, text="this server answers only to the names of this machine, such as localhost")
+            return Refusal(status=403, text="this server accepts only host names of this machine, such as localhost")
         session = self.session(headers)
         given = _bearer(headers) if self.needs_token else ""
         wait = self.seconds_to_wait(address) if given else 0
         if wait:
-            return Refusal(status=429, text=f"many wrong tokens came from here. {try_again(wait)}", retry_after=wait)
+            return Refusal(
+                status=429, text=f"too many wrong tokens from this address. {try_again(wait)}", retry_after=wait
+            )
         shown = bool(given) and self.check_token(given, address)
         if self.needs_token and not shown and session is None and not path.startswith(OPEN_PATHS):
-            return Refusal(status=401, text="a token is needed: send it as `Authorization: Bearer TOKEN`")
+            return Refusal(status=401, text="a token is required: send `Authorization: Bearer TOKEN`")
         if method in READING:
             return None
         if self._options.read_only and path not in ("/login", "/logout"):
@@ -184,7 +186,7 @@ class Access:
             return Refusal(status=403, text=f"the header {CSRF_HEADER} is missing or wrong")
         if session is None and _STARTS_CODE.fullmatch(path):
             # A request that is sent blindly, by a server that was made to send it, has no cookie of ours.
-            return Refusal(status=403, text="a session is needed: load a page and send its cookie, or set a token")
+            return Refusal(status=403, text="a session is required: load a page and send its cookie, or use a token")
         return None
 
     def _is_known_host(self, host: str) -> bool:

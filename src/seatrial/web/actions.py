@@ -27,7 +27,7 @@ def cancel_run(state: AppState, run_id: str) -> None:
         return
     if not state.processes.knows(run_id) and state.store.run_row(run_id) is None:
         raise NotFound(f"no run has the id {run_id!r}")
-    raise Conflict(f"run {run_id}: is not under way in this server, so it cannot be cancelled from here")
+    raise Conflict(f"run {run_id}: was not started by this server or is not running, so it cannot be cancelled here")
 
 
 def put_label(state: AppState, run_id: str, scenario: str, index: int, *, metric: str, value: float, who: str) -> Label:
@@ -56,7 +56,7 @@ def choose_baseline(state: AppState, run_id: str, *, suite: str | None) -> Run:
 def forget_baseline(state: AppState, suite: str | None) -> None:
     """Raises NotFound where none is set."""
     if not state.store.clear_baseline(suite):
-        raise NotFound("no such baseline is set")
+        raise NotFound("this baseline is not set")
 
 
 SILENT_SECONDS = 60.0
@@ -98,17 +98,17 @@ def why_not_resumed(state: AppState, run: Run) -> str | None:
     """Why the run cannot go on from here; None where it can."""
     config = run.config or {}
     if run.state is RunState.FINISHED:
-        return "has come to its end"
+        return "is finished"
     # One that was interrupted may still be ending; it is waited for.
     if state.processes.is_resuming(run) or (run.state is RunState.RUNNING and state.processes.is_running(run.id)):
-        return "is under way"
+        return "is running"
     if run.state is RunState.RUNNING and silent_since(state, run) is None:
-        return "was written to a moment ago, so another process may be playing it"
-    by_hand = f"Where it was started, this may: seatrial run --resume {run.id}"
+        return "stored a trial a moment ago, so another process may be running it"
+    by_hand = f"Resume it where it was started: seatrial run --resume {run.id}"
     if run.parent is not None or "run" not in config:
-        return "was not played by `seatrial run`, so it cannot be resumed"
+        return "was not made by `seatrial run`, so it cannot be resumed"
     if config.get("agent") is not None or not set(config.get("overrides") or ()) <= _HARMLESS:
-        return f"was started with an agent or settings that are not in its files. {by_hand}"
+        return f"was started with an agent or settings from options. {by_hand}"
     try:
         return None if _files(state, run) else f"has no files. {by_hand}"
     except UsageError as problem:
@@ -154,11 +154,11 @@ def log_in(request: Request, fields: Fields) -> Response:
     address = request.client.host if request.client else ""
     wait = access.seconds_to_wait(address)
     if wait:
-        answer = _login_page(request, wanted, f"Many wrong tokens came from here. {try_again(wait)}", status=429)
+        answer = _login_page(request, wanted, f"Too many wrong tokens from this address. {try_again(wait)}", status=429)
         answer.headers["retry-after"] = str(wait)
         return answer
     if access.needs_token and not access.check_token(fields.get("token", ""), address):
-        return _login_page(request, wanted, "That is not the token.", status=403)
+        return _login_page(request, wanted, "Wrong token.", status=403)
     answer = _go(wanted if _is_our_page(wanted) else "/")
     answer.headers.append("set-cookie", session_cookie(access.new_session(), secure=_is_secure(request)))
     return answer
@@ -219,7 +219,7 @@ def set_baseline(state: State, run_id: str, form: Form) -> Response:
 def label(state: State, run_id: str, scenario: str, number: int, form: Form) -> Response:
     who = form.get("who", "").strip()
     if not who:
-        raise UsageError("who: say whose opinion it is")
+        raise UsageError("who: enter the name of the person who labels")
     try:
         value = float(form.get("value", ""))
     except ValueError:

@@ -15,8 +15,8 @@ from seatrial.reports.json_report import (
     SCHEMA_VERSION,
     comparison_json,
     outcome_json,
-    run_json,
     scenario_json,
+    to_json,
     trial_json,
 )
 from seatrial.store.runs import RunRow
@@ -102,7 +102,7 @@ def show_run(state: State, run_id: RunId, asked: Annotated[PageQuery, Query()]) 
     page = take_page(decided.outcome.scenarios, offset=asked.offset, limit=asked.limit)
     form = {
         "schema_version": SCHEMA_VERSION,
-        "run": run_json(decided.run),
+        "run": to_json(decided.run),
         **outcome_json(decided.outcome),
         "scenario_count": page.total,
         "scenarios": [{"id": scenario_id(one.entry.key), **scenario_json(one)} for one in page.items],

@@ -14,7 +14,7 @@ from seatrial.model.comparison import Alignment, Comparison
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Run, ScenarioKey, Status, TrialSummary, Verdict
 from seatrial.model.struct import field_names
-from seatrial.reports.json_report import iso_time, to_json
+from seatrial.reports.json_report import to_json
 from seatrial.store.runs import Label, RunRow
 
 from .events import Progress
@@ -234,7 +234,7 @@ def run_item(row: RunRow, verdict: Verdict) -> RunItem:
         status=verdict.status.value,
         failure_reasons=list(verdict.failure_reasons),
         started_at=run.started_at.isoformat(),
-        finished_at=iso_time(run.finished_at),
+        finished_at=to_json(run.finished_at),
         git_commit=run.git_commit,
         git_dirty=run.git_dirty,
         scenarios=row.scenarios,

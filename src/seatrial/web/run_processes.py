@@ -36,13 +36,13 @@ def find_suite(root: Path, name: str) -> Path:
     except (OSError, ValueError, RuntimeError):
         raise UsageError(f"{name!r}: there is no such suite. See the list of suites.") from None
     if not real.is_relative_to(root.resolve()):
-        raise UsageError(f"{name!r}: is outside the folder that is served, so it cannot be run from here")
+        raise UsageError(f"{name!r}: is outside the served folder, so it cannot be run here")
     known = _suites(root)
     files = [Path(file).resolve() for file in find_files([real], [])]
     others = [file.name for file in files if file not in known]
     if others or not files:
         what = f" ({others[0]})" if real.is_dir() and others else ""
-        raise UsageError(f"{name!r}: is not a suite that can be run from here{what}. See the list of suites.")
+        raise UsageError(f"{name!r}: is not a suite that can be run here{what}. See the list of suites.")
     return real
 
 
@@ -99,7 +99,7 @@ class _Started:
         try:
             self.process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            raise Conflict(f"run {run_id}: is still ending. Try again in a moment.") from None
+            raise Conflict(f"run {run_id}: is still stopping. Try again in a moment.") from None
 
     def said(self) -> str:
         """The end of what it wrote to stderr."""
@@ -196,7 +196,7 @@ class RunProcesses:
 
     def _require_room(self) -> None:
         if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
-            raise Conflict(f"{MOST_AT_ONCE} runs are under way already. Wait for one of them, or cancel it.")
+            raise Conflict(f"{MOST_AT_ONCE} runs are running already. Wait for one, or cancel one.")
 
     def _spawn(self, options: list[str], files: list[Path], *, before: Run | None = None) -> _Started:
         errors = TemporaryFile()  # noqa: SIM115  closed with the processes
