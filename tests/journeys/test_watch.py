@@ -245,7 +245,7 @@ def test_a_file_that_the_agent_writes_starts_no_round(project: Any, watched: Any
 
     code, rest = watch.interrupt()
 
-    assert first.endswith("watching 2 files; Ctrl-C ends it\n"), first
+    assert first.endswith("watching 2 files; Ctrl-C to stop\n"), first
     assert (code, rest) == (130, "\ninterrupted\n")
 
 
@@ -288,4 +288,4 @@ def test_flags_that_make_no_sense_in_round_after_round_are_refused(project: Any,
     ended = project.seatrial("run", "--watch", *flags)
 
     assert ended.code == 2
-    assert f"leave out {flags[0]}" in ended.err
+    assert f"cannot be combined with {flags[0]}" in ended.err

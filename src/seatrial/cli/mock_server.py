@@ -116,8 +116,8 @@ def command(
 def _relay(url: str, more: object) -> int:
     """Pass on what is said; the trial itself answers and records, so nothing else can be asked for here."""
     if more:
-    from seatrial.mock_server.mcp_server import relay
         raise UsageError("--connect: uses the tools of a running trial. Leave out all other options")
+    from seatrial.mock_server.mcp_server import relay
 
     asyncio.run(relay(url))
     return 0
