@@ -90,6 +90,19 @@ def test_results_follow_the_published_schema(build: SimpleNamespace, schema: Any
         jsonschema.validate(read(written("json", record)), closed(schema))
 
 
+def undescribed(schema: Any, path: str = "") -> list[str]:
+    if isinstance(schema, list):
+        return [one for item in schema for one in undescribed(item, path)]
+    if not isinstance(schema, dict):
+        return []
+    found = [f"{path}.{name}" for name, one in schema.get("properties", {}).items() if not one.get("description")]
+    return found + [one for name, item in schema.items() for one in undescribed(item, f"{path}.{name}")]
+
+
+def test_every_field_of_the_schema_has_a_description(schema: Any) -> None:
+    assert undescribed(schema) == []
+
+
 def test_the_schema_notices_a_missing_field(build: SimpleNamespace, schema: Any) -> None:
     results = read(written("json", a_full_record(build)))
     del results["scenarios"][0]["trials"][0]["error"]
