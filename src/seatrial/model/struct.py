@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT
@@ -18,13 +18,15 @@ class Struct(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class _InputMeta(msgspec.StructMeta):
-    def __call__(cls, *given: Any, **named: Any) -> Any:  # noqa: N805  of a class, whose first argument is the class
-        try:
-            return super().__call__(*given, **named)
-        except TypeError as refused:
-            if refused.__traceback__ is None or refused.__traceback__.tb_next is not None:
-                raise  # by the class's own `__post_init__`
-            raise UsageError(_mistake(cls, given, named, refused)) from None
+    if not TYPE_CHECKING:  # pyright would take this signature for that of every class
+
+        def __call__(cls, *given: Any, **named: Any) -> Any:  # noqa: N805
+            try:
+                return super().__call__(*given, **named)
+            except TypeError as refused:
+                if refused.__traceback__ is None or refused.__traceback__.tb_next is not None:
+                    raise  # by the class's own `__post_init__`
+                raise UsageError(_mistake(cls, given, named, refused)) from None
 
     @property
     def __signature__(cls) -> Any:  # noqa: N805
