@@ -74,7 +74,7 @@ class Seatrial:
         opened = self._run.open()
         with self._taking_turn(), explained(self._item):
             if evaluators:
-                result.replace(opened.loop.wait(opened.check(result.played, evaluators)))
+                result.replace(opened.check(result.played, evaluators))
         keep(self._item, result.played, opened)
         result.asserted = True
         with self._hiding_no_failure():
@@ -178,8 +178,7 @@ class Seatrial:
         __tracebackhide__ = True
         opened = self._run.open()
         with self._hiding_no_failure(), explained(self._item, request):
-            prepared = opened.prepare(request)
-            played = await asyncio.wrap_future(opened.loop.start(opened.play(prepared, request.loaded)))
+            played = await asyncio.wrap_future(opened.start(request))
         keep(self._item, played, opened)
         return played
 

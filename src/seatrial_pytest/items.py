@@ -71,8 +71,7 @@ def play_request(item: pytest.Item, request: ScenarioRequest) -> PlayedScenario:
     run = PytestRun.of(item.config)
     opened = run.open()
     with explained(item, request):
-        prepared = opened.prepare(request)
-        played = opened.play_and_wait(prepared, request.loaded)
+        played = opened.play(request)
     keep(item, played, opened)
     return played
 

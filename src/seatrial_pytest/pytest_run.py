@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.model.run import RunGates
 from seatrial.model.scenario import Scenario
+from seatrial.runs.agents import is_recording
+from seatrial.runs.new_run import find_commit, new_run, request_settings
 from seatrial.runs.request import RunRequest
-from seatrial.runs.scenario_session import ScenarioSession, choose_seed, is_recording, new_run, run_gates
+from seatrial.runs.scenario_session import ScenarioSession, choose_seed, selected_gates
 from seatrial.scenarios.merge import read_overrides
 
 from .exceptions import COLLECTED
@@ -80,7 +82,9 @@ class PytestRun:
             self._open, self._process = None, os.getpid()
         if self._open is None:
             options = self.options
+            name = name_the_run(self._config)
             request = RunRequest(
+                id=name["run"],
                 sources=tuple(dict.fromkeys(str(item.path) for item in self.selected if COLLECTED in item.stash)),
                 agent=options.agent,
                 overrides=self.overrides,
@@ -93,21 +97,21 @@ class PytestRun:
                 command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
             )
             collected = [item.stash[COLLECTED] for item in self.selected if COLLECTED in item.stash]
-            name = name_the_run(self._config)
             seed = choose_seed([each.loaded for each in collected])
             run = new_run(
                 request,
-                name["run"],
+                name="pytest",
+                commit=find_commit(self._config.rootpath),
+                config=request_settings(request),
                 seed=name["seed"] if seed is None else seed,
                 gates=self._gates(collected),
-                folder=self._config.rootpath,
                 replayed=any(is_recording(choose_agent(each, options)) for each in collected if not each.supplied),
             )
             self._open = ScenarioSession(request, run, live=options.live)
         return self._open
 
     def _gates(self, collected: "Sequence[CollectedScenario]") -> RunGates:
-        gates = run_gates([(each.loaded, each.scenario) for each in collected])
+        gates = selected_gates([(each.loaded, each.scenario) for each in collected])
         in_python = any("seatrial" in getattr(item, "fixturenames", ()) for item in self.selected)
         # As for several suites: Python tests set no such threshold, and their trials must not fill that of others.
         return replace(gates, cases_pass_threshold=None) if in_python else gates

@@ -83,11 +83,10 @@ def _left_out(
         requests = [request_of(item, item.stash[COLLECTED], read_marker(item))]
     if not requests:
         return {}
-    from seatrial.runs.scenario_session import left_out
     from seatrial.store.codec import encode
 
     skip = str(getattr(call.excinfo.value, "msg", "")) if report.skipped and call.excinfo is not None else None
-    entries = [left_out(request, skip=skip) for request in requests]
+    entries = [request.entry(skip=skip) for request in requests]
     return {"left_out": [encode(entry).decode("ascii") for entry in entries]}
 
 

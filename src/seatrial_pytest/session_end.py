@@ -45,7 +45,7 @@ def conclude(
     if ledger.run is not None:
         state = RunState.FINISHED if ended and not stopped else RunState.INTERRUPTED
         try:
-            report = end_run(options.store, ledger.run, state, left_out=list(_left_out(ledger)))
+            report = end_run(options.store, ledger.run, state, unplayed=list(_left_out(ledger)))
         except SeatrialError as lost:
             problems.append(f"{options.store}: the run could not be ended: {lost}")
         else:

@@ -239,7 +239,7 @@ def test_a_regrade_of_a_run_that_was_killed_is_no_pass(whole: Any) -> None:
     ended = whole.seatrial("regrade", run.id)
 
     assert ended.code == 130
-    assert f"run {run.id} has not come to its end, so only a part was judged" in ended.err
+    assert f"run {run.id} has not finished, so only a part was judged" in ended.err
 
 
 def test_a_regrade_of_a_run_that_lacks_shards_is_no_pass_and_says_which(folder: Any) -> None:

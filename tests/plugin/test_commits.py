@@ -148,7 +148,7 @@ def test_listeners_hear_of_a_trial_when_it_is_kept(project: Any, monkeypatch: py
         if isinstance(event, TrialFinished):
             heard.append(kept(project))
 
-    monkeypatch.setattr(session, "listeners_of", lambda request: (listen,))
+    monkeypatch.setattr(session, "find_listeners", lambda request: (listen,))
     write_scenarios(project, "a", "b", "c")
     run(project)
     assert heard == [["a"], ["a", "b"], ["a", "b", "c"]]

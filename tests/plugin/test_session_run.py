@@ -340,7 +340,7 @@ def test_listeners_hear_once_of_a_trial_that_subtests_look_at(project: Any, monk
         if isinstance(event, TrialFinished):
             heard.append(event.trial)
 
-    monkeypatch.setattr(session, "listeners_of", lambda request: (listen,))
+    monkeypatch.setattr(session, "find_listeners", lambda request: (listen,))
     project.supply_agent()
     project.write(
         "test_a.py",

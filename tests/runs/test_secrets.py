@@ -8,7 +8,7 @@ from seatrial import Scenario
 from seatrial.engine.redact import Secret
 from seatrial.runs.request import RunRequest
 from seatrial.runs.run_plan import RunPlan
-from seatrial.runs.secrets import find_secrets, is_telling
+from seatrial.runs.secrets import find_secrets, is_secret_name
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from seatrial.runs.secrets import find_secrets, is_telling
      "api-key-2", "SMTP_PASSWD", "REGISTRY_AUTH", "AWS_CREDENTIAL", "AWS_CREDENTIALS", "pwd"],
 )  # fmt: skip
 def test_names_that_tell(name: str) -> None:
-    assert is_telling(name)
+    assert is_secret_name(name)
     assert values({name: "hunter22-long-enough"}) == ["hunter22-long-enough"]
 
 
@@ -28,7 +28,7 @@ def test_names_that_tell(name: str) -> None:
      "KEYBOARD", "PASSENGER", "API_KEYS", "SECRETS_DIR", "TOKEN_URL"],
 )  # fmt: skip
 def test_names_that_do_not(name: str) -> None:
-    assert not is_telling(name)
+    assert not is_secret_name(name)
     assert values({name: "hunter22-long-enough"}) == []
 
 
@@ -108,6 +108,7 @@ def test_a_run_has_secrets_in_its_store_its_models_and_its_overrides() -> None:
         store="postgresql://me:of-the-store@host/db",
     )
 
-    found = {secret.value for secret in RunPlan(request).secrets()}
+    redaction = RunPlan(request).open_session().redaction
 
-    assert {"a scenario's 1", "of an override 1", "of the settings 1", "of-the-store"} <= found
+    for secret in ("a scenario's 1", "of an override 1", "of the settings 1", "of-the-store"):
+        assert redaction.text(f"It is {secret}.") == "It is [redacted]."

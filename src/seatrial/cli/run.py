@@ -165,7 +165,7 @@ def command(**options: Any) -> int:
         return watch(options)
     progress = Progress(sys.stderr)
     plan = RunPlan(_request(options, listeners=() if options["dry_run"] else (progress,)))
-    if gone := plan.gone():
+    if gone := plan.find_missing():
         click.echo(f"--failed: {', '.join(gone)}: failed in the last run, but no longer exists", err=True)
     if options["dry_run"]:
         _all_reports(plan, asked)
@@ -298,7 +298,7 @@ def _all_reports(plan: RunPlan, asked: list[ReportTarget]) -> list[ReportTarget]
 def _show_plan(plan: RunPlan) -> int:
     from seatrial.reports.texts import counted
 
-    plan.require_something()
+    plan.require_scenarios()
     rows, entries = [], []
     for prepared in plan.scenarios():
         entry = prepared.entry

@@ -1,4 +1,5 @@
-"""The hallway: where the rooms meet, and the public verbs.
+"""Runs: from a request to a report, and what can be done with stored runs.
 
-`run`, `arun` and `load` are the Python doors; the command line, pytest and the server use the same functions.
+`run`, `arun` and `load` in `api` are the Python entry points; the command line, pytest and the server use the same
+session.
 """

@@ -18,7 +18,7 @@ from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store.store import open_store
 
-from .execute_run import execute, play
+from .execute_run import execute, execute_async
 from .report import Report
 from .request import RunRequest
 
@@ -61,7 +61,7 @@ async def arun(
     **overrides: Any,
 ) -> Report:
     """`run`, on the event loop that is running."""
-    report = await play(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
+    report = await execute_async(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
     return _settled_by_test(report)
 
 

@@ -15,7 +15,7 @@ from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.scenario import MetricChoice
 from seatrial.store.store import Store, open_store
 
-from .event_loop import run_to_the_end
+from .event_loop import run_until_complete
 
 if TYPE_CHECKING:
     from seatrial.llm.client import LLM
@@ -94,7 +94,7 @@ def calibrate_judge(request: CalibrationRequest) -> CalibrationReport:
     if request.rubric is not None and request.model is None:
         raise UsageError("calibrate: a rubric needs a judge. Give --judge-model openai:gpt-5-mini")
     cases = list(_cases(request))
-    rows = run_to_the_end(_judge_all(request, cases))
+    rows = run_until_complete(_judge_all(request, cases))
     pairs = [(row.human, row.judge) for row in rows if row.human is not None and row.judge is not None]
     if not pairs:
         why = next((f" The first: {row.reason}" for row in rows if row.judge is None), "")

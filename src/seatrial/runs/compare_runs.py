@@ -20,9 +20,9 @@ from seatrial.store.store import Store
 
 from .execute_run import execute
 from .history import find_alike, find_original, pool_baseline
+from .new_run import find_commit
 from .report import MemoryRecord, StoredRecord, decide
 from .request import RunRequest
-from .run_config import find_commit
 
 _LOOKED_AT: Final = 500
 """So many of the newest runs are looked through for one that confirms no other."""

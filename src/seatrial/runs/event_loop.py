@@ -1,4 +1,4 @@
-"""Event loops for runs: one of our own where there is none, and signals that end a run in good order."""
+"""Event loops for runs, and signals that cancel a run so that it can store its finished trials."""
 
 import asyncio
 import signal
@@ -14,61 +14,61 @@ from seatrial.errors import SeatrialError
 T = TypeVar("T")
 
 
-def run_to_the_end(coroutine: Coroutine[Any, Any, T]) -> T:
-    """On a loop of our own; in a thread where this one has a loop already, as in notebooks."""
+def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine on a new event loop; in a thread if this thread has a running loop, as in notebooks."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _run_alone(coroutine)
-    return _run_beside(coroutine)
+        return _run_here(coroutine)
+    return _run_in_thread(coroutine)
 
 
-def _run_beside(coroutine: Coroutine[Any, Any, T]) -> T:
-    """In a thread. Ctrl-C is raised in this one, and ends the run in that one as it would here: in good order."""
-    found: list[tuple[T | None, BaseException | None]] = []
+def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Ctrl-C is raised in this thread; it cancels the coroutine in the other one and waits for its end."""
+    results: list[tuple[T | None, BaseException | None]] = []
     cancels: list[Callable[[], object]] = []
-    begun, ended = threading.Event(), threading.Event()
+    started, ended = threading.Event(), threading.Event()
 
     async def cancellable() -> T:
         task = asyncio.current_task()
         assert task is not None
         cancels.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
-        begun.set()
+        started.set()
         return await coroutine
 
     def work() -> None:
         try:
-            found.append((_run_alone(cancellable()), None))
+            results.append((_run_here(cancellable()), None))
         except BaseException as error:
-            found.append((None, error))
+            results.append((None, error))
         finally:
-            begun.set()
+            started.set()
             ended.set()
 
-    # A daemon, so that the process can end after a second Ctrl-C. It is not joined: Python takes a thread whose join is
-    # interrupted for one that has ended.
+    # A daemon, so that the process can end after a second Ctrl-C. It is not joined: after an interrupted join, Python
+    # believes that the thread has ended.
     threading.Thread(target=work, daemon=True).start()
     try:
         ended.wait()
     except KeyboardInterrupt:
-        begun.wait()
+        started.wait()
         for cancel in cancels:
-            with suppress(RuntimeError):  # its loop is closed: it has just come to its end
+            with suppress(RuntimeError):  # its loop is closed: the coroutine has ended
                 cancel()
         ended.wait()
-    result, error = found[0]
+    result, error = results[0]
     if error is not None:
         raise error
     return result  # type: ignore[return-value]
 
 
-def _run_alone(coroutine: Coroutine[Any, Any, T]) -> T:
+def _run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         with asyncio.Runner() as runner, _Interrupts(runner.get_loop()) as interrupts:
             try:
                 return runner.run(interrupts.watch(coroutine))
             except KeyboardInterrupt:
-                # The second Ctrl-C. What it broke off has nothing to add, least of all a traceback.
+                # The second Ctrl-C. Tracebacks of the tasks that it stops would not help.
                 runner.get_loop().set_exception_handler(lambda loop, context: None)
                 raise
             except RuntimeError:
@@ -77,39 +77,39 @@ def _run_alone(coroutine: Coroutine[Any, Any, T]) -> T:
                 runner.get_loop().set_exception_handler(lambda loop, context: None)
                 raise KeyboardInterrupt from None
     except SystemExit as left:
-        # Python would end here with the code that was given, and 0 would look like a pass.
+        # Python would exit with the given code, and 0 would look like a pass.
         raise SeatrialError(
-            f"something that takes part in the run called sys.exit({left.code!r}), so there is no verdict; "
-            "look for it in evaluators, setup, teardown and handlers of signals"
+            f"code of this run called sys.exit({left.code!r}), so there is no verdict; "
+            "look for it in evaluators, setup, teardown and signal handlers"
         ) from None
 
 
 class _Interrupts:
     """Ctrl-C while a loop runs: the first cancels the task, the second stops the loop, the third raises at once.
 
-    asyncio's own handler raises KeyboardInterrupt with the second, wherever the loop is at that moment. A callback that
-    is lost that way may be the one that a task waits for, and then the loop waits for that task for ever.
+    asyncio's own handler raises KeyboardInterrupt at the second, wherever the loop is. That can lose the callback that
+    a task waits for, and then the loop waits forever.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._task: asyncio.Task[Any] | None = None
-        self._listens = False
+        self._installed = False
         self.count = 0
 
     def __enter__(self) -> "_Interrupts":
         in_main_thread = threading.current_thread() is threading.main_thread()
         if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
-            self._listens = True
+            self._installed = True
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._listens:
+        if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def watch(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result. Raises KeyboardInterrupt where Ctrl-C cancelled it."""
+        """The coroutine's result. Raises KeyboardInterrupt if Ctrl-C cancelled it."""
         self._task = asyncio.current_task()
         try:
             return await coroutine
@@ -126,10 +126,10 @@ class _Interrupts:
 
 
 def cancel_on_sigterm() -> Callable[[], object]:
-    """Let SIGTERM end the task at hand as Ctrl-C does; gives what undoes it. Only the main thread can listen.
+    """Let SIGTERM cancel the current task, as Ctrl-C does. Returns a function that removes the handler.
 
-    Where somebody listens already, such as a server that shuts down by it, it is theirs: a loop knows one listener, and
-    forgets it for good when another comes.
+    Does nothing outside the main thread, or if the process has a SIGTERM handler, such as a server's: a loop keeps only
+    one handler.
     """
     task = asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():
@@ -153,11 +153,11 @@ class LoopThread:
         self._thread.start()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
-        """What the coroutine will return; cancelling it cancels the coroutine."""
+        """Start the coroutine; cancelling the future cancels it."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns. Ctrl-C ends it in good order first, and is raised then."""
+        """The coroutine's result. Ctrl-C cancels it, waits for its end and is then raised."""
         ended = threading.Event()
 
         async def run() -> T:
@@ -175,7 +175,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """End the loop; what is still on it is cancelled."""
+        """Cancel the remaining tasks and close the loop."""
         if self._loop.is_closed():
             return
         self.wait(_cancel_others())

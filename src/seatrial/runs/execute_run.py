@@ -1,4 +1,4 @@
-"""One run from the plan to the report."""
+"""Run a plan from its first trial to its report."""
 
 import asyncio
 import secrets
@@ -7,109 +7,70 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seatrial.clock import now
-from seatrial.engine.executors import Executor
-from seatrial.engine.redact import Redaction
+from seatrial.engine.executors import Executor, LocalExecutor
 from seatrial.engine.schedule import Budget, RateLimit, TrialSchedule
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
-from seatrial.model.run import Run
 
-from .event_loop import cancel_on_sigterm, run_to_the_end
+from .event_loop import run_until_complete
+from .new_run import Commit, find_commit, new_planned_run
 from .report import Report, StoredRecord
 from .request import RunRequest
-from .run_config import Commit, find_commit, snapshot, versions
 from .run_plan import RunPlan
-from .secrets import discreet
+from .secrets import redact_user_input
 from .session import Jobs, RunSession
 
 if TYPE_CHECKING:
     from .resume import Resumed
 
 _CHUNK = 500
-"""Scenarios whose rows are written together, ahead of their trials."""
+"""Scenarios whose rows are stored together, before their trials."""
 
 
 def execute(what: RunRequest | RunPlan) -> Report:
-    """Run it to its end, or until Ctrl-C; what is finished is kept either way."""
+    """Run to the end, or until Ctrl-C. Finished trials are stored in both cases."""
     plan = what if isinstance(what, RunPlan) else RunPlan(what)
-    plan.require_something()
-    return run_to_the_end(_play(plan))[0]
+    plan.require_scenarios()
+    return run_until_complete(_play(plan))[0]
 
 
-async def play(request: RunRequest) -> Report:
-    """The same on a loop of the caller's. Cancelling it keeps what is finished, and then cancels."""
+async def execute_async(request: RunRequest) -> Report:
+    """`execute` on the caller's event loop. Cancelling it stores finished trials, then raises CancelledError."""
     plan = RunPlan(request)
-    plan.require_something()
+    plan.require_scenarios()
     report, cancelled = await _play(plan)
     if cancelled:
         raise asyncio.CancelledError
     return report
 
 
-def open_session(plan: RunPlan) -> RunSession:
-    return RunSession(plan.request, agents=plan.agents, models=plan.models, secrets=plan.secrets)
-
-
 async def _play(plan: RunPlan) -> tuple[Report, bool]:
     """The report, and whether the run was cancelled."""
-    request = plan.request
-    if request.executor == "ray":
+    if plan.request.executor == "ray":
         from .ray_executor import require_cluster
 
-        require_cluster(request)
+        require_cluster(plan.request)
     commit = find_commit(Path.cwd())
-    let_go = cancel_on_sigterm()
-    try:
-        async with open_session(plan) as session:
-            resumed = _resume(session, plan) if request.resume else None
-            if resumed is not None and session.store is not None and resumed.is_complete(plan):
-                return Report(StoredRecord(session.store, resumed.run)), False
-            _start(session, plan, commit, resumed)
-            planned = _planned(session, plan, resumed)
-            schedule = TrialSchedule(
-                planned,
-                known=resumed.answers if resumed else None,
-                shuffle_seed=plan.config.seed,
-                fail_fast=plan.config.fail_fast,
-                budget=Budget(_left(plan.config.budget, resumed)),
-            )
-            jobs = Jobs(
-                schedule=schedule,
-                executor=_executor(session, plan),
-                concurrency=plan.config.concurrency,
-                replaced=resumed.replaced if resumed else {},
-            )
-            return await session.play_to_end(jobs, scenarios=plan.scenarios, rest=planned), session.cancelled
-    finally:
-        let_go()
-
-
-def _start(session: RunSession, plan: RunPlan, commit: Commit, resumed: "Resumed | None") -> None:
-    scenarios, trials = plan.count()
-    if resumed is not None:
-        session.start(resumed.run, scenarios=scenarios, trials=max(trials - resumed.count, 0), again=True)
-        return
-    seed = secrets.randbelow(2**31) if plan.config.seed is None else plan.config.seed
-    run = new_run(plan, commit, session.redaction, seed=seed)
-    session.claim(run.id)
-    session.start(run, scenarios=scenarios, trials=trials)
-
-
-def _executor(session: RunSession, plan: RunPlan) -> Executor:
-    if plan.request.executor == "ray":
-        from .ray_executor import RayExecutor
-
-        return RayExecutor(plan.request, session.settings())
-    return session.local_executor(rate_limit=RateLimit(plan.config.rpm) if plan.config.rpm else None)
-
-
-def _planned(session: RunSession, plan: RunPlan, resumed: "Resumed | None") -> Iterator[PreparedScenario]:
-    """The scenarios, with their rows written ahead of their trials."""
-    scenarios = plan.scenarios()
-    while chunk := list(islice(scenarios, _CHUNK)):
-        session.add([prepared.entry for prepared in chunk], stored=resumed.stored if resumed else None)
-        yield from (discreet(prepared, session.redaction) for prepared in chunk)
+    async with plan.open_session() as session:
+        resumed = _resume(session, plan) if plan.request.resume else None
+        if resumed is not None and session.store is not None and resumed.is_complete(plan):
+            return Report(StoredRecord(session.store, resumed.run)), False
+        _start(session, plan, commit, resumed)
+        scenarios = _store_and_yield(session, plan, resumed)
+        schedule = TrialSchedule(
+            scenarios,
+            known=resumed.answers if resumed else None,
+            shuffle_seed=plan.config.seed,
+            fail_fast=plan.config.fail_fast,
+            budget=Budget(_budget_left(plan.config.budget, resumed)),
+        )
+        jobs = Jobs(
+            schedule=schedule,
+            executor=_executor(session, plan),
+            concurrency=plan.config.concurrency,
+            replaced=resumed.replaced if resumed else {},
+        )
+        return await session.play_to_end(jobs, scenarios=plan.scenarios, rest=scenarios), session.cancelled
 
 
 def _resume(session: RunSession, plan: RunPlan) -> "Resumed":
@@ -119,34 +80,15 @@ def _resume(session: RunSession, plan: RunPlan) -> "Resumed":
     from .resume import find_resumed
 
     assert plan.request.resume is not None
-    # Before it is looked at: a process that plays the run changes it.
+    # Claimed before it is read: another process that plays the run would change it.
     session.claim(store.run(plan.request.resume).id)
     resumed = find_resumed(store, plan)
-    _left(plan.config.budget, resumed)
+    _budget_left(plan.config.budget, resumed)
     return resumed
 
 
-def new_run(plan: RunPlan, commit: Commit, redaction: Redaction, *, seed: int, parent: str | None = None) -> Run:
-    """The record of a run that begins now."""
-    found = commit.wait()
-    started = now()
-    return Run(
-        id=plan.request.id or f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
-        name=plan.name,
-        started_at=started,
-        seed=seed,
-        gates=plan.gates,
-        config=redaction.value(snapshot(plan)),
-        git_commit=found.sha,
-        git_dirty=found.dirty,
-        versions=versions(),
-        parent=parent,
-        replayed=plan.agents.replay(plan.suites),
-    )
-
-
-def _left(budget_usd: float | None, resumed: "Resumed | None") -> float | None:
-    """What may still be spent. Raises UsageError where the run has spent it all."""
+def _budget_left(budget_usd: float | None, resumed: "Resumed | None") -> float | None:
+    """What the run may still spend. Raises UsageError if nothing is left."""
     if budget_usd is None or resumed is None:
         return budget_usd
     if resumed.spent_usd >= budget_usd:
@@ -155,3 +97,31 @@ def _left(budget_usd: float | None, resumed: "Resumed | None") -> float | None:
             "Give a larger one: --budget USD"
         )
     return budget_usd - resumed.spent_usd
+
+
+def _start(session: RunSession, plan: RunPlan, commit: Commit, resumed: "Resumed | None") -> None:
+    scenarios, trials = plan.count()
+    if resumed is not None:
+        session.start(resumed.run, scenarios=scenarios, trials=max(trials - resumed.count, 0), again=True)
+        return
+    seed = secrets.randbelow(2**31) if plan.config.seed is None else plan.config.seed
+    run = new_planned_run(plan, commit, session.redaction, seed=seed)
+    session.claim(run.id)
+    session.start(run, scenarios=scenarios, trials=trials)
+
+
+def _store_and_yield(session: RunSession, plan: RunPlan, resumed: "Resumed | None") -> Iterator[PreparedScenario]:
+    """The scenarios. Their rows are stored before their trials."""
+    scenarios = plan.scenarios()
+    while chunk := list(islice(scenarios, _CHUNK)):
+        session.recorder.add([prepared.entry for prepared in chunk], stored=resumed.stored if resumed else None)
+        yield from (redact_user_input(prepared, session.redaction) for prepared in chunk)
+
+
+def _executor(session: RunSession, plan: RunPlan) -> Executor:
+    if plan.request.executor == "ray":
+        from .ray_executor import RayExecutor
+
+        return RayExecutor(plan.request, session.trial_settings())
+    rate_limit = RateLimit(plan.config.rpm) if plan.config.rpm else None
+    return LocalExecutor(session.trial_settings(rate_limit=rate_limit))

@@ -1,9 +1,8 @@
-"""Conversations that were recorded elsewhere, as a run like any other: stored, and judged where a suite says how."""
+"""Import conversations that were recorded elsewhere as a run, judged by a suite if there is one."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,40 +20,39 @@ from seatrial.model.struct import Struct
 from seatrial.scenarios.models import RunModels
 from seatrial.traces.transcript_builder import RecordedConversation, TraceFile, first_difference, script_of, words_of
 
-from .event_loop import cancel_on_sigterm, run_to_the_end
-from .execute_run import new_run, open_session
+from .agents import Agents, NoAgent
+from .event_loop import run_until_complete
+from .new_run import find_commit, new_planned_run, new_run
 from .report import Report
 from .request import RunRequest
-from .run_config import find_commit, versions
-from .run_plan import Agents, NoAgent, RunPlan
-from .secrets import find_secrets
+from .run_plan import RunPlan
 from .session import Jobs, RunSession
 
 _MUST_PASS = Gates(must_pass=True)
-"""What has no counterpart fails the run, whatever share of its trials the run needs."""
+"""A recording or a scenario without a counterpart fails the run, whatever pass rate the run requires."""
 _NOTHING_ASSERTED = ErrorInfo(
     kind=ErrorKind.CONFIG,
     message="nothing is asserted of this recording",
     hint="judge it by a suite: seatrial import-trace FILE --suite PATH",
 )
-"""As for a scenario that checks nothing: errored, which is nobody's answer yet."""
+"""As for a scenario without checks: errored."""
 
-_NOBODY = "openai:nobody@http://127.0.0.1:9/v1"
-"""The model of simulated users where none is named: all has been said already, and nobody will ask it."""
+_UNUSED_MODEL = "openai:unused@http://127.0.0.1:9/v1"
+"""The simulated user's model if none is named. It is never called: the conversations exist."""
 
 
 class ImportedTraces(Struct, frozen=True, kw_only=True):
-    """What an import of recordings came to."""
+    """The result of an import."""
 
     report: Report
     unmatched: tuple[str, ...] = ()
-    """Conversations that no scenario of the suite asks for."""
+    """Conversations without a scenario in the suite."""
     without_recording: tuple[ScenarioKey, ...] = ()
-    """Scenarios of the suite that nobody recorded."""
+    """Scenarios of the suite without a recording."""
 
 
 def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTraces:
-    """Store the recordings as a new run. `asked.sources` are the suites to judge them by; there may be none."""
+    """Store the recordings as a new run. `asked.sources` are the suites that judge them; there may be none."""
     assert asked.store is not None
     if not files:
         raise UsageError("import-trace: no file is given")
@@ -65,14 +63,14 @@ def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTrac
         request = replace(
             asked,
             agent={**spec, "format": formats.pop()} if len(formats) == 1 else spec,
-            models={"user": _NOBODY, **asked.models},
+            models={"user": _UNUSED_MODEL, **asked.models},
         )
         plan = RunPlan(request, agents=Agents(request))
-    return run_to_the_end(_Importing(files, asked, plan).judge())
+    return run_until_complete(_Import(files, asked, plan).judge())
 
 
-class _Importing:
-    """An import under way."""
+class _Import:
+    """An import in progress."""
 
     def __init__(self, files: Sequence[TraceFile], asked: RunRequest, plan: RunPlan | None) -> None:
         self._files = files
@@ -83,52 +81,32 @@ class _Importing:
         self._unmatched: list[str] = []
 
     async def judge(self) -> ImportedTraces:
-        let_go = cancel_on_sigterm()
-        try:
-            async with self._session() as session:
-                return await self._judge(session)
-        finally:
-            let_go()
-
-    def _session(self) -> RunSession:
-        if self._plan is not None:
-            return open_session(self._plan)
-        asked = self._asked
-        return RunSession(
-            asked,
-            agents=Agents(asked),
-            models=RunModels(),
-            secrets=lambda: find_secrets(
-                asked.environ, (asked.models, {"store": asked.store}), exempt=asked.not_redacted
-            ),
-        )
-
-    async def _judge(self, session: RunSession) -> ImportedTraces:
-        entries, recorded = self._match(session.redaction)
-        session.start(self._new_run(session.redaction), scenarios=len(entries), trials=len(recorded))
-        session.add(entries)
         plan = self._plan
-        jobs = Jobs(
-            schedule=FixedSchedule(recorded),
-            executor=JudgeExecutor(session.settings()),
-            concurrency=1 if plan is None else plan.config.concurrency,
-        )
-        report = await session.play_to_end(jobs, scenarios=tuple if plan is None else plan.scenarios)
+        async with self._open_session() as session:
+            entries, recorded = self._match(session.redaction)
+            session.start(self._new_run(session.redaction), scenarios=len(entries), trials=len(recorded))
+            session.recorder.add(entries)
+            jobs = Jobs(
+                schedule=FixedSchedule(recorded),
+                executor=JudgeExecutor(session.trial_settings()),
+                concurrency=1 if plan is None else plan.config.concurrency,
+            )
+            report = await session.play_to_end(jobs, scenarios=tuple if plan is None else plan.scenarios)
         return ImportedTraces(report=report, unmatched=tuple(self._unmatched), without_recording=tuple(self._without))
+
+    def _open_session(self) -> RunSession:
+        if self._plan is not None:
+            return self._plan.open_session()
+        return RunSession(self._asked, agents=Agents(self._asked), models=RunModels())
 
     def _new_run(self, redaction: Redaction) -> Run:
         if self._plan is not None:
-            return replace(new_run(self._plan, self._commit, redaction, seed=0), replayed=True)
-        found, started = self._commit.wait(), now()
-        config = {"traces": [file.path for file in self._files], "command": self._asked.command}
-        return Run(
-            id=self._asked.id or f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}",
+            return replace(new_planned_run(self._plan, self._commit, redaction, seed=0), replayed=True)
+        return new_run(
+            self._asked,
             name=self._asked.name or ", ".join(dict.fromkeys(Path(file.path).stem for file in self._files)),
-            started_at=started,
-            config=redaction.value(config),
-            git_commit=found.sha,
-            git_dirty=found.dirty,
-            versions=versions(),
+            commit=self._commit,
+            config=redaction.value({"traces": [file.path for file in self._files], "command": self._asked.command}),
             replayed=True,
         )
 
@@ -141,7 +119,7 @@ class _Importing:
         for each, found in _pair(prepared, [one for _, one in recorded]):
             used |= {id(one) for one in found}
             self._without += [] if found or each.entry.skip is not None else [each.entry.key]
-            # How often to play is no expectation: as many trials are judged as were recorded.
+            # The number of trials is not an expectation: all recordings are judged.
             gates = each.entry.gates if found else replace(each.entry.gates, must_pass=True)
             entry = replace(each.entry, trials=len(found) or 1, sequential=None, gates=gates)
             entries.append(entry)
@@ -159,7 +137,7 @@ class _Importing:
 def _pair(
     scenarios: Sequence[PreparedScenario], recordings: Sequence[RecordedConversation]
 ) -> Iterator[tuple[PreparedScenario, list[RecordedConversation]]]:
-    """Each scenario with the recordings of its name, or else with those in which the user says what it says."""
+    """Each scenario with the recordings of its name, or else with those that have the same user messages."""
     names = {each.entry.key.name for each in scenarios}
     named: dict[str, list[RecordedConversation]] = {}
     worded: dict[tuple[str, ...], list[RecordedConversation]] = {}
@@ -177,7 +155,7 @@ def _pair(
 def _as_scenarios(
     left: Sequence[tuple[TraceFile, RecordedConversation]], *, first: int
 ) -> Iterator[tuple[ScenarioEntry, list[RecordedConversation]]]:
-    """Recordings without a scenario, each as one that asserts nothing; those of one name are its trials."""
+    """A scenario without checks for each recording that has none; recordings of one name are its trials."""
     groups: dict[ScenarioKey, list[tuple[TraceFile, RecordedConversation]]] = {}
     for file, one in left:
         groups.setdefault(ScenarioKey(Path(file.path).stem, one.name), []).append((file, one))
@@ -198,7 +176,7 @@ def _as_scenarios(
 
 
 def _judged_job(prepared: PreparedScenario, recording: RecordedConversation, index: int, redaction: Redaction) -> Job:
-    """The recording, judged by the scenario; errored where the scenario asks for what the recording cannot answer."""
+    """The recording, judged by the scenario; errored if the recording lacks what the scenario checks."""
     transcript = recording.transcript
     problem = None if transcript.error is not None else _problem(prepared, recording)
     if problem is not None:
@@ -208,20 +186,20 @@ def _judged_job(prepared: PreparedScenario, recording: RecordedConversation, ind
 
 
 def _unjudged_job(entry: ScenarioEntry, recording: RecordedConversation, index: int, redaction: Redaction) -> Job:
-    """A recording of which nothing can be said, except that it broke down where it did."""
+    """A recording without a scenario: errored, with its own error if it has one."""
     recorded = _recorded_trial(entry, recording, index, redaction.transcript(recording.transcript))
     prepared = PreparedScenario(
         entry=entry,
         scenario=Scenario(name=entry.key.name),
         agent=NoAgent(),
-        make_user=_refuse_to_play,
-        make_tools=_refuse_to_play,
+        make_user=_never_called,
+        make_tools=_never_called,
     )
     problem = recorded.transcript.error or _NOTHING_ASSERTED
     return Job(prepared=prepared, index=index, recorded=recorded, problem=problem)
 
 
-def _refuse_to_play(*_: object) -> Any:
+def _never_called(*_: object) -> Any:
     raise AssertionError("a recording is not played")
 
 
@@ -242,11 +220,11 @@ def _problem(prepared: PreparedScenario, recording: RecordedConversation) -> Err
         message = f"limits.latency_ms cannot be checked: the recording {recording.name!r} has no times"
         return ErrorInfo(kind=ErrorKind.CONFIG, message=message, hint="leave the limit out for recordings")
     script = script_of(prepared.scenario)
-    return other_words(script, recording.users, place=f"in the recording {recording.name!r}")
+    return find_other_words(script, recording.users, place=f"in the recording {recording.name!r}")
 
 
-def other_words(script: Sequence[str] | None, users: Sequence[str], *, place: str) -> ErrorInfo | None:
-    """Why expectations cannot be asked of a conversation: its user did not say what the script says now."""
+def find_other_words(script: Sequence[str] | None, users: Sequence[str], *, place: str) -> ErrorInfo | None:
+    """The error of a conversation whose user messages differ from the script."""
     difference = None if script is None else first_difference(script, users)
     if difference is None:
         return None
@@ -256,6 +234,6 @@ def other_words(script: Sequence[str] | None, users: Sequence[str], *, place: st
     return ErrorInfo(
         kind=ErrorKind.CONFIG,
         message=f"in turn {turn + 1} the scenario's user says {says}, but {place} {said}",
-        hint="expectations hold for the words they were written for; use those that were said, or play it anew",
+        hint="expectations belong to the messages they were written for; use the recorded ones, or run it again",
         turn=turn,
     )

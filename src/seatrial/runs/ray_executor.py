@@ -22,7 +22,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.engine.executors import GRACE_SECONDS, Finished, LocalExecutor
-from seatrial.engine.redact import Redaction
 from seatrial.engine.schedule import Job, RateLimit, Schedule
 from seatrial.engine.trial import TrialSettings, judge_transcript, trial_seed
 from seatrial.errors import MissingExtra, SeatrialError, UsageError
@@ -35,7 +34,7 @@ from seatrial.version import __version__
 
 from .request import RunRequest
 from .run_plan import RunPlan
-from .secrets import discreet
+from .secrets import redact_user_input
 
 _OF_THE_MACHINE = re.compile(
     r"(?:PATH|HOME|PWD|OLDPWD|USER|LOGNAME|SHELL|SHLVL|HOSTNAME|TMPDIR|TEMP|TMP|VIRTUAL_ENV|_"
@@ -157,7 +156,7 @@ class Worker:
         sys.path[:] = [*order.imports, *(place for place in sys.path if place not in order.imports)]
         plan = self._plan = RunPlan(order.request)
         self._scenarios = _Scenarios(plan)
-        self._redaction = Redaction(plan.secrets())
+        self._redaction = plan.open_session().redaction
         self._executor = LocalExecutor(
             TrialSettings(
                 run_id=order.run_id,
@@ -177,7 +176,7 @@ class Worker:
                     f"ray worker on {platform.node()}: scenario {position + 1} of the run is not the same as on the "
                     "driver. Its files, evaluators or mocks must be the same on every node"
                 )
-            self._playing.add(asyncio.create_task(self._play(discreet(prepared, self._redaction), index)))
+            self._playing.add(asyncio.create_task(self._play(redact_user_input(prepared, self._redaction), index)))
         done, self._playing = await asyncio.wait(self._playing, return_when=asyncio.FIRST_COMPLETED)
         if self._playing:
             more, self._playing = await asyncio.wait(self._playing, timeout=_GATHER_SECONDS)

@@ -1,4 +1,4 @@
-"""Judging stored conversations again, with expectations as they are now: a new run beside the old one."""
+"""Judge stored conversations again with the current expectations. The result is a new run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,44 +18,43 @@ from seatrial.store.store import Store, open_store
 from seatrial.traces.transcript_builder import script_of
 from seatrial.verdicts.scenario import decide_scenario
 
-from .event_loop import cancel_on_sigterm, run_to_the_end
-from .execute_run import new_run, open_session
-from .import_traces import other_words
+from .agents import Agents, NoAgent
+from .event_loop import run_until_complete
+from .import_traces import find_other_words
+from .new_run import find_commit, new_planned_run
 from .report import Report
 from .request import RunRequest
 from .resume import request_again
-from .run_config import find_commit
-from .run_plan import Agents, NoAgent, RunPlan
+from .run_plan import RunPlan
 from .session import Jobs, RunSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regraded:
-    """What a regrade came to."""
+    """The result of a regrade."""
 
     report: Report
     gone: tuple[ScenarioKey, ...]
-    """Scenarios of the old run that are no longer in the files; their verdicts stand only there."""
+    """Scenarios of the old run that are no longer in the files."""
     unfinished: str | None
-    """Why the old run did not come to its end, and so the new one neither, and what to do; None when it did."""
+    """Why the old run, and so the new one, did not finish, and what to do; None if it finished."""
 
 
 def regrade(ref: str, asked: RunRequest) -> Regraded:
-    """Evaluate the stored transcripts of a run again, as a new run whose parent it is; it stays as it was.
+    """Evaluate the stored transcripts of a run again, as a new run whose parent it is.
 
-    `asked` says what holds instead of what is stored: files, name, models. Raises UsageError where there is nothing
-    to judge.
+    `asked` replaces stored settings: files, name, models. Raises UsageError if there is nothing to judge.
     """
     assert asked.store is not None
     with open_store(asked.store) as store:
         parent = store.run(ref)
     request = replace(request_again(parent, asked), name=asked.name or parent.name)
-    plan = RunPlan(request, agents=Agents(request, stand_in=NoAgent()))
-    return run_to_the_end(_Regrading(plan, parent).judge())
+    plan = RunPlan(request, agents=Agents(request, replacement=NoAgent()))
+    return run_until_complete(_Regrade(plan, parent).judge())
 
 
-class _Regrading:
-    """A regrade under way."""
+class _Regrade:
+    """A regrade in progress."""
 
     def __init__(self, plan: RunPlan, parent: Run) -> None:
         self._plan = plan
@@ -63,48 +62,45 @@ class _Regrading:
         self._commit = find_commit(Path.cwd())
 
     async def judge(self) -> Regraded:
-        let_go = cancel_on_sigterm()
-        try:
-            async with open_session(self._plan) as session:
-                return await self._judge(session)
-        finally:
-            let_go()
-
-    async def _judge(self, session: RunSession) -> Regraded:
-        store = session.open_store()
-        assert store is not None
-        old = {entry.key: entry for entry in store.entries(self._parent.id)}
-        there = (each for each in self._plan.scenarios() if each.entry.key in old)
-        again = [self._like(each, old[each.entry.key], store) for each in there]
-        found = {prepared.entry.key for prepared in again}
-        gone = tuple(key for key in old if key not in found)
-        if not again:
-            raise UsageError(
-                f"run {self._parent.id}: none of its scenarios is in {self._where()}, so nothing can be judged again. "
-                f"It has: {', '.join(key.label for key in gone[:10]) or 'none'}."
+        async with self._plan.open_session() as session:
+            store = session.open_store()
+            assert store is not None
+            old = {entry.key: entry for entry in store.entries(self._parent.id)}
+            known = (each for each in self._plan.scenarios() if each.entry.key in old)
+            again = [self._like(each, old[each.entry.key], store) for each in known]
+            found = {prepared.entry.key for prepared in again}
+            gone = tuple(key for key in old if key not in found)
+            if not again:
+                raise UsageError(
+                    f"run {self._parent.id}: none of its scenarios is in {self._paths()}, so nothing can be judged "
+                    f"again. It has: {', '.join(key.label for key in gone[:10]) or 'none'}."
+                )
+            self._start(session, again)
+            jobs = Jobs(
+                schedule=FixedSchedule(self._jobs(store, again, session.redaction)),
+                executor=JudgeExecutor(session.trial_settings()),
+                concurrency=self._plan.config.concurrency,
             )
-        run = new_run(self._plan, self._commit, session.redaction, seed=self._parent.seed, parent=self._parent.id)
-        session.start(
-            replace(run, replayed=self._parent.replayed, problem=self._parent.problem),
-            scenarios=len(again),
-            trials=sum(each.entry.trials for each in again),
-        )
-        session.add([prepared.entry for prepared in again])
-        jobs = Jobs(
-            schedule=FixedSchedule(self._jobs(store, again, session.redaction)),
-            executor=JudgeExecutor(session.settings()),
-            concurrency=self._plan.config.concurrency,
-        )
-        # What the old run lacks, this one lacks too.
-        complete = self._parent.state is RunState.FINISHED
-        report = await session.play_to_end(jobs, scenarios=lambda: again, complete=complete)
+            # If the old run lacks trials, this one lacks them too.
+            complete = self._parent.state is RunState.FINISHED
+            report = await session.play_to_end(jobs, scenarios=lambda: again, complete=complete)
         return Regraded(report=report, gone=gone, unfinished=_why_unfinished(self._parent))
 
-    def _like(self, prepared: PreparedScenario, old: ScenarioEntry, store: Store) -> PreparedScenario:
-        """The scenario as it is now, with as many trials as there were to be: how often to play is no expectation.
+    def _start(self, session: RunSession, scenarios: list[PreparedScenario]) -> None:
+        parent = self._parent
+        run = new_planned_run(self._plan, self._commit, session.redaction, seed=parent.seed)
+        session.start(
+            replace(run, parent=parent.id, replayed=parent.replayed, problem=parent.problem),
+            scenarios=len(scenarios),
+            trials=sum(each.entry.trials for each in scenarios),
+        )
+        session.recorder.add([prepared.entry for prepared in scenarios])
 
-        Not so where the files have a sequential test: by which rule trials decide is one, and such a test says itself
-        whether there are enough of them. Recordings are never put to one, since they are not independent.
+    def _like(self, prepared: PreparedScenario, old: ScenarioEntry, store: Store) -> PreparedScenario:
+        """The current scenario with the number of trials of the old run: that number is not an expectation.
+
+        A sequential test in the files is one: it decides itself whether the trials are enough. It is not used for
+        recordings, which are not independent.
         """
         entry = replace(prepared.entry, position=old.position)
         if entry.sequential is None or self._parent.replayed:
@@ -117,7 +113,7 @@ class _Regrading:
         found = decide_scenario(old, store.summaries(self._parent.id, old.key))
         return found.played + found.not_run or old.trials
 
-    def _where(self) -> str:
+    def _paths(self) -> str:
         return ", ".join(str(suite.path) for suite in self._plan.suites)
 
     def _jobs(self, store: Store, scenarios: list[PreparedScenario], redaction: Redaction) -> Iterator[Job]:
@@ -129,12 +125,12 @@ class _Regrading:
 
 
 def _problem(prepared: PreparedScenario, transcript: Transcript, redaction: Redaction) -> ErrorInfo | None:
-    """Why the conversation cannot be judged: the user of the files now says something else."""
+    """The error of a stored conversation whose user messages differ from the current files."""
     script = script_of(prepared.scenario)
     if transcript.error is not None or script is None:
         return None
     users = [turn.user for turn in transcript.turns]
-    return other_words([*map(redaction.text, script)], users, place="in the stored conversation")
+    return find_other_words([*map(redaction.text, script)], users, place="in the stored conversation")
 
 
 def _why_unfinished(parent: Run) -> str | None:
@@ -143,6 +139,6 @@ def _why_unfinished(parent: Run) -> str | None:
     if missing := missing_shards(parent):
         why, remedy = f"lacks shard {', '.join(map(str, missing))}", "seatrial import FILE"
     else:
-        why = "was interrupted" if parent.state is RunState.INTERRUPTED else "has not come to its end"
+        why = "was interrupted" if parent.state is RunState.INTERRUPTED else "has not finished"
         remedy = f"seatrial run --resume {parent.id}"
     return f"run {parent.id} {why}, so only a part was judged, and that is no pass. Finish it first: {remedy}"

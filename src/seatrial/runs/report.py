@@ -231,7 +231,7 @@ def _require_end(run: Run, outcome: RunOutcome) -> RunOutcome:
         return replace(outcome, verdict=Verdict(status=status, failure_reasons=reasons))
     if run.state is RunState.FINISHED or not outcome.verdict.passed:
         return outcome
-    why = "the run was interrupted" if run.state is RunState.INTERRUPTED else "the run has not come to its end"
+    why = "the run was interrupted" if run.state is RunState.INTERRUPTED else "the run has not finished"
     return replace(outcome, verdict=Verdict(status=Status.NOT_RUN, failure_reasons=(why,)))
 
 

@@ -1,4 +1,4 @@
-"""What somebody asks for when they ask for a run."""
+"""The request for a run."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -12,12 +12,12 @@ Listener = Callable[[Event], None]
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
-    """Files or objects to run, and how."""
+    """What to run, and how."""
 
     sources: tuple[Any, ...]
-    """Paths, Suites, Scenarios."""
+    """Paths, Suites and Scenarios."""
     agent: Any = None
-    """Instead of the suite's own."""
+    """Replaces the suite's own agent."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Keys of `suite.config`, as the command line sets them."""
     scenario_text: tuple[str, ...] = ()
@@ -26,29 +26,29 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """(suite, scenario) pairs, for --failed."""
     name: str | None = None
     id: str | None = None
-    """Of the new run; made up where it is not given."""
+    """The id of the new run; None creates one."""
     store: str | None = ".seatrial/runs.db"
-    """None: keep nothing."""
+    """None stores nothing."""
     cache: str | None = ".seatrial/cache"
     environ: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
-    """Models by role from settings; a scenario's own come first."""
+    """Models by role, from settings; a scenario's own models take precedence."""
     default_agent: Any = None
-    """From settings: for suites that name none."""
+    """For suites that name no agent; from settings."""
     not_redacted: tuple[str, ...] = ()
-    """From settings: variables whose values are no secrets."""
+    """Variables whose values are not secret; from settings."""
     resume: str | None = None
     retry_errors: bool = False
-    """Play trials again that an instrument spoiled."""
+    """Repeat trials with instrument errors."""
     retry_agent_errors: bool = False
-    """Also those in which the agent errored; they still count as failed."""
+    """Repeat trials with agent errors too; these still count as failed."""
     shard: tuple[int, int] | None = None
     confirms: str | None = None
-    """The run whose suspects are run again; such a run is never taken for the latest one to compare."""
+    """The run whose suspects this run repeats. `latest` never means such a run."""
     executor: Literal["local", "ray"] = "local"
-    """Where trials are played: in this process, or on a Ray cluster."""
+    """Play trials in this process, or on a Ray cluster."""
     ray_address: str | None = None
-    """The cluster; else RAY_ADDRESS, else one that is started here."""
+    """The address of the cluster. Default: RAY_ADDRESS, or a new local cluster."""
     listeners: tuple[Listener, ...] = ()
     command: str = ""
-    """What was typed, for the record."""
+    """The command line, stored with the run."""

@@ -15,8 +15,8 @@ from seatrial.store.runs import missing_shards
 from seatrial.store.store import Store
 from seatrial.verdicts.rates import answer_of
 
+from .new_run import redact_spec, to_json
 from .request import RunRequest
-from .run_config import plain, redact_spec
 from .run_plan import RunPlan
 
 
@@ -180,8 +180,8 @@ def _changed_settings(run: Run, plan: RunPlan) -> list[str]:
     """What would decide otherwise than when the run was started, scenarios apart."""
     config = run.config or {}
     now: dict[str, tuple[Any, Any]] = {
-        "the gates of the run": (plain(run.gates), plain(plan.gates)),
-        "the models": (config.get("models") or {}, redact_spec(plain(plan.request.models))),
+        "the gates of the run": (to_json(run.gates), to_json(plan.gates)),
+        "the models": (config.get("models") or {}, redact_spec(to_json(plan.request.models))),
     }
     if plan.config.seed is not None:
         now["the seed"] = (run.seed, plan.config.seed)

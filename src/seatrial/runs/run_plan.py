@@ -1,177 +1,31 @@
-"""Who plays in a run: the agents, and the models behind users and judges."""
+"""The plan of a run: the selected scenarios, prepared, and the settings of the run as a whole."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import fields
-
-from seatrial.agents.resolve import resolve_agent
-from seatrial.engine.redact import Secret
 from seatrial.errors import UsageError
-from seatrial.model.protocols import Agent, AgentSession, PreparedScenario, TrialStart
+from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import RunGates
 from seatrial.model.scenario import Group, Scenario
 from seatrial.model.struct import Struct
-from seatrial.scenarios.build import SuiteContext, prepare, read_hooks
-from seatrial.scenarios.environment import fill_environment
+from seatrial.scenarios.build import prepare
 from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite, select
 from seatrial.scenarios.merge import merge_config
 from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.tool_names import can_know_tools, find_unknown_tools
 
+from .agents import Agents, make_context
 from .request import RunRequest
-from .secrets import find_secrets, model_settings
-
-
-class Agents:
-    """The agents of a run, each made once."""
-
-    def __init__(self, request: RunRequest, *, stand_in: Agent | None = None) -> None:
-        """`stand_in` takes the place of every agent, so that none has to be there."""
-        self._request = request
-        self._stand_in = stand_in
-        self._made: dict[tuple[Any, bool], tuple[Any, Agent]] = {}
-        """By spec and isolation: the spec with its variables filled in, and the agent."""
-
-    @property
-    def count(self) -> int:
-        """How many agents were made so far."""
-        return len(self._made)
-
-    def of(self, loaded: LoadedSuite) -> Iterator[tuple[str, str, Agent]]:
-        """(name, key for fingerprints, agent) for each of the suite's agents. The name of a single one is empty."""
-        for name, spec in self._specs(loaded):
-            isolated = merge_config(loaded.config, loaded.overrides).isolation == "process"
-            try:
-                agent = self.get(spec, name=name or loaded.name, isolated=isolated)
-            except UsageError as problem:
-                if self._request.agent is not None or spec is self._request.default_agent:
-                    raise
-                raise UsageError(f"{loaded.path}: {problem}") from problem
-            yield name, describe_agent(spec), agent
-
-    def get(self, spec: Any, *, name: str, isolated: bool) -> Agent:
-        """The agent of a spec, or of a Python object. `isolated`: in processes of its own."""
-        if self._stand_in is not None:
-            return self._stand_in
-        identity = (_identity(spec), isolated)
-        known = self._made.get(identity)
-        if known is None:
-            filled = fill_environment(spec, self._request.environ) if isinstance(spec, Mapping) else spec
-            # The spec is kept as well: another object must not be given its id.
-            known = self._made[identity] = (filled, resolve_agent(filled, name=name, isolated=isolated))
-        return known[1]
-
-    def _specs(self, loaded: LoadedSuite) -> list[tuple[str, Any]]:
-        if self._request.agent is not None:
-            return [("", self._request.agent)]
-        if loaded.suite.agents:
-            return list(loaded.suite.agents.items())
-        spec = loaded.suite.agent if loaded.suite.agent is not None else self._request.default_agent
-        if spec is None:
-            raise UsageError(
-                f"{loaded.path}: no agent to run. Add `agent: package.module:function` to the suite, "
-                "or give --agent package.module:function"
-            )
-        return [("", spec)]
-
-    def replay(self, suites: Sequence[LoadedSuite]) -> bool:
-        """Whether some agent is a recording, so that the trials are not independent."""
-        specs = (spec for loaded in suites for _, spec in self._specs(loaded))
-        return any(isinstance(spec, Mapping) and spec.get("type") == "replay" for spec in specs)
-
-    def settings(self) -> list[Any]:
-        """Everything the agents were set up with, secrets included."""
-        own = [
-            {name: getattr(agent, name, None) for name in ("headers", "api_key", "env")}
-            for _, agent in self._made.values()
-        ]
-        return [*(spec for spec, _ in self._made.values()), *own]
-
-    async def find_late_call(self) -> str | None:
-        return await find_late_call(agent for _, agent in self._made.values())
-
-    async def close(self) -> None:
-        """Close them all, and only then raise what one of them raised."""
-        problems = []
-        for _, agent in self._made.values():
-            try:
-                await agent.close()
-            except Exception as problem:
-                problems.append(problem)
-        if problems:
-            raise problems[0]
-
-
-async def find_late_call(agents: Iterable[Agent]) -> str | None:
-    """A call that some agent made when its trial had ended, in a sentence; it is in no transcript."""
-    for agent in agents:
-        ask = getattr(agent, "late_calls", None)
-        calls = [] if ask is None else await ask()
-        if calls:
-            return str(calls[0])
-    return None
-
-
-def _identity(spec: Any) -> Any:
-    """What tells agents apart: settings by what they say, and a Python object by being that very object."""
-    if isinstance(spec, Mapping) and not isinstance(spec.get("target", ""), str):
-        return describe_agent(spec), id(spec["target"])
-    return describe_agent(spec) if isinstance(spec, str | Mapping) else id(spec)
-
-
-class NoAgent:
-    """Stands in for every agent where conversations exist already and none is called."""
-
-    name = "none"
-    answers_own_tools = True
-    keeps_conversation = True
-
-    def open(self, start: TrialStart) -> AgentSession:
-        raise AssertionError("no agent is called for a recorded conversation")
-
-    async def close(self) -> None:
-        """Nothing was opened."""
-
-
-def describe_agent(spec: Any) -> str:
-    """A text that stands for the agent: the spec as written, or where a Python object comes from."""
-    if isinstance(spec, str):
-        return spec
-    if isinstance(spec, Mapping):
-        return json.dumps({key: describe_agent(value) for key, value in spec.items()}, sort_keys=True)
-    if isinstance(spec, bool | int | float | list) or spec is None:
-        return json.dumps(spec, default=str)
-    module = getattr(spec, "__module__", None) or type(spec).__module__
-    name = getattr(spec, "__qualname__", None) or type(spec).__qualname__
-    return f"{module}:{name}"
-
-
-def suite_contexts(loaded: LoadedSuite, agents: Agents, models: Any) -> list[SuiteContext]:
-    """One context for each agent that the suite runs with."""
-    return [
-        SuiteContext(
-            suite=loaded.name,
-            agent=agent,
-            agent_name=name,
-            agent_key=key,
-            evaluators=loaded.evaluators,
-            setup=read_hooks(loaded, "setup"),
-            teardown=read_hooks(loaded, "teardown"),
-            models=models,
-        )
-        for name, key, agent in agents.of(loaded)
-    ]
-
+from .session import RunSession
 
 METRICS_PASS_THRESHOLD = 80.0
-_PROBLEMS_SHOWN = 20
 KEPT_IN_MEMORY = 2_000
-"""Up to so many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
+"""Up to this many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
+_PROBLEMS_SHOWN = 20
+_NAMES_SHOWN = 10
 
 
 class RunConfig(Struct, frozen=True, kw_only=True):
@@ -190,7 +44,7 @@ class RunPlan:
     """The scenarios of a run, ready to be played, and the settings of the run as a whole."""
 
     def __init__(self, request: RunRequest, *, agents: Agents | None = None) -> None:
-        """`agents` take the place of those that the request and the suites name; then nobody checks their settings."""
+        """`agents` replace those that the request and the suites name; their settings are not checked then."""
         self.request = request
         self.suites = load(
             request.sources, overrides=request.overrides, environ=request.environ, check_agents=agents is None
@@ -212,24 +66,19 @@ class RunPlan:
     def name(self) -> str:
         return self.request.name or ", ".join(dict.fromkeys(suite.name for suite in self.suites))
 
-    def secrets(self) -> Iterator[Secret]:
-        """What must be in no file, report or log."""
-        request = self.request
-        asked = (settings for suite in self.suites for settings in model_settings(suite))
-        settings = (*self.agents.settings(), request.models, request.overrides, {"store": request.store}, *asked)
-        return find_secrets(request.environ, settings, exempt=request.not_redacted)
-
     @property
     def gates(self) -> RunGates:
-        groups = [{"suite": suite.name, **_as_mapping(group)} for suite in self.suites for group in suite.suite.groups]
-        return RunGates(
-            cases_pass_threshold=self.config.cases_pass_threshold,
-            metrics_pass_threshold=self.config.metrics_pass_threshold,
-            groups=tuple(groups),
-        )
+        return make_gates(self.suites, [(suite, group) for suite in self.suites for group in suite.suite.groups])
+
+    def open_session(self) -> RunSession:
+        """A session with the plan's agents and models."""
+        session = RunSession(self.request, agents=self.agents, models=self.models)
+        for suite in self.suites:
+            session.add_model_settings(suite)
+        return session
 
     def _check_tool_names(self) -> None:
-        """Refuse names of tools that no agent of the suite has, where it is known which tools they have."""
+        """Raise UsageError for tool names that no agent of the suite has, if the agents' tools are known."""
         problems: list[str] = []
         for suite in self.suites:
             agents = [agent for _, _, agent in self.agents.of(suite)]
@@ -246,7 +95,10 @@ class RunPlan:
     def _prepare(self) -> Iterator[PreparedScenario]:
         position = 0
         for suite in self.suites:
-            contexts = suite_contexts(suite, self.agents, self.models)
+            contexts = [
+                make_context(suite, agent, name=name, spec=spec, models=self.models)
+                for name, spec, agent in self.agents.of(suite)
+            ]
             for scenario in self._selected(suite):
                 for context in contexts:
                     if self._in_shard(position):
@@ -266,7 +118,7 @@ class RunPlan:
         return position % of == number - 1
 
     def count(self) -> tuple[int, int]:
-        """(scenarios, trials) that will be played; for streamed suites, as many as their files have."""
+        """(scenarios, trials) to play. Of suites that are not kept in memory, all scenarios of the files count."""
         if self._prepared is None:
             total = sum(suite.count for suite in self.suites)
             if self.request.shard is not None:
@@ -276,50 +128,50 @@ class RunPlan:
         playable = [each.entry for each in self._prepared if each.entry.skip is None]
         return len(self._prepared), sum(entry.trials for entry in playable)
 
-    def require_something(self) -> None:
-        """Nothing selected is an error, never a green; and so is a part of the selection that fits nothing."""
+    def require_scenarios(self) -> None:
+        """Raise NothingSelected if no scenario is selected, or if one of the flags matches none: never a green."""
         if self._prepared is not None and not self._prepared:
-            raise NothingSelected(_nothing_selected(self.request, self.suites))
-        idle = _fits_nothing(self.request, self.suites)
-        if idle:
+            raise NothingSelected(_explain_empty(self.request, self.suites))
+        unmatched = _unmatched_flags(self.request, self.suites)
+        if unmatched:
             raise NothingSelected(
-                f"{' and '.join(idle)}: no scenario fits, so nothing was run. Correct it, or leave it out"
+                f"{' and '.join(unmatched)}: no scenario fits, so nothing was run. Correct it, or leave it out"
             )
 
-    def gone(self) -> list[str]:
-        """The names of scenarios that were asked for and are not there any more."""
+    def find_missing(self) -> list[str]:
+        """The names of requested scenarios that the files no longer contain."""
         if self.request.only is None:
             return []
-        there = {(suite.name, scenario.name) for suite in self.suites for scenario in suite.scenarios}
-        return sorted(name for suite, name in self.request.only if (suite, name) not in there)
+        known = {(suite.name, scenario.name) for suite in self.suites for scenario in suite.scenarios}
+        return sorted(name for suite, name in self.request.only if (suite, name) not in known)
 
 
 class NothingSelected(UsageError):
     """No scenario fits the selection."""
 
 
-def _nothing_selected(request: RunRequest, suites: list[LoadedSuite]) -> str:
+def _explain_empty(request: RunRequest, suites: list[LoadedSuite]) -> str:
     if request.only is not None and not request.only:
         return "--failed: in the last run no scenario failed, so nothing was run. Leave the flag out to run them all."
-    asked = [f"--scenario {text!r}" for text in request.scenario_text] + [f"--tag {tag!r}" for tag in request.tags]
+    flags = [f"--scenario {text!r}" for text in request.scenario_text] + [f"--tag {tag!r}" for tag in request.tags]
     if request.only is not None:
-        asked.append("--failed")
+        flags.append("--failed")
     if request.shard is not None:
-        asked.append(f"--shard {request.shard[0]}/{request.shard[1]}")
-    nothing = f"no scenario fits {' and '.join(asked)}; nothing was run."
+        flags.append(f"--shard {request.shard[0]}/{request.shard[1]}")
+    nothing = f"no scenario fits {' and '.join(flags)}; nothing was run."
     if request.tags and not request.scenario_text:
         tags = sorted({tag for suite in suites for scenario in suite.scenarios for tag in scenario.tags})
         return f"{nothing} The tags are: {', '.join(tags)}" if tags else f"{nothing} No scenario has a tag"
     total = sum(suite.count for suite in suites)
     if request.shard is not None and not (request.scenario_text or request.tags or request.only):
-        return f"{nothing} The scenarios are {total:,} in all, so there can be no more shards than that"
-    names = [scenario.name for suite in suites for scenario in islice(suite.scenarios, 10)][:10]
-    more = f" and {total - len(names):,} more" if total > len(names) else ""
-    return f"{nothing} There are: {', '.join(names)}{more}"
+        return f"{nothing} There are {total:,} scenarios, so at most {total:,} shards are possible"
+    first = islice((scenario.name for suite in suites for scenario in suite.scenarios), _NAMES_SHOWN)
+    more = f" and {total - _NAMES_SHOWN:,} more" if total > _NAMES_SHOWN else ""
+    return f"{nothing} There are: {', '.join(first)}{more}"
 
 
-def _fits_nothing(request: RunRequest, suites: list[LoadedSuite]) -> list[str]:
-    """The flags of a selection of several that no scenario answers to."""
+def _unmatched_flags(request: RunRequest, suites: list[LoadedSuite]) -> list[str]:
+    """The flags of a selection that match no scenario."""
     texts = {text.lower(): f"--scenario {text!r}" for text in request.scenario_text}
     tags = {tag: f"--tag {tag!r}" for tag in request.tags}
     for suite in suites:
@@ -332,8 +184,8 @@ def _fits_nothing(request: RunRequest, suites: list[LoadedSuite]) -> list[str]:
     return [*texts.values(), *tags.values()]
 
 
-def merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
-    """One config for several suites: where they differ, the stricter holds."""
+def merge_run_configs(suites: Sequence[LoadedSuite]) -> RunConfig:
+    """One config for several suites. Where they differ, the strictest value holds."""
     configs = [merge_config(suite.config, suite.overrides) for suite in suites]
 
     def given(name: str) -> list[Any]:
@@ -349,16 +201,23 @@ def merge_run_configs(suites: list[LoadedSuite]) -> RunConfig:
     }
     merged = {name: choose(given(name)) for name, choose in strictest.items() if given(name)}  # type: ignore[operator]
     if len(given("cases_pass_threshold")) < len(configs):
-        merged["cases_pass_threshold"] = None  # a suite that sets none wants all of its scenarios to pass
+        merged["cases_pass_threshold"] = None  # a suite without a threshold requires all of its scenarios to pass
     scores = [config.metrics_pass_threshold for config in configs]
     filled = [METRICS_PASS_THRESHOLD if score is None else score for score in scores]
     merged["metrics_pass_threshold"] = max(filled, default=METRICS_PASS_THRESHOLD)
     return RunConfig(**merged)
 
 
-def _as_mapping(given: Group) -> Mapping[str, Any]:
-    return {field.name: _plain(getattr(given, field.name)) for field in fields(given)}
+def make_gates(suites: Sequence[LoadedSuite], groups: Sequence[tuple[LoadedSuite, Group]]) -> RunGates:
+    """The gates of a run of these suites, and these groups of theirs."""
+    config = merge_run_configs(suites)
+    return RunGates(
+        cases_pass_threshold=config.cases_pass_threshold,
+        metrics_pass_threshold=config.metrics_pass_threshold,
+        groups=tuple({"suite": suite.name, **_group_fields(group)} for suite, group in groups),
+    )
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _group_fields(group: Group) -> Mapping[str, Any]:
+    values = {name: getattr(group, name) for name in group.__struct_fields__}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

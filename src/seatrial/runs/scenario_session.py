@@ -1,6 +1,7 @@
-"""Models that are only remembered: answers come from the cache, and nothing is asked."""
+"""Play single scenarios as they are requested, for pytest: one RunSession on an event loop in a thread."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +13,9 @@ from msgspec.structs import replace
 from seatrial.clock import now
 from seatrial.engine.evaluate import Redact, evaluate
 from seatrial.engine.executors import Finished, LocalExecutor
-from seatrial.engine.redact import Secret
 from seatrial.engine.schedule import Budget, Job, RateLimit, Schedule, TrialSchedule
-from seatrial.engine.trial import TrialSettings
 from seatrial.errors import UsageError
-from seatrial.model.protocols import Agent, Evaluator, PreparedScenario
+from seatrial.model.protocols import Evaluator, PreparedScenario
 from seatrial.model.results import ModelUse
 from seatrial.model.run import (
     MergedErrors,
@@ -29,9 +28,9 @@ from seatrial.model.run import (
     Trial,
     summarise,
 )
-from seatrial.model.scenario import Scenario, SuiteConfig, User
+from seatrial.model.scenario import Scenario, User
 from seatrial.model.struct import Struct
-from seatrial.scenarios.build import SuiteContext, make_entry, prepare, read_hooks
+from seatrial.scenarios.build import make_entry, prepare
 from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.scenarios.merge import merge_config
@@ -41,12 +40,12 @@ from seatrial.store.store import open_store
 from seatrial.verdicts.scenario import decide_scenario
 from seatrial.verdicts.trial import decide_trial, find_error
 
+from .agents import Agents, describe_agent, is_recording, make_context
 from .event_loop import LoopThread
 from .report import Report, StoredRecord
 from .request import RunRequest
-from .run_config import find_commit, plain, redact_spec, versions
-from .run_plan import Agents, describe_agent, merge_run_configs
-from .secrets import discreet, find_secrets, model_settings
+from .run_plan import make_gates, merge_run_configs
+from .secrets import redact_user_input
 from .session import Jobs, Place, RunSession
 
 if TYPE_CHECKING:
@@ -54,13 +53,222 @@ if TYPE_CHECKING:
     from seatrial.llm.model import ModelSpec
 
 
+class ScenarioRequest(Struct, frozen=True, kw_only=True):
+    """A scenario to play, and its agent."""
+
+    loaded: LoadedSuite
+    scenario: Scenario
+    """Resolved."""
+    agent: Any
+    """A spec as in files, or a Python object."""
+    agent_name: str = ""
+    """Set if several agents play the same scenario."""
+    name: str | None = None
+    """Stored instead of the scenario's own name."""
+    suite: str | None = None
+    """Stored instead of the suite's own name."""
+    position: int = 0
+
+    def entry(self, *, skip: str | None = None) -> ScenarioEntry:
+        """The row of a scenario that is not played: skipped for a reason, or prevented by an error."""
+        return make_entry(
+            self.scenario if skip is None else replace(self.scenario, skip=skip),
+            key=ScenarioKey(self.suite or self.loaded.name, self.name or self.scenario.name, self.agent_name),
+            agent_key="" if self.agent is None else describe_agent(self.agent),
+            evaluators=self.loaded.evaluators,
+            position=self.position,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedScenario:
+    """The trials of a scenario, and their outcome."""
+
+    prepared: PreparedScenario
+    trials: tuple[Trial, ...]
+    merged: MergedErrors | None = None
+
+    @cached_property
+    def outcome(self) -> ScenarioOutcome:
+        return decide_scenario(self.prepared.entry, map(summarise, self.trials), merged=self.merged)
+
+
 class NotLive(Exception):
-    """A scenario asks a model what the cache does not know, and asking is switched off."""
+    """A scenario needs an answer of a model that is not in the cache, and calls to models are off."""
+
+
+class ScenarioSession:
+    """Plays scenarios as they are requested, all in one run."""
+
+    def __init__(self, request: RunRequest, run: Run, *, live: bool = True) -> None:
+        """`live`: models may be called; otherwise their answers come from the cache only."""
+        self._run = run
+        cache = Path(request.cache) if request.cache else None
+        self._cached_models = (
+            None if live else CachedModels(defaults=request.models, cache=cache, environ=request.environ)
+        )
+        self._models = self._cached_models or RunModels(defaults=request.models, cache=cache, environ=request.environ)
+        self._session = RunSession(request, agents=Agents(request), models=self._models)
+        self._loop = LoopThread()
+        self._entered: AsyncExitStack | None = None
+        self._limits: dict[str, _SuiteLimits] = {}
+        """By the suite's path."""
+        self._played: set[Place] = set()
+        self._from_cache: set[ScenarioKey] = set()
+        """Scenarios that need a model, if only the cache may answer."""
+
+    @property
+    def run(self) -> Run:
+        return self._session.run if self._session.is_started else self._run
+
+    def play(self, request: ScenarioRequest) -> PlayedScenario:
+        """Play all trials of the scenario; each is committed.
+
+        Raises UsageError; and NotLive if a model would have to be called: then nothing is stored.
+        """
+        return self._loop.wait(self._play(self._prepare(request), request.loaded))
+
+    def start(self, request: ScenarioRequest) -> "Future[PlayedScenario]":
+        """`play` without waiting for the trials."""
+        return self._loop.start(self._play(self._prepare(request), request.loaded))
+
+    def check(self, played: PlayedScenario, evaluators: Sequence[Evaluator]) -> PlayedScenario:
+        """The same trials with the results of more evaluators; they replace the stored ones."""
+        return self._loop.wait(self._check(played, evaluators))
+
+    def tell(self, played: PlayedScenario) -> None:
+        """Tell listeners of trials that are final."""
+        self._session.recorder.tell_finished(played.trials)
+
+    def close(self) -> None:
+        """Close agents, models, the writer and the loop. The run itself stays open: other processes may share it."""
+        try:
+            if self._entered is not None:
+                self._loop.wait(self._entered.aclose())
+        finally:
+            self._loop.close()
+            if self._session.is_started:
+                self._session.recorder.tell_run_finished()
+            if self._session.store is not None:
+                self._session.store.close()
+
+    def _prepare(self, request: ScenarioRequest) -> PreparedScenario:
+        loaded, scenario, agents = request.loaded, request.scenario, self._session.agents
+        from_cache = self._cached_models is not None and needs_model(scenario)
+        if from_cache and not (self._cached_models and self._cached_models.has_answers()):
+            raise NotLive("it asks a model")
+        agent = agents.get(request.agent, loaded, name=request.agent_name)
+        self._mark_recording(request.agent)
+        self._models.budgeted = self._models.budgeted or self._limits_of(loaded).config.budget is not None
+        self._session.add_model_settings(loaded)
+        context = make_context(loaded, agent, name=request.agent_name, spec=request.agent, models=self._models)
+        # With several agents, each has a test of its own; tool names are checked against all of them.
+        others = (loaded.suite.agents or {}) if request.agent_name else {}
+        all_agents = [agent, *(agents.get(spec, loaded, name=name) for name, spec in others.items())]
+        unknown = find_unknown_tools(scenario, all_agents)
+        if unknown:
+            raise UsageError("\n".join(unknown))
+        if request.suite is not None:
+            context = replace(context, suite=request.suite)
+        prepared = prepare(scenario, context, position=request.position)
+        if request.name is not None:
+            entry = prepared.entry
+            prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=request.name)))
+        if from_cache:
+            self._from_cache.add(prepared.entry.key)
+        return prepared
+
+    def _mark_recording(self, spec: Any) -> None:
+        """Mark the run as replayed. Raises UsageError if it is stored without the mark."""
+        if self.run.replayed or not is_recording(spec):
+            return
+        if self._session.is_started:
+            raise _late_recording(self.run.id)
+        self._run = replace(self._run, replayed=True)
+
+    async def _play(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
+        if self._entered is None:
+            self._entered = AsyncExitStack()
+            await self._entered.enter_async_context(self._session)
+        limits = self._limits_of(loaded)
+        limits.require_budget(loaded)
+        prepared = redact_user_input(prepared, self._session.redaction)
+        jobs = Jobs(
+            schedule=TrialSchedule([prepared], budget=limits.budget),
+            executor=LocalExecutor(self._session.trial_settings(self.run, rate_limit=limits.rate_limit)),
+            concurrency=min(limits.config.concurrency or 20, prepared.entry.trials),
+            replaced=dict.fromkeys(self._played, ()),
+        )
+        if self._cached_models is not None and prepared.entry.key in self._from_cache:
+            jobs = replace(jobs, executor=_FinishedJobs(await _play_from_cache(self._cached_models, jobs)))
+        self._start()
+        self._session.recorder.add([prepared.entry])
+        trials = await self._play_jobs(jobs)
+        self._played |= {(trial.key, trial.index) for trial in trials}
+        return PlayedScenario(prepared=prepared, trials=trials, merged=await self._merge(prepared, trials))
+
+    def _start(self) -> None:
+        """Store the run, with the first scenario that is stored."""
+        if self._session.is_started:
+            return
+        run = replace(self._run, config=self._session.redaction.value(self._run.config))
+        self._session.start(run, join=True, tell_trials=False)
+        if self._run.replayed and not self._session.run.replayed:
+            raise _late_recording(self._session.run.id)
+
+    async def _play_jobs(self, jobs: Jobs) -> tuple[Trial, ...]:
+        trials = [trial async for trial in self._session.play(jobs)]
+        return tuple(sorted(trials, key=lambda trial: trial.index))
+
+    async def _merge(self, prepared: PreparedScenario, trials: Sequence[Trial]) -> MergedErrors | None:
+        if not any(trial.judgement is not None and trial.judgement.failures for trial in trials):
+            return None
+        merged = await self._session.merge_failures(lambda: [prepared])
+        return next((each for each in merged if each.key == prepared.entry.key), None)
+
+    async def _check(self, played: PlayedScenario, evaluators: Sequence[Evaluator]) -> PlayedScenario:
+        prepared = played.prepared
+        asked = replace(
+            prepared,
+            turn_evaluators=(),
+            every_turn_evaluators=(),
+            trial_evaluators=tuple(evaluator_object(each, prepared.scenario, self._models) for each in evaluators),
+        )
+        redact = self._session.redaction.transcript
+        checked = [await _evaluate_again(asked, trial, redact) for trial in played.trials]
+        jobs = Jobs(
+            schedule=TrialSchedule(()),
+            executor=_FinishedJobs([(Job(prepared=prepared, index=trial.index), trial) for trial in checked]),
+            concurrency=1,
+            replaced={(trial.key, trial.index): () for trial in checked},
+        )
+        return PlayedScenario(prepared=prepared, trials=await self._play_jobs(jobs), merged=played.merged)
+
+    def _limits_of(self, loaded: LoadedSuite) -> "_SuiteLimits":
+        if loaded.path not in self._limits:
+            self._limits[loaded.path] = _SuiteLimits(loaded)
+        return self._limits[loaded.path]
+
+
+class _SuiteLimits:
+    """The config, rate limit and budget that the scenarios of a suite share."""
+
+    def __init__(self, loaded: LoadedSuite) -> None:
+        self.config = merge_config(loaded.config, loaded.overrides)
+        self.rate_limit = RateLimit(self.config.rpm) if self.config.rpm else None
+        self.budget = Budget(self.config.budget)
+
+    def require_budget(self, loaded: LoadedSuite) -> None:
+        """Raise UsageError if the budget is spent."""
+        if self.budget.is_spent:
+            raise UsageError(
+                f"{loaded.path}: the budget of ${self.config.budget} is spent, so the scenario was not run"
+            )
 
 
 @dataclass(slots=True, kw_only=True)
 class CachedModels(RunModels):
-    """Makes users and judges that know what was answered before, and count what they would have had to ask."""
+    """Models that answer only from the cache. It counts the refused calls."""
 
     refused: int = 0
 
@@ -73,7 +281,7 @@ class CachedModels(RunModels):
         return self._llm
 
     def _check(self, given: Any) -> "ModelSpec":
-        """No key and no SDK is needed for an answer that is there already."""
+        """A cached answer needs no API key and no SDK."""
         from seatrial.llm.model import parse_model
 
         return parse_model(given, environ=self.environ)
@@ -84,258 +292,31 @@ class CachedModels(RunModels):
         self.refused += 1
         raise ModelFailure("the answer is not in the cache, and asking models is switched off", attempts=0, use=use)
 
-    def knows_something(self) -> bool:
-        """Whether the cache holds any answer at all."""
+    def has_answers(self) -> bool:
+        """Whether the cache contains any answer."""
         return self.cache is not None and any(self.cache.glob("*/*.json"))
 
 
-def asks_models(scenario: Scenario) -> bool:
-    """Whether some model must speak for the scenario: a simulated user, a judge, an evaluator that asks one."""
+def needs_model(scenario: Scenario) -> bool:
+    """Whether the scenario has a simulated user, a judge, or an evaluator that calls a model."""
     if isinstance(scenario.user, User) or scenario.metrics or scenario.expected_outcomes or scenario.failures:
         return True
-    asked = list(scenario.scorers or ())
+    evaluators = list(scenario.scorers or ())
     for expect in (scenario.expect, *[turn.expect for turn in scenario.turns]):
         if expect is not None:
             if expect.judge or any(each.judge for each in expect.tool_calls_args):
                 return True
-            asked += expect.evaluators
-    for each in asked:
-        if each == "judge" or (isinstance(each, Mapping) and "judge" in each):
-            return True
-        if hasattr(getattr(each, "judge", each), "bound"):
-            return True
-    return False
+            evaluators += expect.evaluators
+    return any(
+        each == "judge"
+        or (isinstance(each, Mapping) and "judge" in each)
+        or hasattr(getattr(each, "judge", each), "bound")
+        for each in evaluators
+    )
 
 
-class ScenarioRequest(Struct, frozen=True, kw_only=True):
-    """A scenario, and with whom it is played."""
-
-    loaded: LoadedSuite
-    scenario: Scenario
-    """Resolved."""
-    agent: Any
-    """A spec as in files, or a Python object."""
-    agent_name: str = ""
-    """Where several agents play the same scenario."""
-    name: str | None = None
-    """What it is kept under, where that is not its own name."""
-    suite: str | None = None
-    position: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlayedScenario:
-    """A scenario's trials, and what follows from them."""
-
-    prepared: PreparedScenario
-    trials: tuple[Trial, ...]
-    merged: MergedErrors | None = None
-
-    @cached_property
-    def outcome(self) -> ScenarioOutcome:
-        return decide_scenario(self.prepared.entry, map(summarise, self.trials), merged=self.merged)
-
-
-class ScenarioSession:
-    """Plays scenarios as they are asked for, through one RunSession on an event loop in a thread."""
-
-    def __init__(self, request: RunRequest, run: Run, *, live: bool = True) -> None:
-        """`live`: models may be asked; else their answers come from the cache, or there are none."""
-        self._request = request
-        self._run = run
-        self.live = live
-        self.loop = LoopThread()
-        make_models = RunModels if live else CachedModels
-        self.models = make_models(
-            defaults=request.models, cache=Path(request.cache) if request.cache else None, environ=request.environ
-        )
-        self._offline = self.models if isinstance(self.models, CachedModels) else None
-        self._session = RunSession(request, agents=Agents(request), models=self.models, secrets=self._secrets)
-        self._entered: AsyncExitStack | None = None
-        self._configs: dict[str, SuiteConfig] = {}
-        self._rate_limits: dict[str, RateLimit] = {}
-        self._budgets: dict[str, Budget] = {}
-        self._model_settings: list[Mapping[str, Any]] = []
-        """Of the suites that were played: they may hold secrets."""
-        self._played: set[Place] = set()
-        self._asking: set[ScenarioKey] = set()
-        """Scenarios that ask a model, where none may be asked."""
-
-    @property
-    def run(self) -> Run:
-        return self._session.run if self._session.is_started else self._run
-
-    def prepare(self, asked: ScenarioRequest) -> PreparedScenario:
-        """The scenario ready to be played. Raises UsageError, and NotLive where it is plain that a model is missing."""
-        scenario = asked.scenario
-        offline = self._offline if self._offline is not None and asks_models(scenario) else None
-        if offline is not None and not offline.knows_something():
-            raise NotLive("it asks a model")
-        context = self._context(asked)
-        unknown = find_unknown_tools(scenario, self._agents_of(asked))
-        if unknown:
-            raise UsageError("\n".join(unknown))
-        prepared = prepare(scenario, context, position=asked.position)
-        if asked.name is not None:
-            entry = prepared.entry
-            prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=asked.name)))
-        if offline is not None:
-            self._asking.add(prepared.entry.key)
-        return prepared
-
-    def _context(self, asked: ScenarioRequest) -> SuiteContext:
-        loaded = asked.loaded
-        isolated = self._config_of(loaded).isolation == "process"
-        agent = self._session.agents.get(asked.agent, name=asked.agent_name or loaded.name, isolated=isolated)
-        self._mark_recording(asked.agent)
-        self.models.budgeted = self.models.budgeted or self._config_of(loaded).budget is not None
-        for settings in model_settings(loaded):
-            if settings not in self._model_settings:
-                self._model_settings.append(settings)
-                self._session.add_secrets()
-        return SuiteContext(
-            suite=asked.suite or loaded.name,
-            agent=agent,
-            agent_name=asked.agent_name,
-            agent_key=describe_agent(asked.agent),
-            evaluators=loaded.evaluators,
-            setup=read_hooks(loaded, "setup"),
-            teardown=read_hooks(loaded, "teardown"),
-            models=self.models,
-        )
-
-    def _agents_of(self, asked: ScenarioRequest) -> list[Agent]:
-        """All agents that play the scenario: with several, each in a test of its own."""
-        loaded = asked.loaded
-        named = (loaded.suite.agents or {}) if asked.agent_name else {}
-        isolated = self._config_of(loaded).isolation == "process"
-        specs = {**named, asked.agent_name: asked.agent}
-        agents = self._session.agents
-        return [agents.get(spec, name=name or loaded.name, isolated=isolated) for name, spec in specs.items()]
-
-    def play_and_wait(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
-        return self.loop.wait(self.play(prepared, loaded))
-
-    async def play(self, prepared: PreparedScenario, loaded: LoadedSuite) -> PlayedScenario:
-        """All trials of the scenario, each committed. To be run on `loop`.
-
-        Raises NotLive when a model would have had to be asked; then nothing is kept.
-        """
-        await self._enter()
-        prepared = discreet(prepared, self._session.redaction)
-        budget = self._budget_of(loaded)
-        jobs = Jobs(
-            schedule=TrialSchedule([prepared], budget=budget),
-            executor=LocalExecutor(self._settings(loaded)),
-            concurrency=min(self._config_of(loaded).concurrency or 20, prepared.entry.trials),
-            replaced=dict.fromkeys(self._played, ()),
-        )
-        if self._offline is not None and prepared.entry.key in self._asking:
-            jobs = replace(jobs, executor=_Replayed(await _play_offline(self._offline, jobs)))
-        self._start()
-        self._session.add([prepared.entry])
-        trials = [trial async for trial in self._session.play(jobs)]
-        self._played |= {(trial.key, trial.index) for trial in trials}
-        merged = await self._merged(prepared, trials)
-        return PlayedScenario(
-            prepared=prepared, trials=tuple(sorted(trials, key=lambda trial: trial.index)), merged=merged
-        )
-
-    async def _merged(self, prepared: PreparedScenario, trials: Iterable[Trial]) -> MergedErrors | None:
-        if not any(trial.judgement is not None and trial.judgement.failures for trial in trials):
-            return None
-        merged = await self._session.merge_failures(lambda: [prepared])
-        return next((each for each in merged if each.key == prepared.entry.key), None)
-
-    async def check(self, played: PlayedScenario, evaluators: Sequence[Evaluator]) -> PlayedScenario:
-        """The same trials with what further evaluators say of them; kept in place of the former."""
-        asked = replace(
-            played.prepared,
-            turn_evaluators=(),
-            every_turn_evaluators=(),
-            trial_evaluators=tuple(
-                evaluator_object(each, played.prepared.scenario, self.models) for each in evaluators
-            ),
-        )
-        redact = self._session.redaction.transcript
-        again = [await _checked(asked, trial, redact) for trial in played.trials]
-        finished = [(Job(prepared=played.prepared, index=trial.index), trial) for trial in again]
-        places = {(trial.key, trial.index): () for trial in again}
-        jobs = Jobs(schedule=TrialSchedule(()), executor=_Replayed(finished), concurrency=1, replaced=places)
-        trials = [trial async for trial in self._session.play(jobs)]
-        ordered = tuple(sorted(trials, key=lambda trial: trial.index))
-        return PlayedScenario(prepared=played.prepared, trials=ordered, merged=played.merged)
-
-    def tell(self, played: PlayedScenario) -> None:
-        """Tell listeners of trials that nothing will be added to."""
-        self._session.recorder.tell_finished(played.trials)
-
-    def close(self) -> None:
-        """End what this process shared: agents, models, the writer, the loop. The run itself stays open."""
-        try:
-            if self._entered is not None:
-                self.loop.wait(self._entered.aclose())
-        finally:
-            self.loop.close()
-            if self._session.is_started:
-                self._session.recorder.tell_run_finished()
-            if self._session.store is not None:
-                self._session.store.close()
-
-    async def _enter(self) -> None:
-        if self._entered is None:
-            self._entered = AsyncExitStack()
-            await self._entered.enter_async_context(self._session)
-
-    def _start(self) -> None:
-        """Write the run down, with the first scenario that is kept."""
-        if self._session.is_started:
-            return
-        self._session.start(self._run, join=True, tell_trials=False)
-        if self._run.replayed and not self._session.run.replayed:
-            raise _late_recording(self._session.run.id)
-
-    def _settings(self, loaded: LoadedSuite) -> TrialSettings:
-        rpm = self._config_of(loaded).rpm
-        if rpm and loaded.path not in self._rate_limits:
-            self._rate_limits[loaded.path] = RateLimit(rpm)
-        return TrialSettings(
-            run_id=self._run.id,
-            seed=self.run.seed,
-            rate_limit=self._rate_limits.get(loaded.path),
-            redact=self._session.redaction.transcript,
-        )
-
-    def _budget_of(self, loaded: LoadedSuite) -> Budget:
-        """Of the suite. Raises UsageError where it is spent."""
-        limit = self._config_of(loaded).budget
-        budget = self._budgets.setdefault(loaded.path, Budget(limit))
-        if budget.is_spent:
-            raise UsageError(f"{loaded.path}: the budget of ${limit} is spent, so the scenario was not run")
-        return budget
-
-    def _config_of(self, loaded: LoadedSuite) -> SuiteConfig:
-        config = self._configs.get(loaded.path)
-        if config is None:
-            config = self._configs[loaded.path] = merge_config(loaded.config, loaded.overrides)
-        return config
-
-    def _secrets(self) -> Iterable[Secret]:
-        request = self._request
-        known = (*self._session.agents.settings(), request.models, {"store": request.store}, *self._model_settings)
-        return find_secrets(request.environ, known, exempt=request.not_redacted)
-
-    def _mark_recording(self, spec: Any) -> None:
-        """Mark the run, while that can be done. Raises UsageError when it was written down without the mark."""
-        if self.run.replayed or not is_recording(spec):
-            return
-        if self._session.is_started:
-            raise _late_recording(self.run.id)
-        self._run = replace(self._run, replayed=True)
-
-
-class _Replayed:
-    """An executor for trials that are finished already and only have to be kept."""
+class _FinishedJobs:
+    """An executor for trials that are finished and only have to be stored."""
 
     def __init__(self, finished: Sequence[Finished]) -> None:
         self._finished = finished
@@ -345,7 +326,7 @@ class _Replayed:
             yield finished
 
 
-async def _play_offline(models: CachedModels, jobs: Jobs) -> list[Finished]:
+async def _play_from_cache(models: CachedModels, jobs: Jobs) -> list[Finished]:
     """The trials, if the cache has every answer that they need. Raises NotLive."""
     refused = models.refused
     finished = []
@@ -360,7 +341,7 @@ async def _play_offline(models: CachedModels, jobs: Jobs) -> list[Finished]:
     return finished
 
 
-async def _checked(asked: PreparedScenario, trial: Trial, redact: Redact) -> Trial:
+async def _evaluate_again(asked: PreparedScenario, trial: Trial, redact: Redact) -> Trial:
     results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index, redact=redact))
     threshold = asked.entry.gates.pass_threshold
     verdict = decide_trial(trial.transcript, results, trial.judgement, pass_threshold=threshold)
@@ -373,10 +354,6 @@ async def _checked(asked: PreparedScenario, trial: Trial, redact: Redact) -> Tri
     )
 
 
-def is_recording(spec: Any) -> bool:
-    return isinstance(spec, Mapping) and spec.get("type") == "replay"
-
-
 def _late_recording(run_id: str) -> UsageError:
     return UsageError(
         f"run {run_id}: a recording is played, and the run began without saying so. Name it where it is known from "
@@ -384,80 +361,43 @@ def _late_recording(run_id: str) -> UsageError:
     )
 
 
-def new_run(
-    request: RunRequest, run_id: str, *, seed: int, gates: RunGates, folder: Path, replayed: bool = False
-) -> Run:
-    """A run that is about to begin."""
-    commit = find_commit(folder).wait()
-    return Run(
-        id=run_id,
-        name=request.name or "pytest",
-        started_at=now(),
-        seed=seed,
-        gates=gates,
-        config={
-            "sources": list(request.sources),
-            "agent": None if request.agent is None else redact_spec(request.agent),
-            "overrides": plain(request.overrides),
-            "models": redact_spec(plain(request.models)),
-            "command": request.command,
-        },
-        git_commit=commit.sha,
-        git_dirty=commit.dirty,
-        versions=versions(),
-        replayed=replayed,
-    )
+def choose_seed(suites: Sequence[LoadedSuite]) -> int | None:
+    """The seed that the suites set; a suite may occur several times."""
+    return merge_run_configs(_unique(suites)).seed
 
 
-def choose_seed(selected: Sequence[LoadedSuite]) -> int | None:
-    """What the suites say; each may come once for each of its scenarios."""
-    return merge_run_configs(list({id(loaded): loaded for loaded in selected}.values())).seed
-
-
-def run_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
-    """The gates of the suites, over the scenarios that were selected: what is not played cannot be asked for."""
-    suites = list({id(loaded): loaded for loaded, _ in selected}.values())
+def selected_gates(selected: Sequence[tuple[LoadedSuite, Scenario]]) -> RunGates:
+    """The gates of the suites, limited to the selected scenarios."""
+    suites = _unique([loaded for loaded, _ in selected])
     if not suites:
         return RunGates()
-    config = merge_run_configs(suites)
     tags = {(id(loaded), tag) for loaded, scenario in selected for tag in scenario.tags}
     names = {(id(loaded), scenario.name) for loaded, scenario in selected}
     groups = [
-        {
-            "suite": loaded.name,
-            "name": group.name,
-            "tags": [tag for tag in group.tags if (id(loaded), tag) in tags],
-            "threshold": group.threshold,
-            "must_pass": [name for name in group.must_pass if (id(loaded), name) in names],
-        }
+        (
+            loaded,
+            replace(
+                group,
+                tags=[tag for tag in group.tags if (id(loaded), tag) in tags],
+                must_pass=[name for name in group.must_pass if (id(loaded), name) in names],
+            ),
+        )
         for loaded in suites
         for group in loaded.suite.groups
     ]
-    return RunGates(
-        cases_pass_threshold=config.cases_pass_threshold,
-        metrics_pass_threshold=config.metrics_pass_threshold,
-        groups=tuple(group for group in groups if group["tags"] or group["must_pass"]),
-    )
+    return make_gates(suites, [(loaded, group) for loaded, group in groups if group.tags or group.must_pass])
 
 
-def end_run(store: str, run_id: str, state: RunState, *, left_out: Sequence[ScenarioEntry] = ()) -> Report:
-    """Mark the run as ended, and report what it came to, with the scenarios that were not played."""
+def _unique(suites: Sequence[LoadedSuite]) -> list[LoadedSuite]:
+    return list({id(loaded): loaded for loaded in suites}.values())
+
+
+def end_run(store: str, run_id: str, state: RunState, *, unplayed: Sequence[ScenarioEntry] = ()) -> Report:
+    """Mark the run as ended, add the scenarios that were not played, and report."""
     opened = open_store(store)
     ended = now()
-    if left_out:
+    if unplayed:
         known = {entry.key for entry in opened.entries(run_id)}
-        opened.add_scenarios(run_id, [entry for entry in left_out if entry.key not in known])
+        opened.add_scenarios(run_id, [entry for entry in unplayed if entry.key not in known])
     opened.finish_run(run_id, state, ended)
     return Report(StoredRecord(opened, opened.run(run_id)))
-
-
-def left_out(asked: ScenarioRequest, *, skip: str | None = None) -> ScenarioEntry:
-    """What a run keeps of a scenario that is not played: skipped for a reason, or else kept from it by a mistake."""
-    scenario, loaded = asked.scenario, asked.loaded
-    return make_entry(
-        scenario if skip is None else replace(scenario, skip=skip),
-        key=ScenarioKey(asked.suite or loaded.name, asked.name or scenario.name, asked.agent_name),
-        agent_key="" if asked.agent is None else describe_agent(asked.agent),
-        evaluators=loaded.evaluators,
-        position=asked.position,
-    )
