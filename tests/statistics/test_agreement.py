@@ -41,7 +41,28 @@ def test_a_perfect_judge_agrees_fully_in_every_number() -> None:
     numbers = (result.accuracy, result.true_pass_rate, result.true_fail_rate, result.balanced_accuracy)
     assert numbers == (1.0, 1.0, 1.0, 1.0)
     assert (result.kappa, result.gwet_ac1, result.correlation) == (1.0, 1.0, 1.0)
-    assert result.kappa_interval == (1.0, 1.0)
+    assert result.kappa_interval == pytest.approx((0.8825, 1.0), abs=1e-4)
+
+
+def test_the_interval_of_kappa_always_has_a_width_and_contains_kappa() -> None:
+    for cells in ((19, 0, 0, 1), (1, 0, 0, 1), (0, 5, 5, 0), (20, 1, 0, 4), (3, 0, 2, 0)):
+        result = judge_agreement(a_table(*cells))
+        assert result.kappa is not None
+        assert result.kappa_interval is not None
+        low, high = result.kappa_interval
+        assert -1.0 <= low <= result.kappa <= high <= 1.0
+        assert high - low > 0.1
+
+
+def test_the_interval_of_kappa_covers_the_true_value() -> None:
+    rng = random.Random(1)
+    chances = (0.855, 0.045, 0.02, 0.08)  # 90 % pass, TPR 0.95, TNR 0.8: kappa 0.675
+    covered = 0
+    for _ in range(400):
+        drawn = rng.choices(range(4), chances, k=30)
+        found = judge_agreement(a_table(*(drawn.count(cell) for cell in range(4)))).kappa_interval
+        covered += found is not None and found[0] <= 0.675 <= found[1]
+    assert covered >= 360
 
 
 def test_a_judge_that_says_the_opposite_disagrees_fully() -> None:
