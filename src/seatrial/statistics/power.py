@@ -109,9 +109,9 @@ def noticeable_rate(bar: float, trials: int, *, alpha: float = 0.05, power: floa
     _require_bar(bar)
     require_positive("trials", trials)
     _require_errors(alpha, power)
-    law = binomial_distribution(trials, bar)
-    cut, tail = law.start - 1, 0.0
-    for chance in law.chances:
+    distribution = binomial_distribution(trials, bar)
+    cut, tail = distribution.start - 1, 0.0
+    for chance in distribution.chances:
         tail += chance
         if not reaches(tail, alpha):
             break

@@ -86,6 +86,12 @@ def fisher_test(counts: ScenarioCounts, *, direction: Direction = "regression") 
     return distribution.as_rare_as(counts.candidate_passed)
 
 
+def fisher_mid_p(counts: ScenarioCounts) -> float:
+    """The mid-p value of a regression: the probability of the observed result counts half."""
+    distribution, passed = _candidate_distribution(counts), counts.candidate_passed
+    return distribution.at_most(passed - 1) + distribution.exactly(passed) / 2.0
+
+
 def smallest_p_value(counts: ScenarioCounts) -> float:
     """The smallest p-value that a regression could have with these totals and this number of passes."""
     distribution = _candidate_distribution(counts)
@@ -220,7 +226,10 @@ class SignFlipTest:
 
 
 def sign_flip_test(differences: Sequence[float], *, seed: int = 0, draws: int = 20_000) -> SignFlipTest:
-    """The test of the scenarios' differences: all sign patterns of up to 18 differences, else random ones."""
+    """The test of the scenarios' differences: all sign patterns of up to 18 differences, else random ones.
+
+    It assumes symmetric differences if nothing changed: skewed ones raise false alarms from 5 to 9-15 %.
+    """
     _require_finite(differences)
     require_positive("draws", draws)
     moved = [value for value in differences if value != 0.0]
@@ -289,16 +298,16 @@ def cochran_mantel_haenszel_test(scenarios: Sequence[ScenarioCounts]) -> float:
 
 def mcnemar_exact(pass_to_fail: int, fail_to_pass: int) -> float:
     """The exact two-sided p-value when each scenario ran once in each run, from the flips alone."""
-    law, fewer = _flips(pass_to_fail, fail_to_pass)
-    return min(1.0, 2.0 * law.at_most(fewer))
+    distribution, fewer = _flips(pass_to_fail, fail_to_pass)
+    return min(1.0, 2.0 * distribution.at_most(fewer))
 
 
 def mcnemar_mid_p(pass_to_fail: int, fail_to_pass: int) -> float:
     """The mid-p version of McNemar's test: the default, since the exact one misses too much."""
     if pass_to_fail == fail_to_pass:
         return 1.0
-    law, fewer = _flips(pass_to_fail, fail_to_pass)
-    return min(1.0, 2.0 * law.at_most(fewer) - law.exactly(fewer))
+    distribution, fewer = _flips(pass_to_fail, fail_to_pass)
+    return min(1.0, 2.0 * distribution.at_most(fewer) - distribution.exactly(fewer))
 
 
 def _flips(pass_to_fail: int, fail_to_pass: int) -> tuple[CountDistribution, int]:
