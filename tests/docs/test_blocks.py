@@ -47,7 +47,7 @@ def run(workspace: Any, tmp_path: Path, text: str) -> PageRun:
         ("```python\nassert 1 == 2\n```\n", "page.md:2"),
         ("```yaml\nscenarios: [{name: a, input: b, nonsense: c}]\n```\n", "unknown key 'nonsense'"),
         ("```yaml\nexpected_outputs: x\n```\n", "neither a suite nor keys of a scenario"),
-        ('```yaml title="b.yaml"\nscenarios: [{name: a}]\n```\n', "what does the user say?"),
+        ('```yaml title="b.yaml"\nscenarios: [{name: a}]\n```\n', "the user's side is missing"),
         (AGENT, "agent.py is never run"),
         ("```\nsomething\n```\n", "not_executed.toml"),
         ("```text\n$ seatrial run\n```\n", "not_executed.toml"),

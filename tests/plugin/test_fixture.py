@@ -100,7 +100,7 @@ def test_it(seatrial):
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("Contains", "*Contains is a class, and without arguments*"), ("5", "*5 is no evaluator*")],
+    [("Contains", "*Contains is a class, and without arguments*"), ("5", "*5 is not an evaluator*")],
 )
 def test_what_is_no_evaluator_is_told(project: Any, given: str, said: str) -> None:
     result = in_a_test(project, f"def test_it(seatrial): seatrial.check(seatrial.run('a'), {given})")

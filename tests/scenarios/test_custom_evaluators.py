@@ -51,7 +51,7 @@ def test_an_evaluator_with_the_name_of_a_built_in_one_is_refused(tmp_path, monke
     text = f"from seatrial import evaluator\n@evaluator(name='{name}')\ndef strict(ctx): return False\n"
     (tmp_path / f"checks_named_{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(FileProblems, match=f"the evaluator '{name}' has the name of one that is built in"):
+    with pytest.raises(FileProblems, match=f"the evaluator '{name}' has the name of a built-in evaluator"):
         _load(tmp_path, f"{{evaluators: [checks_named_{name}]}}", "[passfail]")
 
 

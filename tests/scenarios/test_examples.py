@@ -93,7 +93,7 @@ def test_a_row_that_empties_what_is_expected_is_refused_and_one_that_empties_a_d
     rows = ({"q": "x", "a": ""},)
     assert expand_examples(Scenario(name="a", input="{q}", description="{a}", examples=rows))[0].description == ""
     for expected in ({"expected_output": "{a}"}, {"expect": Expect(reply_contains_all=("{a}",))}):
-        with pytest.raises(UsageError, match="is empty, so it says nothing"):
+        with pytest.raises(UsageError, match="is empty, so it checks nothing"):
             expand_examples(Scenario(name="a", input="{q}", examples=rows, **expected))
 
 
@@ -103,7 +103,7 @@ def test_a_row_that_empties_what_is_expected_is_refused_and_one_that_empties_a_d
         (
             {},
             {"q": "x", "expected_output": "Paris"},
-            "uses the column 'expected_output', so it says nothing",
+            "uses the column 'expected_output', so it has no effect",
         ),
         ({"expect": Expect(reply_excludes=("{bad}",))}, {"q": "x", "bad": None}, "the text '{bad}' of the scenario is"),
         ({"expected_tools": ("{tool}",)}, {"q": "x", "tool": None}, "the text '{tool}' of the scenario is empty"),

@@ -39,7 +39,7 @@ def test_a_json_file_has_the_keys_of_a_yaml_file(tmp_path):
             "2:16: scenarios[0].input: the key 'input' is",
         ),
         ('{"a": 1,}', "not JSON"),
-        ('{"a": NaN}', "NaN is no number"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
         ('{"a": ' + "9" * 5000 + "}", "a number with too many digits"),
         ("[" * 100_000, "nested more than 100 levels deep"),
         ("[" * 200 + "]" * 200, "nested more than 100 levels deep"),

@@ -68,7 +68,7 @@ def test_functions_may_stand_where_files_have_data(tmp_path):
     ("text", "said"),
     [
         ("a = Scenario(name='a', input=5)", "scenario 'a': input: expected a string, got 5"),
-        ("a = Scenario(name='a')", "scenario 'a': what does the user say?"),
+        ("a = Scenario(name='a')", "scenario 'a': the user's side is missing"),
         ("a = Scenario(name='', input='x')", "scenario '': name: expected a text"),
         ("a = Scenario(name='a', input='x', expected_tools='f')", "expected_tools: expected a list of strings"),
         ("a = Scenario(name='a', input='x', scorers=[])", "scorers: the list is empty"),
@@ -86,7 +86,7 @@ def test_functions_may_stand_where_files_have_data(tmp_path):
             "s = Suite(name='s', scenarios=[Scenario(name='a', input='x')], agents={})",
             "suite 's': agents: the mapping is empty",
         ),
-        ("x = 5", "no Scenario or Suite stands at the top level"),
+        ("x = 5", "there is no Scenario or Suite at the top level"),
     ],
 )
 def test_python_objects_are_checked_as_files_are(text, said, tmp_path):

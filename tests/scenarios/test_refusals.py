@@ -50,7 +50,10 @@ def _scenario(body: str) -> str:
             "input: x\n    metrics: [helpfulness]\n    pass_threshold: 90",
             "pass_threshold: is without effect: none of",
         ),
-        ("input: x\n    severities: {false_information: critical}", "severities: is without effect: nobody looks"),
+        (
+            "input: x\n    severities: {false_information: critical}",
+            "severities: is without effect: the judge does not look",
+        ),
         (
             "input: x\n    metrics: [helpfulness]\n    thresholds: {helpfulness: 0.8}",
             "thresholds.helpfulness: 'helpfulness' always reaches 0.8: its scale is from 1 to 5",
@@ -124,8 +127,8 @@ def _scenario(body: str) -> str:
             "input: x\n    pass_threshold: 0.75",
             "pass_threshold: is in percent, and 0.75 % is next to nothing. Write 75",
         ),
-        ("input: x\n    expected_output: a\n    scorers: [{regex: b}]", "expected_output: no scorer looks at it"),
-        ("input: x\n    expected_output: a\n    scorers: [{exact: b}]", "expected_output: no scorer looks at it"),
+        ("input: x\n    expected_output: a\n    scorers: [{regex: b}]", "expected_output: no scorer checks it"),
+        ("input: x\n    expected_output: a\n    scorers: [{exact: b}]", "expected_output: no scorer checks it"),
         (
             "input: x\n    expected_output: a\n    expected_tools: [b]\n    scorers: [exact]",
             "expected_tools: no scorer",
@@ -184,7 +187,10 @@ def test_a_scenario_that_asserts_something_loads(body, tmp_path):
         ("{agent: a:b, agents: {c: d:e}}", "suite.agents: 'agent' and 'agents' exclude each other"),
         ("{config: {default_timeout: 1, timeout_seconds: 2}}", "are the same; give one"),
         ("{config: {metrics: [helpfulness], metrics_pass_threshold: 90}}", "config.metrics_pass_threshold: is without"),
-        ("{config: {severities: {false_information: low}}}", "config.severities: is without effect: nobody looks"),
+        (
+            "{config: {severities: {false_information: low}}}",
+            "config.severities: is without effect: the judge does not look",
+        ),
         ("{config: {thresholds: {helpfulness: 3}}}", "suite.config.thresholds.helpfulness: a threshold for"),
         ("{config: {default_scorers: [exact]}}", "scenarios[0].scorers[0]: exact"),
         ("{groups: [{name: g}]}", "suite.groups[0]: a group needs 'tags' or 'must_pass'"),

@@ -1,5 +1,4 @@
-"""Scenario files come in here: read, checked with every problem at its place, merged, selected and fingerprinted.
+"""From files and Python objects to checked suites, and from their scenarios to objects that a run can play.
 
-A room of its own because what a tester may write is one question, and how it is played another: everything behind
-this door has already been found to be right.
+Separate, so that other packages never see how a scenario was written: YAML, JSON, lines of JSON or Python.
 """

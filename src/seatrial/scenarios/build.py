@@ -1,4 +1,4 @@
-"""From a resolved scenario to finished objects that the runner can play."""
+"""From a scenario with all settings to the evaluators, users, tools and hooks that a run uses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,13 +20,11 @@ from seatrial.users.scripted import ScriptedUser
 from .build_evaluators import build_expectations, build_scorer, scorer_names
 from .fingerprint import fingerprints
 from .loaded_suite import LoadedSuite
-from .merge import SEQUENTIAL, default_unmocked_tools
+from .merge import DEFAULTS, SEQUENTIAL, default_unmocked_tools
 from .models import RunModels
 from .tool_names import must_not_call, offered_tools
 
 _REPLY = ReplyProduced()
-_LOOKS_FOR_A_REPLY = frozenset(("passfail", "exact"))
-"""Scorers that know an empty reply for what it is: passfail refuses it, and exact may have been told to expect it."""
 
 
 class SuiteContext(Struct, frozen=True, kw_only=True):
@@ -35,18 +33,18 @@ class SuiteContext(Struct, frozen=True, kw_only=True):
     suite: str
     agent: Agent
     agent_name: str = ""
-    """Set where several agents run side by side."""
+    """Set if several agents run side by side."""
     agent_key: str = ""
     """Identifies the agent in fingerprints."""
     evaluators: Mapping[str, Any] = field(default_factory=dict)
-    """The suite's custom ones."""
+    """The suite's custom evaluators."""
     setup: tuple[Hook, ...] = ()
     teardown: tuple[Hook, ...] = ()
     models: RunModels = field(default_factory=RunModels)
 
 
 def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> PreparedScenario:
-    """The scenario ready to be played. Raises UsageError for what only shows with the agent at hand."""
+    """The scenario, ready to be played. Raises UsageError if it does not fit the agent."""
     _require_memory(scenario, context.agent)
     turns, every_turn = _turn_evaluators(scenario, context)
     return PreparedScenario(
@@ -68,14 +66,19 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
         judge=_judge(scenario, context),
         history=_history(scenario),
         scripted=scenario.user is None,
-        max_turns=scenario.max_turns or 8,
-        timeout_seconds=scenario.timeout_seconds or 30.0,
-        trial_timeout_seconds=scenario.trial_timeout_seconds or 600.0,
-        retries=scenario.retries or 0,
-        setup=(*context.setup, *_own_hooks(scenario, "setup")),
-        teardown=(*_own_hooks(scenario, "teardown"), *context.teardown),
+        max_turns=_setting(scenario, "max_turns"),
+        timeout_seconds=_setting(scenario, "timeout_seconds"),
+        trial_timeout_seconds=_setting(scenario, "trial_timeout_seconds"),
+        retries=_setting(scenario, "retries"),
+        setup=(*context.setup, *_hooks(scenario.setup, f"{_place(scenario)}setup")),
+        teardown=(*_hooks(scenario.teardown, f"{_place(scenario)}teardown"), *context.teardown),
         tool_schemas=tuple(scenario.tools or ()),
     )
+
+
+def _setting(scenario: Scenario, key: str) -> Any:
+    value = getattr(scenario, key)
+    return DEFAULTS[key] if value is None else value
 
 
 def make_entry(
@@ -87,7 +90,7 @@ def make_entry(
     position: int,
     known_tools: frozenset[str] = frozenset(),
 ) -> ScenarioEntry:
-    """What a run keeps of the scenario, whether it is played or not."""
+    """What a run stores about the scenario, played or not."""
     sequential = _sequential(scenario)
     known = known_tools | offered_tools(scenario) if scenario.tools else known_tools
     whole, of_trial = fingerprints(scenario, agent_key, evaluators=evaluators)
@@ -108,26 +111,16 @@ def make_entry(
     )
 
 
-_PLAIN_GATES = Gates()
-
-
 def _gates(scenario: Scenario) -> Gates:
     gate = scenario.gate
-    if (
-        (scenario.threshold, scenario.pass_threshold) == (_PLAIN_GATES.threshold, _PLAIN_GATES.pass_threshold)
-        and gate is None
-        and scenario.thresholds is None
-        and not (scenario.failures or scenario.must_pass)
-    ):
-        return _PLAIN_GATES
     severity = Severity(scenario.fail_on_error_severity or "critical") if scenario.failures else None
     return Gates(
-        threshold=1.0 if scenario.threshold is None else scenario.threshold,
+        threshold=_setting(scenario, "threshold"),
         pass_rate=None if gate is None else gate.pass_rate,
         confidence=None if gate is None else gate.confidence,
         metric_thresholds=dict(scenario.thresholds) if scenario.thresholds else None,
         fail_on_error_severity=severity,
-        pass_threshold=75.0 if scenario.pass_threshold is None else scenario.pass_threshold,
+        pass_threshold=_setting(scenario, "pass_threshold"),
         must_pass=scenario.must_pass,
     )
 
@@ -144,8 +137,8 @@ def _require_memory(scenario: Scenario, agent: Agent) -> None:
     if (several or scenario.history or scenario.system) and not agent.keeps_conversation:
         raise UsageError(
             f"{_place(scenario)}scenario {scenario.name!r} has more than one message, but the agent {agent.name!r} "
-            "takes only the latest one (input), so it cannot know what was said before; let it take messages, or give "
-            "a class or a factory, which is made anew for each trial"
+            "takes only the latest one (input), so it cannot know the earlier ones; let it take messages, or give "
+            "a class or a factory, which makes a new agent for each trial"
         )
 
 
@@ -161,7 +154,7 @@ def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
 
 
 def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int], TrialUser]:
-    """(trial, seed) -> who speaks in that trial. Raises UsageError for a user that cannot be imported."""
+    """(trial, seed) -> the user of that trial. Raises UsageError for a function that cannot be imported."""
     if scenario.user is None:
         lines = (scenario.input or "",) if not scenario.turns else tuple(turn.user for turn in scenario.turns)
         return lambda index, seed: ScriptedUser(lines)
@@ -176,7 +169,7 @@ def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int],
 
 
 def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
-    """(trial id, seed) -> the tools of that trial. Raises UsageError for what is wrong with the mocks."""
+    """(trial id, seed) -> the tools of that trial. Raises UsageError for mocks that cannot work."""
     unmocked_tools = scenario.unmocked_tools or default_unmocked_tools(scenario.mocks)
     if not scenario.mocks and not scenario.tools and unmocked_tools == "passthrough":
         return NoMocks
@@ -205,7 +198,7 @@ def _turn_evaluators(
     if not scenario.turns:
         if scenario.user is not None:
             return (), (_REPLY,)
-        return (() if _looks_for_a_reply(scenario.scorers or ()) else ((_REPLY,),)), ()
+        return (() if _check_empty_reply(scenario.scorers or ()) else ((_REPLY,),)), ()
     found = []
     for turn in scenario.turns:
         checks: list[Evaluator] = [_REPLY] if turn.reply == "required" else []
@@ -217,11 +210,10 @@ def _turn_evaluators(
     return tuple(found), ()
 
 
-def _looks_for_a_reply(scorers: Sequence[Any]) -> bool:
-    if "passfail" in scorers:
-        return True
-    named = (getattr(each, "name", None) for each in scorers)
-    return not _LOOKS_FOR_A_REPLY.isdisjoint([*scorer_names(scorers), *(one for one in named if isinstance(one, str))])
+def _check_empty_reply(scorers: Sequence[Any]) -> bool:
+    """Whether the scorers decide about an empty reply: passfail refuses it, and exact may expect it."""
+    names = [*scorer_names(scorers), *(getattr(each, "name", None) for each in scorers)]
+    return any(name in ("passfail", "exact") for name in names)
 
 
 def _trial_evaluators(scenario: Scenario, context: SuiteContext) -> tuple[Evaluator, ...]:
@@ -247,11 +239,6 @@ def _judge(scenario: Scenario, context: SuiteContext) -> TrialJudge | None:
     if not (scenario.metrics or scenario.expected_outcomes or scenario.failures):
         return None
     return context.models.trial_judge(scenario)
-
-
-def _own_hooks(scenario: Scenario, which: str) -> tuple[Hook, ...]:
-    given = getattr(scenario, which)
-    return () if given is None else _hooks(given, f"{_place(scenario)}{which}")
 
 
 def _hooks(given: Any, what: str) -> tuple[Hook, ...]:

@@ -1,4 +1,4 @@
-"""Which evaluators a suite's `scorers:` may name, and whether what they need is there."""
+"""Evaluators from `scorers:` and `expect:`, and the checks of scorers before the first trial."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypedDict
@@ -6,7 +6,6 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from seatrial.errors import UsageError
-from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.registry import EVALUATORS, build_evaluator, evaluator, keys_read_by
 from seatrial.evaluators.text import Contains
 from seatrial.evaluators.tool_calls import ToolCalls
@@ -22,7 +21,7 @@ from .readers import Number
 
 _EXPECTATIONS = ("expected_output", "expected_tools", "expected_tool_args")
 OF_JUDGES = ("similarity", "judge")
-"""Scorers that ask a model; the judges room builds them."""
+"""Scorers of the package judges."""
 
 
 class _Similarity(TypedDict, total=False):
@@ -31,7 +30,7 @@ class _Similarity(TypedDict, total=False):
 
 
 def check_scorers(scenario: Scenario, custom: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
-    """Report scorers that do not exist, or that lack what they compare with."""
+    """Report scorers that do not exist, that lack what they compare with, and expectations that no scorer checks."""
     for index, scorer in enumerate(scenario.scorers or ()):
         place = (*where, "scorers", index)
         if isinstance(scorer, str):
@@ -39,18 +38,11 @@ def check_scorers(scenario: Scenario, custom: Mapping[str, Any], where: KeyPath,
         elif isinstance(scorer, Mapping):
             for name, parameters in scorer.items():
                 _check_scorer(name, parameters, scenario, custom, ((*place, name), problems))
-    _check_that_all_is_read(scenario, where, problems)
-
-
-def _check_that_all_is_read(scenario: Scenario, where: KeyPath, problems: Problems) -> None:
-    """Report expectations that none of the scorers looks at: whatever the agent does, they would hold."""
-    read: set[str] = set()
-    for scorer in scenario.scorers or ():
-        read |= _keys_read(scorer)
+    read = set().union(*map(_keys_read, scenario.scorers or ()))
     for key in _EXPECTATIONS:
         if getattr(scenario, key) and key not in read:
             listed = ", ".join(scorer_names(scenario.scorers)) or "others"
-            problems.add((*where, key), f"no scorer looks at it: there is only {listed}", "Add passfail to scorers")
+            problems.add((*where, key), f"no scorer checks it: there is only {listed}", "Add passfail to scorers")
 
 
 def _keys_read(scorer: Any) -> set[str]:
@@ -62,7 +54,7 @@ def _keys_read(scorer: Any) -> set[str]:
         name = getattr(scorer, "name", "")
         named = {name: {key: getattr(scorer, key, None) for key in ("expected", *_EXPECTATIONS)}}
     if not all(map(is_built_in, named)):
-        return set(_EXPECTATIONS)  # what an evaluator of the user's own looks at, nobody can say
+        return set(_EXPECTATIONS)  # a custom evaluator may check anything
     return {key for name, parameters in named.items() for key in keys_read_by(name, parameters)}
 
 
@@ -108,12 +100,12 @@ def _check_similarity(parameters: Any, scenario: Scenario, where: KeyPath, probl
 
 
 def is_built_in(name: str) -> bool:
-    """Whether the scorer comes with Seatrial."""
+    """Whether the scorer is part of Seatrial."""
     return name in EVALUATORS or name in OF_JUDGES
 
 
 def scorer_names(scorers: Iterable[Any] | None) -> list[str]:
-    """The names in a `scorers:` list; evaluators given as objects have none here."""
+    """The names in a `scorers:` list; evaluator objects have none."""
     names: list[str] = []
     for scorer in scorers or ():
         if isinstance(scorer, str):
@@ -121,9 +113,6 @@ def scorer_names(scorers: Iterable[Any] | None) -> list[str]:
         elif isinstance(scorer, Mapping):
             names.extend(scorer)
     return names
-
-
-_PASSFAIL = PassFail()
 
 
 def build_expectations(expect: Expect, scenario: Scenario, models: RunModels) -> list[Evaluator]:
@@ -157,8 +146,6 @@ _NO_TEXTS = Contains()
 
 def build_scorer(scorer: Any, scenario: Scenario, custom: Mapping[str, Any], models: RunModels) -> list[Evaluator]:
     """The evaluators of one entry of `scorers`: a name, `{name: parameters}`, or an object."""
-    if scorer == "passfail":
-        return [_PASSFAIL]
     if isinstance(scorer, str):
         return [_named(scorer, None, scenario, custom, models)]
     if isinstance(scorer, Mapping):
@@ -219,6 +206,4 @@ def evaluator_object(given: Any, scenario: Scenario, models: RunModels) -> Evalu
         return models.bind(made, scenario)
     if callable(given):
         return evaluator(given)
-    raise UsageError(
-        f"scenario {scenario.name!r}: {given!r} is no evaluator; it needs an async evaluate(ctx), or be a function"
-    )
+    raise UsageError(f"scenario {scenario.name!r}: {given!r} is not an evaluator; it needs an async evaluate(ctx)")

@@ -1,4 +1,4 @@
-"""The names that scenarios have taken: suite and name together are an identity, over all files."""
+"""Checks across scenarios and keys: names that are unique in a suite, and settings that check nothing."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
@@ -14,28 +14,31 @@ from .problems import KeyPath, Problems, did_you_mean
 
 
 class LargeFile:
-    """A file whose scenarios are too many to hold, and so are their names."""
+    """A file that has too many scenarios to hold their names in memory."""
 
     __slots__ = ("names", "taken")
 
     def __init__(self, names: Callable[[], Iterator[tuple[str, str]]], *, taken: int) -> None:
         self.names = names
-        """The names and their places, in the order in which they were taken, read from the file again."""
+        """The names and their places, in the order of the file, which is read again."""
         self.taken = taken
 
 
 class Names:
-    """Who has which name. Of a large file only hashes are kept, and it is looked into again once two are the same."""
+    """The place of each name, by suite, over all files.
+
+    Of a large file only hashes are kept. It is read again if two hashes are equal.
+    """
 
     def __init__(self) -> None:
         self._places: dict[str, dict[str, str]] = {}
         self._hashes: dict[str, set[int]] = {}
         self._large: dict[str, dict[LargeFile, None]] = {}
         self._recalled: set[str] = set()
-        """Suites of which all names are held, since two seemed to be the same."""
+        """Suites of which all names are held, because two hashes were equal."""
 
     def take(self, suite: str, name: str, place: str, *, large: LargeFile | None = None) -> str | None:
-        """Where the name was taken before; None when it was free."""
+        """Take the name, and return the place where it was taken before, or None."""
         places = self._places.setdefault(suite, {})
         hashes = self._hashes.setdefault(suite, set())
         if hash(name) in hashes:
@@ -58,7 +61,7 @@ class Names:
         return self._places.get(suite, {}).keys()
 
     def _recall(self, suite: str) -> None:
-        """Hold the names of large files after all, each with the place where it was taken first."""
+        """Hold the names of large files, each with its first place."""
         places = self._places.setdefault(suite, {})
         for large in self._large.pop(suite, {}):
             for name, place in islice(large.names(), large.taken):
@@ -78,11 +81,11 @@ def check_resolved(
     *,
     max_turns: int | None = None,
 ) -> None:
-    """Report a resolved scenario that could not be run or would assert nothing.
+    """Report a scenario with all settings that cannot be run or would check nothing.
 
-    `max_turns` is what somebody set; None when it is the default.
+    `max_turns` is None if it is the default.
     """
-    if (scenario.user is not None or _leaves_all_open(scenario)) and not _asserts(scenario):
+    if (scenario.user is not None or _checks_no_turn(scenario)) and not _checks_anything(scenario):
         message = "nothing is asserted, so every conversation would pass"
         hint = "Give it expect, trajectory, metrics, expected_outcomes or another expectation"
         problems.add(where, message, hint)
@@ -104,18 +107,18 @@ def check_resolved(
 _IDLE = {
     "pass_threshold": "none of the metrics has a weight, so there is no overall score; give them thresholds",
     "metrics_pass_threshold": "none of the metrics has a weight, so there is no overall score; give them thresholds",
-    "severities": "nobody looks for failures; add 'failures: true' or 'fail_on_error_severity'",
+    "severities": "the judge does not look for failures; add 'failures: true' or 'fail_on_error_severity'",
 }
-"""Gates of a judge, and why nothing may come to them."""
+"""Gates of a judge, and why they may decide nothing."""
 
 
 def judge_gates(keys: Mapping[str, Any]) -> list[str]:
-    """Those of the keys that ask for something which may not be there to be judged."""
+    """The given keys that are gates of a judge."""
     return [key for key in _IDLE if keys.get(key)]
 
 
 def can_decide(gate: str, scenario: Scenario) -> bool | None:
-    """Whether the gate can decide something about the resolved scenario; None where nothing is graded at all."""
+    """Whether the gate can decide anything about the scenario; None if nothing is graded."""
     if gate == "severities":
         return bool(scenario.failures)
     return is_weighted(scenario.metrics) if scenario.metrics else None
@@ -145,22 +148,22 @@ def _check_sequential(scenario: Scenario, where: KeyPath, problems: Problems) ->
         problems.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
 
 
-def _leaves_all_open(scenario: Scenario) -> bool:
-    """Whether it is a script in which no turn needs a reply or is looked at."""
+def _checks_no_turn(scenario: Scenario) -> bool:
+    """Whether it is a script in which no turn needs a reply or is checked."""
     return bool(scenario.turns) and all(
-        turn.reply == "optional" and turn.trajectory is None and not _looks_at_something(turn.expect)
+        turn.reply == "optional" and turn.trajectory is None and not _expects_anything(turn.expect)
         for turn in scenario.turns
     )
 
 
-def _looks_at_something(expect: Expect | None) -> bool:
-    """An order alone is none of any tool."""
+def _expects_anything(expect: Expect | None) -> bool:
+    """Whether it expects anything; tool_calls_ordered alone expects nothing."""
     return expect is not None and replace(expect, tool_calls_ordered=False) != _NO_EXPECTATION
 
 
-def _asserts(scenario: Scenario) -> bool:
-    """Whether something could fail besides an empty reply."""
-    if _looks_at_something(scenario.expect):
+def _checks_anything(scenario: Scenario) -> bool:
+    """Whether anything besides an empty reply can fail."""
+    if _expects_anything(scenario.expect):
         return True
     named = scorer_names(scenario.scorers)
     return any(

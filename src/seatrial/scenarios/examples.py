@@ -1,4 +1,4 @@
-"""Scenarios from rows: one per row of `examples`, with the row's values in the scenario's texts."""
+"""Scenarios from rows: one for each row of `examples`, with the row's values in the scenario's texts."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -48,12 +48,12 @@ def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Itera
     for key in columns:
         # An `expected_output` in a row is meant to count.
         if key in scenario.__struct_fields__ and key not in (*_FOR_PEOPLE, *used):
-            message = f"no text of the scenario uses the column {key!r}, so it says nothing"
+            message = f"no text of the scenario uses the column {key!r}, so it has no effect"
             problems.add((*where, "examples"), message, f"A row gives only values; write {key}: '{{{key}}}' as well")
 
 
 def _matcher_problems(value: Any) -> Iterator[str]:
-    """What is wrong with matchers that came in with a row, or were completed by it: nobody has looked at them yet."""
+    """Problems of matchers that come from a row or contain its values; the file's own were checked before."""
     if isinstance(value, Mapping):
         yield from check_expected(value)
     elif isinstance(value, (list, tuple)):
@@ -70,7 +70,7 @@ class _Filler:
     def __init__(self, row: Mapping[str, Any], columns: list[str], where: KeyPath, problems: Problems) -> None:
         self.used: set[str] = set()
         self.may_empty = False
-        """Whether a text may be empty once it is filled."""
+        """Whether the current text may be empty after it is filled."""
         self._row = row
         self._columns = columns
         self._where = where
@@ -78,7 +78,7 @@ class _Filler:
         self._told: set[str] = set()
 
     def fill(self, value: Any, *, data: bool = False) -> Any:
-        """The value with its texts filled. In data, a text that is nothing but a column becomes its value."""
+        """The value with its texts filled. In data, a text that is only a column becomes the value of that column."""
         if isinstance(value, str):
             return self._fill_text(value, data=data) if "{" in value else value
         if isinstance(value, (list, tuple)):
@@ -88,7 +88,7 @@ class _Filler:
             made = {self.fill(key): self.fill(item, data=not keep_texts) for key, item in value.items()}
             if len(made) < len(value):
                 message = f"with this row, two of the keys {', '.join(map(repr, value))} are the same"
-                self._problems.add(self._where, message, "Only one of them would count: change the row, or leave it")
+                self._problems.add(self._where, message, "Only one of them would count: change or remove the row")
             return made
         if isinstance(value, InputStruct):
             return self._fill_fields(value)
@@ -109,8 +109,8 @@ class _Filler:
         filled = _BRACES.sub(self._value_of, text)
         is_null = whole is not None and self._row.get(whole.group(1), "") is None
         if (not filled or is_null) and not data and not self.may_empty:
-            # An empty text is in every reply, and no reply has 'null': the row would pass whatever the agent says.
-            message = f"with this row, the text {text!r} of the scenario is empty, so it says nothing"
+            # An empty text is in every reply, and 'null' in none: the check would not depend on the agent.
+            message = f"with this row, the text {text!r} of the scenario is empty, so it checks nothing"
             self._problems.add(self._where, message, "Fill the column, or remove the row")
         return filled
 
@@ -123,7 +123,7 @@ class _Filler:
         return match.group()
 
     def _report(self, column: str) -> None:
-        """Other braces stay as they are; a column of another row, or nearly one, is a mistake."""
+        """Report a column of another row, or nearly one. Other braces stay as they are."""
         if column in self._told:
             return
         self._told.add(column)
@@ -136,7 +136,7 @@ class _Filler:
 
 
 def _as_text(value: Any) -> str:
-    """A value inside a longer text, as a tester would write it."""
+    """A value inside a longer text, as YAML writes it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)

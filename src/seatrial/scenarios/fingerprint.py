@@ -1,4 +1,4 @@
-"""A hash of everything that decides a scenario's verdict, so that an edit is noticed."""
+"""A hash of everything that decides a scenario's verdict: it changes with every edit that matters."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from seatrial.errors import UsageError
+from seatrial.model.keys import declared_keys
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import field_defaults, field_names
 
@@ -15,28 +16,29 @@ from .readers import given
 _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")
 _OVER_TRIALS = ("trials", "threshold", "gate", "sequential", "thresholds", "fail_on_error_severity", "must_pass")
-"""What decides over all trials of a scenario, but not one of them."""
+"""Keys that decide about all trials together, but not about a single one."""
 _NUMBERS = (
     *("max_turns", "timeout_seconds", "trial_timeout_seconds", "retries", "pass_threshold", "failures", "judge_votes"),
 )
-"""Settings that decide a trial."""
+"""Settings that decide about a trial."""
 _DEFAULTS = field_defaults(Scenario)
+_KEYS = declared_keys(Scenario)
 _APART = ("unmocked_tools", *_FOR_PEOPLE, *_OVER_TRIALS, *_NUMBERS)
 _DECIDING = tuple(name for name in _DEFAULTS if name not in _APART)
 _MAX_DEPTH = 20
 
 
 def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> str:
-    """The hash of a resolved scenario: equal when nothing that decides its verdict was changed."""
+    """The hash of a scenario with all settings: equal if nothing that decides its verdict has changed."""
     return fingerprints(scenario, agent_key, evaluators=evaluators)[0]
 
 
 def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> tuple[str, str]:
-    """(whole, of a trial): the hash of what decides the verdict, and of what decides one trial, apart from the agent.
+    """(whole, of a trial): the hash of what decides the verdict, and of what decides one trial, without the agent.
 
-    `evaluators` are the suite's custom ones; those that the scenario names count by their source.
+    `evaluators` are the suite's custom ones. Those that the scenario names are hashed by their source.
     """
-    deciding = {name: value for name in _DECIDING if (value := getattr(scenario, name)) is not _DEFAULTS[name]}
+    deciding = {name: value for name in _DECIDING if not _is_default(name, value := getattr(scenario, name))}
     if scenario.metadata:
         given_keys = scenario.metadata.keys() & _DECIDING_METADATA
         deciding |= {f"metadata.{key}": scenario.metadata[key] for key in given_keys}
@@ -58,9 +60,13 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
     return _hash(f"{of_trial}{over_trials!r}"), of_trial
 
 
+def _is_default(name: str, value: Any) -> bool:
+    """Whether the value decides nothing. A key that is new leaves the hashes of stored runs as they are."""
+    return value is _DEFAULTS[name] or (_KEYS[name].key.default is not None and value == _KEYS[name].key.default)
+
+
 def _unmocked_tools(scenario: Scenario) -> str:
-    """What decides calls without a mock. The default reads "error", as before it depended on the mocks, so that runs
-    that were stored then can be resumed."""
+    """The setting, as hashed. The default is "error", with and without mocks: older stored runs can be resumed."""
     default = default_unmocked_tools(scenario.mocks)
     given = scenario.unmocked_tools or default
     if given == default:
@@ -69,7 +75,7 @@ def _unmocked_tools(scenario: Scenario) -> str:
 
 
 def _mock_functions(mocks: Any) -> Iterator[str]:
-    """The functions that mocks name as `python: pkg.mod:fn`, which count by their source."""
+    """The functions that mocks name as `python: pkg.mod:fn`; they are hashed by their source."""
     for mock in mocks.values() if isinstance(mocks, Mapping) else mocks or ():
         if isinstance(mock, Mapping):
             if isinstance(mock.get("python"), str):
@@ -84,7 +90,7 @@ def _imported(target: str) -> Any:
     try:
         return find_function(target, where="mocks")
     except UsageError:
-        return target  # whoever makes the mock says what is wrong with it
+        return target  # building the mock reports the problem
 
 
 def _hash(text: str) -> str:
@@ -100,7 +106,7 @@ def _canonical(value: Any) -> str:
 
 
 def _tame(value: Any, depth: int) -> Any:
-    """The value with text keys throughout, cut where it goes round in circles."""
+    """The value with text keys at every level, cut at a depth that only circular values reach."""
     if depth > _MAX_DEPTH:
         return f"<{type(value).__qualname__}>"
     if isinstance(value, Mapping):
@@ -113,7 +119,7 @@ def _tame(value: Any, depth: int) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Something that JSON can hold and that stands for the object: never its address."""
+    """A JSON value that identifies the object: never its address in memory."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (set, frozenset)):
@@ -152,7 +158,7 @@ def _cell(cell: Any, function: Any) -> Any:
 
 
 def _source(thing: Any) -> str:
-    """The source text; where there is none, the compiled code or the name."""
+    """The source text; without one, the compiled code or the name."""
     from inspect import getsource
 
     try:

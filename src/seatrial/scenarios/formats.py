@@ -227,7 +227,7 @@ def _check_categories(made: Mapping[str, Any], where: KeyPath, problems: Problem
 def _check_scenario(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     sides = [key for key in SIDES if key in made]
     if not sides:
-        problems.add(where, "what does the user say? Give exactly one of 'input', 'turns' and 'user'")
+        problems.add(where, "the user's side is missing: give exactly one of 'input', 'turns' and 'user'")
     elif len(sides) > 1:
         problems.add((*where, sides[1]), f"{' and '.join(map(repr, sides))} exclude each other", on_key=True)
 
@@ -239,7 +239,7 @@ def _check_suite(made: Mapping[str, Any], where: KeyPath, problems: Problems) ->
 
 def _check_expect(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
     if made.get("tool_calls_ordered") and "tool_calls_args" in made and "tool_calls_include" not in made:
-        message = "is the order of 'tool_calls_include', which is not given; that of 'tool_calls_args' is not looked at"
+        message = "is the order of 'tool_calls_include', which is not given; 'tool_calls_args' has no order"
         problems.add((*where, "tool_calls_ordered"), message, "Write a trajectory, whose calls have args")
 
 
@@ -250,9 +250,9 @@ def _check_call(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> 
         problems.add(where, "arguments belong to the alternatives under 'any_of'")
     how_often = [key for key in ("count", "min", "max") if key in made]
     if made.get("optional") and how_often:
-        problems.add(where, f"'optional' already says how often, so {how_often[0]!r} cannot stand beside it")
+        problems.add(where, f"'optional' already says how often, so {how_often[0]!r} cannot be given as well")
     if "count" in made and len(how_often) > 1:
-        problems.add(where, f"'count' is exact, so {how_often[1]!r} cannot stand beside it")
+        problems.add(where, f"'count' is exact, so {how_often[1]!r} cannot be given as well")
     if made.get("min", 0) > made.get("max", float("inf")):
         problems.add((*where, "min"), f"min {made['min']} is more than max {made['max']}")
 

@@ -1,4 +1,4 @@
-"""JSON, read as strictly as YAML: no key twice, no NaN, a place for every problem."""
+"""JSON, read as strictly as YAML: no duplicate keys, no NaN, a place for every problem."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 class _Twice(Exception):
-    """Some key is given twice."""
+    """A key is given twice."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise UnreadableFile(f"not JSON: {name} is no number that JSON knows")
+    raise UnreadableFile(f"not JSON: {name} is not a JSON number")
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant).decode
@@ -49,7 +49,7 @@ def parse(text: str) -> tuple[Any, bool]:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse what is nested so deeply that whoever reads it would run out of stack."""
+    """Refuse a text that is nested too deeply for the recursion limit of Python."""
     depth = 0
     for index, char in _outside_strings(text):
         if char in "[{":
@@ -69,14 +69,14 @@ def _place(text: str, index: int) -> Place:
 
 
 def find_positions(text: str, *, first_line: int = 1) -> Positions:
-    """Where every key and value stands, in a text that `parse` could read."""
+    """The place of every key and value, in a text that `parse` could read."""
     positions = Positions()
     _Walk(text, positions, first_line).value((), 0)
     return positions
 
 
 class _Walk:
-    """Goes through a valid JSON text and notes where things begin."""
+    """Reads a valid JSON text and notes where keys and values begin."""
 
     def __init__(self, text: str, positions: Positions, first_line: int) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""Which files the given paths stand for."""
+"""`load`: suites from files, folders, modules and Python objects."""
 
 import os
 import re
@@ -26,14 +26,14 @@ _LEFT_OUT = ("node_modules", "__pycache__")
 
 
 def find_files(paths: Sequence[str | Path], all_problems: list[Problem]) -> list[Path | str]:
-    """The files, folders taken apart in the order of their names; `pkg.mod` stays a text. No file comes twice."""
+    """The files, those of a folder in the order of their names; `pkg.mod` stays text. Each file comes once."""
     found: dict[Path | str, Path | str] = {}
     for path in map(Path, paths):
         if path.is_dir():
             files = sorted(_walk(path))
             if not files:
                 message = f"no scenario file in this folder: {_LOOKED_FOR}"
-                all_problems.append(Problem(file=str(path), message=message, suggestion=_where_to_go(path)))
+                all_problems.append(Problem(file=str(path), message=message, suggestion=_where_scenarios_are(path)))
             found |= {file.resolve(): file for file in files if file.resolve() not in found}
         elif path.exists():
             if path.suffix.lower() not in READABLE:
@@ -45,12 +45,12 @@ def find_files(paths: Sequence[str | Path], all_problems: list[Problem]) -> list
             found.setdefault(str(path), str(path))
         else:
             message = "there is no such file, folder or module"
-            all_problems.append(Problem(file=str(path), message=message, suggestion=_what_is_like(path)))
+            all_problems.append(Problem(file=str(path), message=message, suggestion=_similar_name(path)))
     return list(found.values())
 
 
-def _where_to_go(folder: Path) -> str:
-    """Who stands below their project, or names a folder of it, has the scenarios above; anybody else has none yet."""
+def _where_scenarios_are(folder: Path) -> str:
+    """What to do if a folder has no scenarios: use the folder of scenarios above it, or make the first one."""
     above = next((place for place in list(folder.resolve().parents)[:3] if (place / "scenarios").is_dir()), None)
     if above is None:
         return "Make a first one: seatrial init"
@@ -60,7 +60,7 @@ def _where_to_go(folder: Path) -> str:
     return f"There is a folder of scenarios in {there}; go there first: cd {there}"
 
 
-def _what_is_like(path: Path) -> str | None:
+def _similar_name(path: Path) -> str | None:
     from difflib import get_close_matches
 
     names = os.listdir(path.parent) if path.parent.is_dir() else []
@@ -72,7 +72,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     seen: set[str] = set()
     for parent, folders, files in os.walk(folder, followlinks=True):
         place = os.path.realpath(parent)
-        if place in seen:  # a link that leads back to where it stands
+        if place in seen:  # a link to a folder above it
             folders.clear()
             continue
         seen.add(place)
@@ -84,14 +84,14 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def belongs_to_folder(file: Path) -> bool:
-    """Whether a folder is taken with this file. JSON is mostly something else, unless it begins as a suite does."""
+    """Whether this file of a folder is loaded: JSON only if it begins like a suite."""
     name = file.name.lower()
     if name.startswith("."):
         return False
-    return name.endswith(IN_FOLDERS) or (name.endswith(".json") and _begins_as_suite(file))
+    return name.endswith(IN_FOLDERS) or (name.endswith(".json") and _begins_like_suite(file))
 
 
-def _begins_as_suite(file: Path) -> bool:
+def _begins_like_suite(file: Path) -> bool:
     try:
         with file.open("rb") as stream:
             return _SUITE_IN_JSON.match(stream.read(_HEAD)) is not None
@@ -112,7 +112,7 @@ def _is_module(name: str) -> bool:
 
 
 def read_objects(suite: Suite, file: str, reader: SuiteReader, all_problems: list[Problem]) -> None:
-    """Read a suite; what is wrong with it is added to the problems."""
+    """Read a suite, and add its problems."""
     problems = Problems(python=True)
     settings = given(suite)
     raws = settings.pop("scenarios", ())
@@ -144,7 +144,7 @@ def _read_scenario(raw: Any, index: int, file: str, reader: SuiteReader, all_pro
 
 
 def _describe(problems: Problems, file: str, subject: str) -> list[Problem]:
-    """Objects have no lines, so the place is whose key it is."""
+    """The problems of an object, which has no lines: the place is the object and the key."""
     return [
         Problem(
             file=file,
@@ -167,10 +167,10 @@ def load(
     environ: Mapping[str, str] | None = None,
     check_agents: bool = True,
 ) -> list[LoadedSuite]:
-    """The suites of files, folders, modules and Python objects. Raises FileProblems with everything that is wrong.
+    """The suites of files, folders, modules and Python objects. Raises FileProblems with all problems.
 
     `overrides` are keys as in `suite.config`, from the command line. `${NAME}` in agent settings must be set in
-    `environ` (the process's own without it), unless `check_agents` is False because other agents take their place.
+    `environ` (the process's own without it), unless `check_agents` is False because other agents are used.
     """
     sources = each_source(paths)
     known = os.environ if environ is None else environ
@@ -190,12 +190,12 @@ def load(
 
 
 def each_source(given: Any) -> list[Any]:
-    """What was given, one by one; a mapping is one thing, and is told to be none of those that can be loaded."""
+    """The sources as a list. A mapping is one source, which `load` then refuses."""
     return list(given) if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else [given]
 
 
 class _Loader:
-    """Loads one file after the other, and collects what is wrong with any of them."""
+    """Loads one file after the other, and collects the problems of all."""
 
     def __init__(self, flags: SuiteConfig, environ: Mapping[str, str] | None) -> None:
         self.suites: list[LoadedSuite] = []
@@ -222,7 +222,7 @@ class _Loader:
         stem = file.rpartition(".")[2] if isinstance(file, str) else file.stem
         suites = find_suites(list(vars(module).values()), stem)
         if not suites:
-            message = "no Scenario or Suite stands at the top level of the module"
+            message = "there is no Scenario or Suite at the top level of the module"
             self.problems.append(Problem(file=str(file), message=message))
         for suite in suites:
             self._load_suite(suite, str(file))

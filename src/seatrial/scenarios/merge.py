@@ -1,7 +1,7 @@
 """The settings of a scenario: flags before its own keys, before the suite's config, before the defaults."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from seatrial.errors import UsageError
 from seatrial.model.keys import declared_keys
@@ -21,7 +21,6 @@ DEFAULTS: Mapping[str, Any] = _defaults(Settings)
 TRIALS_OF_SIMULATED_USER = 3
 CONFIDENCE: float = _defaults(GateSpec)["confidence"]
 SEQUENTIAL = SequentialSpec(**_defaults(SequentialSpec))
-_S = TypeVar("_S", bound=Settings)
 
 
 def read_overrides(overrides: Mapping[str, Any] | SuiteConfig | None) -> SuiteConfig:
@@ -41,12 +40,15 @@ def read_overrides(overrides: Mapping[str, Any] | SuiteConfig | None) -> SuiteCo
 
 
 def merge_config(config: SuiteConfig, overrides: SuiteConfig) -> SuiteConfig:
-    """The suite's config with the flags laid over it."""
-    return _lay_over(config, overrides)
+    """The suite's config, changed by the flags."""
+    made = given(config)
+    for key, value in given(overrides).items():
+        made[key] = _combine(key, made[key], value) if key in made else value
+    return SuiteConfig(**made)
 
 
 class Resolver:
-    """Resolves the scenarios of one suite; what they share is worked out once."""
+    """Fills in the settings of the scenarios of one suite."""
 
     def __init__(
         self,
@@ -64,11 +66,11 @@ class Resolver:
         self._scorers = self.overrides.default_scorers or config.default_scorers
 
     def resolve(self, scenario: Scenario) -> Scenario:
-        """The scenario with everything that holds for it filled in."""
+        """The scenario with all settings."""
         return self.resolve_keys(given(scenario))
 
     def resolve_keys(self, keys: Mapping[str, Any]) -> Scenario:
-        """The same, from the keys that were given for it."""
+        """The same, from the keys that the scenario gives."""
         made = dict(keys)
         for key, value in self._base.items():
             own = made.get(key)
@@ -93,7 +95,7 @@ class Resolver:
         if made["trials"] == "auto":
             made["sequential"] = _combine("sequential", SEQUENTIAL, made.get("sequential") or SEQUENTIAL)
         elif keys.get("sequential") is None or self.overrides.trials is not None:
-            made["sequential"] = None  # the suite's is for those scenarios that are `auto`
+            made["sequential"] = None  # the suite's applies to scenarios with `trials: auto` only
         turns = made.get("turns")
         if turns and len(turns) > made["max_turns"] and self.given_max_turns(keys) is None:
             made["max_turns"] = len(turns)
@@ -109,10 +111,10 @@ class Resolver:
         if made["failures"] and made.get("fail_on_error_severity") is None:
             made["fail_on_error_severity"] = "critical"
         if made.get("scorers") is None:
-            made["scorers"] = self._scorers or (_PASSFAIL if _has_passfail(made) else None)
+            made["scorers"] = self._scorers or (("passfail",) if _has_passfail(made) else None)
 
     def given_max_turns(self, keys: Mapping[str, Any]) -> int | None:
-        """What somebody set as max_turns; None when it is the default."""
+        """The max_turns of a flag, the scenario or the suite; None if it is the default."""
         for limit in (self.overrides.max_turns, keys.get("max_turns"), self.config.max_turns):
             if limit is not None:
                 return int(limit)
@@ -120,11 +122,8 @@ class Resolver:
 
 
 def default_unmocked_tools(mocks: Mapping[str, Any] | None) -> Literal["error", "passthrough"]:
-    """Who mocks some tools wants no other to run for real; who mocks none tests the agent as it is."""
+    """With mocks, no other tool runs for real; without mocks, the agent is tested as it is."""
     return "error" if mocks else "passthrough"
-
-
-_PASSFAIL = ("passfail",)
 
 
 def _has_passfail(made: Mapping[str, Any]) -> bool:
@@ -134,7 +133,7 @@ def _has_passfail(made: Mapping[str, Any]) -> bool:
 
 
 def _drop_inherited(made: dict[str, Any], keys: Mapping[str, Any]) -> None:
-    """Forget the suite's thresholds for metrics that the scenario does not select."""
+    """Remove the suite's thresholds for metrics that the scenario does not select."""
     selected = {choice.name for choice in select_metrics(made.get("metrics") or ())} | set(keys.get("thresholds") or ())
     made["thresholds"] = {name: value for name, value in made["thresholds"].items() if name in selected} or None
 
@@ -147,10 +146,3 @@ def _combine(key: str, base: Any, own: Any) -> Any:
     if rule == "replace":
         return own
     return {**base, **own} if isinstance(base, Mapping) else type(base)(**{**given(base), **given(own)})
-
-
-def _lay_over(base: _S, own: _S) -> _S:
-    made = given(base)
-    for key, value in given(own).items():
-        made[key] = _combine(key, made[key], value) if key in made else value
-    return type(base)(**made)

@@ -11,14 +11,14 @@ from seatrial.model.scenario import MetricChoice
 
 
 def known_metrics() -> tuple[str, ...]:
-    """The names that may stand in a list without a definition: groups first, then metrics."""
+    """The names that need no definition: groups first, then metrics."""
     from seatrial.judges.metrics import GROUPS, load_metrics
 
     return (*GROUPS, *load_metrics())
 
 
 def metrics_problem(choices: Sequence[MetricChoice]) -> str | None:
-    """Why these could not be graded together; None when they can."""
+    """Why these cannot be graded together; None if they can."""
     from seatrial.judges.metrics import resolve_metrics
 
     try:
@@ -29,13 +29,13 @@ def metrics_problem(choices: Sequence[MetricChoice]) -> str | None:
 
 
 def threshold_problem(choice: MetricChoice, minimum: float) -> tuple[str, str | None] | None:
-    """Why that minimum of the metric's average does not decide what it seems to, and what would; None if it does."""
+    """(problem, hint) for a minimum average that the metric never or always reaches; None if it is fine."""
     from seatrial.judges.metrics import resolve_metrics
 
     name = choice.name
     try:
         [metric] = resolve_metrics([choice])
-    except UsageError:  # which is another complaint
+    except UsageError:  # reported elsewhere
         return None
     binary = metric.scale == "binary"
     lowest, highest = metric.lowest, metric.pass_value if binary else 5.0
@@ -52,7 +52,7 @@ def threshold_problem(choice: MetricChoice, minimum: float) -> tuple[str, str | 
 
 
 def is_weighted(choices: Sequence[MetricChoice]) -> bool:
-    """Whether some of them make an overall score; also where they are not right, which is another complaint."""
+    """Whether they make an overall score; True also for invalid choices, which are reported elsewhere."""
     from seatrial.judges.metrics import resolve_metrics
 
     try:
@@ -62,7 +62,7 @@ def is_weighted(choices: Sequence[MetricChoice]) -> bool:
 
 
 def find_definitions(config: Any, folder: Path) -> Mapping[str, Any]:
-    """What the `metrics_file` of a suite's config defines, by name. Raises UsageError when it cannot be read."""
+    """The metrics of the `metrics_file` of a suite's config, by name. Raises UsageError if it cannot be read."""
     name = config.get("metrics_file") if isinstance(config, Mapping) else getattr(config, "metrics_file", None)
     if not isinstance(name, str):
         return {}
@@ -72,7 +72,7 @@ def find_definitions(config: Any, folder: Path) -> Mapping[str, Any]:
 
 
 def define(choices: Sequence[MetricChoice], definitions: Mapping[str, Any]) -> tuple[MetricChoice, ...]:
-    """The choices, with what the suite's own file says of them."""
+    """The choices, with the definitions of the suite's own file."""
     return tuple(
         replace(choice, definition=definitions[choice.name])
         if choice.name in definitions and choice.rubric is None
@@ -82,7 +82,7 @@ def define(choices: Sequence[MetricChoice], definitions: Mapping[str, Any]) -> t
 
 
 def select_metrics(choices: Sequence[MetricChoice]) -> tuple[MetricChoice, ...]:
-    """One choice per metric, group names taken apart; a later entry for the same metric changes its weight."""
+    """One choice for each metric, also for those of a group; a later entry for the same metric changes its weight."""
     from seatrial.judges.metrics import GROUPS
 
     selected: dict[str, MetricChoice] = {}
@@ -96,7 +96,7 @@ def select_metrics(choices: Sequence[MetricChoice]) -> tuple[MetricChoice, ...]:
 
 
 def merge_metrics(base: Sequence[MetricChoice] | None, own: Sequence[MetricChoice]) -> tuple[MetricChoice, ...]:
-    """The metrics after an override: a list replaces, but one of nothing but weights for selected metrics reweighs."""
+    """The metrics after an override: a list replaces the other, unless it only gives weights of selected metrics."""
     chosen = select_metrics(own)
     selected = {choice.name: choice for choice in select_metrics(base or ())}
     only_weights = all(choice.weight is not None and choice.rubric is None for choice in own)

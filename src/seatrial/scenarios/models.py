@@ -23,7 +23,7 @@ Role = Literal["judge", "user", "dedup"]
 
 @dataclass(slots=True, kw_only=True)
 class RunModels:
-    """Makes what asks a model. A run that asks none loads nothing of the model layer."""
+    """Makes everything that asks a model. A run that asks none loads nothing of the model layer."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Models by role from flags and settings, for scenarios that name none."""
@@ -47,7 +47,7 @@ class RunModels:
             await self._llm.close()
 
     def model(self, role: Role, scenario: Scenario, *, own: Any = None) -> "ModelSpec":
-        """The model that plays the role. Raises UsageError, with the line that fixes it, when there is none."""
+        """The model for the role. Raises UsageError, with the line that fixes it, if there is none."""
         given = own or (getattr(scenario.models, role) if scenario.models else None) or self.defaults.get(role)
         if given is None and role == "dedup":
             return self.model("judge", scenario)
@@ -69,15 +69,15 @@ class RunModels:
             check_model(spec, environ=self.environ)
             if self.budgeted and not has_price(spec):
                 raise UsageError(
-                    f"budget: the price of the model {spec.label!r} is not known, so no budget could be kept. Say what "
-                    f"a million tokens cost: {{model: {spec.label!r}, price: {{input: 0.25, output: 2}}}} (0 for a "
-                    "model of your own), or leave the budget out."
+                    f"budget: the price of the model {spec.label!r} is not known, so the budget cannot be kept. Give "
+                    f"the price of a million tokens: {{model: {spec.label!r}, price: {{input: 0.25, output: 2}}}} (0 "
+                    "for a model of your own), or remove the budget."
                 )
             self._checked[key] = spec
         return self._checked[key]
 
     def simulated_user(self, user: User, scenario: Scenario) -> Callable[[int], TrialUser]:
-        """What makes the simulated user of a trial."""
+        """trial -> the simulated user of that trial."""
         from seatrial.users.simulated import SimulatedUser
 
         model = self.model("user", scenario)
@@ -94,12 +94,12 @@ class RunModels:
         return bound
 
     def trial_judge(self, scenario: Scenario) -> TrialJudge:
-        """What judges a whole trial: metrics, outcomes and failures in one request."""
+        """The judge of a whole trial: metrics, outcomes and failures in one request."""
         from seatrial.judges.metrics import load_categories, resolve_metrics
         from seatrial.judges.transcript_judge import TranscriptJudge
 
         if scenario.failures:
-            self.model("dedup", scenario)  # checked now, asked when all trials are there
+            self.model("dedup", scenario)  # checked now, asked after all trials
         return TranscriptJudge(
             metrics=resolve_metrics(scenario.metrics) if scenario.metrics else (),
             outcomes=tuple(scenario.expected_outcomes),

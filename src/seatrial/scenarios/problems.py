@@ -1,4 +1,4 @@
-"""What is wrong with a file: by key path while it is read, with line and column once it is shown."""
+"""Problems of files: by key path while a file is read, with line and column when they are shown."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -33,11 +33,11 @@ FAMILIAR = {
     "timeout": "timeout_seconds",
     "tool_calls": "expected_tools",
 }
-"""What other tools call our keys."""
+"""The names that other tools use for our keys."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """One mistake in a file, with its place and what would work."""
+    """One problem of a file, with its place and a suggestion."""
 
     file: str
     line: int | None = None
@@ -55,7 +55,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class FileProblems(UsageError):
-    """Everything that is wrong with the files, one line each."""
+    """All problems of the files, one line each."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -63,7 +63,7 @@ class FileProblems(UsageError):
 
 
 class PathProblem(Struct, frozen=True):
-    """A problem before its line and column are known."""
+    """A problem whose line and column are not known yet."""
 
     where: KeyPath
     message: str
@@ -73,16 +73,16 @@ class PathProblem(Struct, frozen=True):
 
 
 class Problems:
-    """Collects what is wrong with one file."""
+    """Collects the problems of one file."""
 
     __slots__ = ("found", "metrics", "python")
 
     def __init__(self, *, python: bool = False) -> None:
         self.found: list[PathProblem] = []
         self.metrics: Collection[str] = ()
-        """Names of metrics that the suite defines in a file of its own."""
+        """Names of metrics of the suite's metrics_file."""
         self.python = python
-        """The values come from Python, so functions and objects may stand where files have data."""
+        """The values come from Python, so functions and objects are allowed."""
 
     def __len__(self) -> int:
         return len(self.found)
@@ -111,7 +111,7 @@ def place_problems(
 
 
 def path_text(where: KeyPath) -> str:
-    """The path as people write it: scenarios[0].expect."""
+    """The path as text: scenarios[0].expect."""
     text = ""
     for part in where:
         if isinstance(part, int):
@@ -124,7 +124,7 @@ def path_text(where: KeyPath) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant."""
+    """The known name that is most similar, or None."""
     from difflib import get_close_matches
 
     names = list(known)
@@ -142,7 +142,7 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as it was found, short, with its type in a tester's words."""
+    """A value, shortened, with its type."""
     kind = kind_of(value)
     if value is None:
         return kind
@@ -153,7 +153,7 @@ def show(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in a tester's words."""
+    """The type of a value, in words."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -170,7 +170,7 @@ def kind_of(value: Any) -> str:
 
 
 class UnreadableFile(Exception):
-    """The text is not what its format asks for; carries the place and what to do."""
+    """The text is not valid in its format."""
 
     def __init__(self, message: str, place: Place | None = None, suggestion: str | None = None) -> None:
         super().__init__(message)
@@ -180,16 +180,16 @@ class UnreadableFile(Exception):
 
 
 class Positions(Struct, frozen=True):
-    """The places of a file, by path."""
+    """The places of keys and values in a file, by path."""
 
     values: dict[KeyPath, Place] = field(default_factory=dict)
     keys: dict[KeyPath, list[Place]] = field(default_factory=dict)
-    """Every place where a key was given: more than one is a mistake."""
+    """Every place of a key; more than one is a problem."""
     odd_keys: list[PathProblem] = field(default_factory=list)
-    """Keys that are no text."""
+    """Keys that are not text."""
 
     def locate(self, problem: PathProblem) -> Place | None:
-        """The place of a problem: its key, its value, or the nearest thing around it."""
+        """The place of a problem: its key, its value, or the nearest value around it."""
         where = problem.where
         if problem.on_key and where in self.keys:
             return self.keys[where][-1]
@@ -200,7 +200,7 @@ class Positions(Struct, frozen=True):
         return self.values[where]
 
     def add_doubtful_keys(self, problems: Problems) -> None:
-        """Report keys that are given twice or are no text."""
+        """Report keys that are given twice or are not text."""
         odd = {problem.where for problem in self.odd_keys}
         problems.found[:] = [each for each in problems.found if each.where not in odd] + self.odd_keys
         for where, places in self.keys.items():

@@ -1,4 +1,4 @@
-"""Scenarios written in Python: every Scenario and Suite that a module has at its top level."""
+"""Python modules: their scenarios and suites, and their custom evaluators."""
 
 import re
 import sys
@@ -18,10 +18,10 @@ from .problems import FileProblems, KeyPath, Problem, Problems
 
 
 def import_file(path: Path) -> ModuleType:
-    """The module that a file holds, executed anew. Raises FileProblems with the line that failed."""
+    """The module of a file, executed again. Raises FileProblems with the line that failed."""
     folder = str(path.resolve().parent)
     if folder not in sys.path:
-        # As for a script that Python runs: the modules beside it can be imported, also later, from its functions.
+        # As for a script: modules in the same folder can be imported, also later, by its functions.
         sys.path.insert(0, folder)
     name = f"{path.stem}_{sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = spec_from_file_location(name, path)
@@ -49,7 +49,7 @@ def _import_problem(path: Path, error: BaseException) -> Problem:
 
 
 def explain(error: BaseException) -> str:
-    """An exception of the user's code in one line."""
+    """An exception of user code in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -63,7 +63,7 @@ def import_named(name: str) -> ModuleType:
 
 
 _DEEPEST = 4
-"""How deep scenarios are looked for in lists and mappings: what is deeper is other data, which may hold itself."""
+"""The depth to which lists and mappings are searched for scenarios; other data may be circular."""
 
 
 def _all_in(values: Iterable[Any], *, depth: int) -> Iterator[Any]:
@@ -75,7 +75,7 @@ def _all_in(values: Iterable[Any], *, depth: int) -> Iterator[Any]:
 
 
 def find_suites(values: Sequence[Any], default_name: str) -> list[Suite]:
-    """The suites among a module's values; scenarios that stand alone make one more, named after the file."""
+    """The suites among a module's values; scenarios without a suite make one more, named after the file."""
     suites: dict[int, Suite] = {}
     loose: dict[int, Scenario] = {}
     for item in _all_in(values, depth=_DEEPEST):
@@ -94,7 +94,7 @@ ENTRY_POINTS = "seatrial.evaluators"
 
 
 def collect_evaluators(modules: Sequence[str], where: KeyPath, problems: Problems) -> dict[str, Any]:
-    """The evaluators that the modules define, by name: objects made by @evaluator, and classes to be built."""
+    """The evaluators that the modules define, by name: objects made by @evaluator, and classes."""
     found: dict[str, Any] = {}
     for index, name in enumerate(modules):
         place = (*where, index)
@@ -108,10 +108,10 @@ def collect_evaluators(modules: Sequence[str], where: KeyPath, problems: Problem
             hint = "Mark a function with @evaluator, or define a class with an async evaluate method"
             problems.add(place, f"the module {name!r} defines no evaluator", hint)
         for taken in filter(is_built_in, own):
-            message = f"the evaluator {taken!r} has the name of one that is built in, so it is not plain which is meant"
-            problems.add(place, message, "Give it another: @evaluator(name=...)")
+            message = f"the evaluator {taken!r} has the name of a built-in evaluator, so the name is ambiguous"
+            problems.add(place, message, "Give it another name: @evaluator(name=...)")
         for twice in sorted(found.keys() & own.keys()):
-            problems.add(place, f"the evaluator {twice!r} is defined by another module too")
+            problems.add(place, f"the evaluator {twice!r} is also defined by another module")
         found |= own
     return found
 

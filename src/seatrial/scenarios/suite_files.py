@@ -1,4 +1,4 @@
-"""YAML and JSON files: one document with a suite and its scenarios, or a transcript of pytest-agent-eval."""
+"""YAML and JSON files with a suite and its scenarios, .jsonl files with one per line, and pytest-agent-eval's files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,12 +20,12 @@ class _Content(Struct, frozen=True, kw_only=True):
     data: Any
     doubtful_keys: bool
     lines: list[int]
-    """Where each scenario begins."""
+    """The line of each scenario."""
     positions: Callable[[], Positions]
 
 
 def read_document(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> None:
-    """Read a file; what is wrong with it is added to the problems."""
+    """Read a file, and add its problems."""
     file = str(path)
     try:
         content = _read_content(path)
@@ -75,7 +75,7 @@ def read_text(path: Path) -> str:
 
 
 def read_outline(path: Path) -> Iterator[tuple[str, set[str]]]:
-    """Name and tags of each scenario, as a file says them. Nothing is checked, and no module is imported."""
+    """Name and tags of each scenario in a file. Nothing is checked, and no module is imported."""
     shared: set[str] = set()
     for one in _parts(path):
         if "suite" in one:
@@ -88,7 +88,7 @@ def read_outline(path: Path) -> Iterator[tuple[str, set[str]]]:
 
 
 def _parts(path: Path) -> list[Mapping[str, Any]]:
-    """The mappings at the top level of a file: the whole of it, or each line."""
+    """The mappings at the top level of a file: the whole document, or each line."""
     if path.suffix.lower() == ".jsonl":
         parts = [json_files.parse(line)[0] for line in read_text(path).splitlines() if line.strip()]
     else:
@@ -121,7 +121,7 @@ def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Pr
             problems.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE.keys]), on_key=True)
     reader.read_suite(data.get("suite", {}), ("suite",), problems, default_name=path.stem, source=str(path))
     if "scenarios" not in data:
-        problems.add((), "'scenarios' is missing: a list of what is tested")
+        problems.add((), "'scenarios' is missing: what is tested")
         return
     raws = data["scenarios"]
     if not isinstance(raws, list) or not raws:
@@ -131,7 +131,7 @@ def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Pr
         return
     lines = content.lines
     for index, raw in enumerate(raws):
-        # An alias or a plain text in the list begins no mapping, so lines and items may not agree then.
+        # An alias or a plain text in the list has no line of its own; then lines and items differ.
         source = f"{path}:{lines[index]}" if len(lines) == len(raws) else str(path)
         reader.read_scenario(raw, ("scenarios", index), problems, source=source)
     reader.finish(("suite",), problems)
@@ -225,7 +225,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str | UnreadableFile]]:
-    """The lines that hold something, with their numbers from 1; one that is not UTF-8 comes as its problem."""
+    """The lines that are not blank, with their numbers from 1; a problem instead of a line that is not UTF-8."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:

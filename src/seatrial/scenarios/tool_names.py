@@ -11,7 +11,7 @@ from seatrial.model.protocols import Agent
 from seatrial.model.scenario import Expect, Scenario, Turn
 
 _SHOWN = 20
-"""So many of the agent's tools are named to a user who named another."""
+"""The greatest number of the agent's tools in a message about an unknown one."""
 
 
 class NamedTool(NamedTuple):
@@ -21,7 +21,7 @@ class NamedTool(NamedTuple):
     """The key that names it."""
     name: str
     must_not: bool = False
-    """The tool must not be called: nothing else shows that no such tool exists."""
+    """The tool must not be called. A misspelt name would pass forever."""
 
 
 def named_tools(scenario: Scenario) -> Iterator[NamedTool]:
@@ -47,9 +47,9 @@ def offered_tools(scenario: Scenario) -> frozenset[str]:
 
 
 def find_unknown_tools(scenario: Scenario, agents: Sequence[Agent]) -> list[str]:
-    """What is wrong with the names of tools, as sentences. Nothing where the agents' tools are not known.
+    """Problems with names of tools, as sentences. None if the tools of the agents are not known.
 
-    With several agents, a name is right if one of them has the tool.
+    With several agents, one of them must have the tool.
     """
     known = _known_tools(scenario, agents)
     if known is None:
@@ -60,14 +60,14 @@ def find_unknown_tools(scenario: Scenario, agents: Sequence[Agent]) -> list[str]
 
 
 def can_know_tools(agents: Iterable[Agent]) -> bool:
-    """Whether it can be known which tools the agents have."""
+    """Whether the tools of the agents can be known."""
     return all(getattr(agent, "tool_names", None) is not None or not agent.answers_own_tools for agent in agents)
 
 
 def _known_tools(scenario: Scenario, agents: Sequence[Agent]) -> frozenset[str] | None:
-    """The tools of all agents; None where those of one of them are not known.
+    """The tools of all agents; None if those of one agent are not known.
 
-    What a scenario offers to an endpoint or a program is what that agent has; without an offer, nothing is known.
+    An endpoint or a program has the tools that the scenario offers; without an offer, they are not known.
     """
     offered = offered_tools(scenario)
     known = set(offered)
@@ -87,11 +87,11 @@ def _unknown(name: str, known: frozenset[str]) -> str:
     hint = f" Did you mean {close[0]!r}?" if close else ""
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     has = f"It has: {', '.join(sorted(known)[:_SHOWN])}{more}." if known else "It has none."
-    return f"the agent has no tool {name!r}.{hint} {has} If it has the tool all the same, name it under `tools:`"
+    return f"the agent has no tool {name!r}.{hint} {has} If the agent does have it, name it under `tools:`"
 
 
 def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
-    """The tools that a scenario, an `expect`, a trajectory or an evaluator names, in YAML or in Python."""
+    """The tools that a scenario, an `expect`, a trajectory or an evaluator names."""
     if holder is None:
         return
     for key in ("expected_tools", "tool_calls_include", "must_include", "expected_tool_args"):
@@ -103,13 +103,13 @@ def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
     if isinstance(holder, ToolArgs):
         yield NamedTool("tool", holder.tool)
     forbidden = _get(holder, "forbidden")
-    if isinstance(forbidden, list | tuple):  # else what it expects are no calls
+    if isinstance(forbidden, list | tuple):  # of a trajectory; otherwise `expected` are not calls
         yield from (NamedTool(f"{where}expected", name) for name in _calls(_get(holder, "expected")))
         yield from (NamedTool(f"{where}forbidden", name, must_not=True) for name in _calls(forbidden))
 
 
 def _evaluators(scenario: Scenario) -> Iterator[Any]:
-    """Evaluators of ours that were given as objects, or the settings of such. What others look for are no tools."""
+    """Built-in evaluators that are given as objects, or their settings."""
     for scorer in scenario.scorers or ():
         if isinstance(scorer, Mapping):
             yield from (_settings(name, given) for name, given in scorer.items() if name in EVALUATORS)
@@ -125,7 +125,7 @@ def _holders(scenario: Scenario) -> Iterator[Scenario | Turn]:
 
 
 def _settings(name: str, given: Any) -> Any:
-    """An evaluator's settings by their names: a list stands for the calls that it expects."""
+    """An evaluator's settings by name; a list is short for the expected calls."""
     settings = given if isinstance(given, Mapping) else {"tool_calls": {"must_include": given}}.get(name)
     if name == "trajectory":
         return {"forbidden": (), **(given if isinstance(given, Mapping) else {"expected": given})}
@@ -133,7 +133,7 @@ def _settings(name: str, given: Any) -> Any:
 
 
 def _calls(entries: Any) -> Iterator[str]:
-    """The names in a trajectory, those of alternatives included."""
+    """The names in a trajectory, with alternatives."""
     for entry in entries or ():
         name = entry if isinstance(entry, str) else _get(entry, "name")
         if isinstance(name, str):

@@ -1,7 +1,7 @@
-"""YAML as people mean it: the scalars of YAML 1.2, no key twice, no surprises from aliases or tags.
+"""YAML with the scalars of YAML 1.2, without duplicate keys, merge keys and tags, and with bounded aliases.
 
-Built straight from the parser's events, which takes about a third of the time of `yaml.load` with the C loader. Lines
-and columns of keys are only looked up when there is a problem to place.
+Values are built from the parser's events, in about a third of the time of `yaml.load` with the C loader. Lines and
+columns are only searched for if there is a problem.
 """
 
 import re
@@ -15,7 +15,7 @@ from .problems import KeyPath, PathProblem, Place, Positions, UnreadableFile
 
 MAX_DEPTH = 100
 MAX_ALIASED = 1_000_000
-"""How many values aliases may stand for in one file."""
+"""The greatest number of values that aliases of a file may expand to."""
 
 _STR = "tag:yaml.org,2002:str"
 _WORDS = {
@@ -33,13 +33,13 @@ _NO_KEY = object()
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """A file's content."""
+    """The content of a file."""
 
     data: Any
     lines: list[int]
-    """Where the items of top-level lists begin, so where each scenario was written."""
+    """The lines of the items of top-level lists: of each scenario."""
     doubtful_keys: bool
-    """Some key is given twice, is no text, or is a merge: look closer."""
+    """A key is given twice, is not text, or is a merge key: the positions show which."""
 
 
 def read_scalar(text: str) -> Any:
@@ -59,7 +59,7 @@ def read_scalar(text: str) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """A value given on the command line, as a file would read it: a scalar, or a list or mapping in brackets."""
+    """A value from the command line, read as in a file: a scalar, or a list or mapping in brackets."""
     try:
         return parse(text).data
     except UnreadableFile as error:
@@ -67,7 +67,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse(text: str) -> Document:
-    """The content of a YAML text. Raises UnreadableFile where it is not YAML, or more of it than is allowed here."""
+    """The content of a YAML text. Raises UnreadableFile if it is not YAML, or not the YAML that is allowed here."""
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -89,7 +89,7 @@ def parse(text: str) -> Document:
 
 
 class _Builder:
-    """Makes the value from the parser's events, without recursion."""
+    """Builds the value from the parser's events, without recursion."""
 
     def __init__(self) -> None:
         self.root: list[Any] = []
@@ -97,7 +97,7 @@ class _Builder:
         self.doubtful = False
         self._known_keys: set[str] = set()
         self._named: set[str] = set()
-        """Anchors, of which those in `_anchors` are complete."""
+        """All anchors; those whose value is complete are in `_anchors`."""
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._aliased = 0
 
@@ -167,7 +167,7 @@ class _Builder:
 
     def _claim_anchor(self, event: Any) -> None:
         if event.anchor in self._named:
-            message = f"the anchor &{event.anchor} is given twice, so nobody can tell what *{event.anchor} stands for"
+            message = f"the anchor &{event.anchor} is given twice, so *{event.anchor} is ambiguous"
             raise UnreadableFile(message, _place(event.start_mark), "Give one of them another name")
         self._named.add(event.anchor)
 
@@ -194,12 +194,12 @@ class _Builder:
         if is_key:
             raise UnreadableFile(f"an alias (*{event.anchor}) cannot be a key", place, "Write the key out")
         if event.anchor not in self._anchors:
-            message = f"the alias *{event.anchor} stands for nothing that is complete before it"
+            message = f"the alias *{event.anchor} has no complete value before it"
             raise UnreadableFile(message, place, "A text that begins with * needs quotes around it")
         value, size = self._anchors[event.anchor]
         self._aliased += size
         if self._aliased > MAX_ALIASED:
-            raise UnreadableFile(f"the aliases of this file stand for more than {MAX_ALIASED:,} values", place)
+            raise UnreadableFile(f"the aliases of this file expand to more than {MAX_ALIASED:,} values", place)
         return value, size
 
 
@@ -224,7 +224,7 @@ def _place(mark: Any) -> Place | None:
 
 
 def find_positions(text: str) -> Positions:
-    """Where every key and value stands, in a text that `parse` could read."""
+    """The place of every key and value, in a text that `parse` could read."""
     import yaml
 
     positions = Positions()
@@ -256,7 +256,7 @@ def _note_key(where: KeyPath, key: Any, positions: Positions) -> None:
         positions.odd_keys.append(PathProblem(where, message, "Write the keys out, or use suite.config", True))
     elif not isinstance(read_scalar(key.value), str):
         hint = f"Put it in quotes: {key.value!r}" if key.value else "Give it a name"
-        positions.odd_keys.append(PathProblem(where, f"the key {key.value!r} is not a text", hint, True))
+        positions.odd_keys.append(PathProblem(where, f"the key {key.value!r} is not text", hint, True))
 
 
 _INDENTED = "Indent it like the lines it belongs to"
@@ -271,7 +271,7 @@ _HINTS = (
 
 
 def hint_for(error: Any, text: str) -> str | None:
-    """What would probably mend it, from a parser's error that has a place."""
+    """What would probably fix it, from a parser's error that has a place."""
     mark = error.problem_mark or error.context_mark
     problem = error.problem or error.context or ""
     if mark is None:
