@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 import seatrial
 from seatrial import AgentResult, ToolCall, UsageError, load
-from seatrial.converters.conversion import TOOLS, Converted, Source, convert
+from seatrial.converters.conversion import TOOLS, Converted, SourceFile, convert
 from seatrial.model.scenario import Scenario
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -211,10 +211,10 @@ def write(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("a.yaml", "x: 1\n", "it is of no tool that is known. Say which: --from agentest|promptfoo|"),
+        ("a.yaml", "x: 1\n", "its tool is unknown. Name the tool: --from agentest|promptfoo|"),
         ("a.yaml", "a: [1\n", "a.yaml:2:1: not YAML"),
         ("a.json", "{", "not JSON"),
-        ("a.yaml", "prompts: [x]\n", "holds no scenario that could be converted"),
+        ("a.yaml", "prompts: [x]\n", "has no scenario that could be converted"),
         ("a.yaml", "prompts: [x]\ntests: [7]\n", "cannot be read as a file of promptfoo"),
         ("a.yaml", "prompts: [x]\ncases: [{inputs: x}]\n", "looks like a file of promptfoo and of pydantic-evals"),
     ],
@@ -266,7 +266,7 @@ def test_a_file_in_which_anything_is_wrong_is_refused_and_never_crashes(
     tmp_path: Path, data: strategies.DataObject
 ) -> None:
     file = data.draw(strategies.sampled_from(sorted(FILES)))
-    whole = Source(FIXTURES / file).data
+    whole = SourceFile(FIXTURES / file).data
     broken = put(
         whole, data.draw(strategies.sampled_from(list(places(whole)))), data.draw(strategies.sampled_from(PARTS))
     )

@@ -57,7 +57,7 @@ def test_nothing_is_written_when_one_file_cannot_be_read(folder: Any) -> None:
     done = folder.seatrial("convert", "dataset.yaml", "other.yaml")
 
     assert done.code == 2
-    assert "other.yaml: it is of no tool that is known" in done.err
+    assert "other.yaml: its tool is unknown" in done.err
     assert not folder.exists("scenarios")
 
 

@@ -1,5 +1,4 @@
-"""Files of other tools, turned into scenario files of our own, with a list of what they said that these do not.
+"""Converters: files of other tools as scenario files, with notes about what they lack.
 
-A room of its own because it speaks other people's languages: nothing here is needed to run a suite. It stands above
-`scenarios`, whose reader it uses and whose rules every file it writes must pass.
+Nothing here is needed to run a suite. The converters use the reader of `scenarios`.
 """

@@ -1,9 +1,11 @@
-"""Configurations of Agentest, and scenarios with its keys. Its scenario files proper are TypeScript."""
+"""Agentest: configurations, and scenarios as JSON or YAML. Its own scenario files are TypeScript."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .conversion import Draft, DraftScenario, Where
+from seatrial.scenarios.problems import KeyPath
+
+from .conversion import ConvertedScenario, ConvertedSuite
 
 _JUDGED = ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity", "goal_completion")
 _FAILURES = ("agent_behavior_failure", "tool_call_behavior_failure")
@@ -12,7 +14,7 @@ _WITHOUT_PLACE = {
     "include": "give files or folders to `seatrial run`",
     "exclude": "give files or folders to `seatrial run`",
     "reporters": "use --report",
-    "debounceMs": "use `rpm` for agents that allow only so many requests a minute",
+    "debounceMs": "use `rpm` to limit requests per minute",
     "customMetrics": "define them under `metrics`",
 }
 _KNOWN = {
@@ -27,24 +29,24 @@ _OF_SCENARIO = {
 }
 
 
-def read(draft: Draft) -> None:
-    data = draft.source.data
+def read(target: ConvertedSuite) -> None:
+    data = target.source.data
     entries, place = _scenarios(data)
     config = data if isinstance(data, Mapping) and not (entries and place == ()) else {}
-    _agents(config, draft)
-    _config(config, draft)
+    _agents(config, target)
+    _config(config, target)
     for index, entry in enumerate(entries):
-        where: Where = place if place == () and isinstance(data, Mapping) else (*place, index)
-        _scenario(entry, where, draft, config)
+        where: KeyPath = place if place == () and isinstance(data, Mapping) else (*place, index)
+        _scenario(entry, where, target, config)
     if not entries:
-        draft.config |= _judged(config)
-        made = draft.scenario("to be written", ())
+        target.config |= _judged(config)
+        made = target.add_scenario("to be written", ())
         made.keys["input"] = "Hello"
-        made.lose_check((), "scenarios: Agentest's are TypeScript (*.sim.ts) and have to be written anew")
+        made.lose_check((), "scenarios: Agentest's are TypeScript (*.sim.ts) and have to be written again")
 
 
-def _scenarios(data: Any) -> tuple[Sequence[Mapping[str, Any]], Where]:
-    """The scenarios, and where they stand: under a key, as a list, or the file itself is one."""
+def _scenarios(data: Any) -> tuple[Sequence[Mapping[str, Any]], KeyPath]:
+    """The scenarios, and their path: under a key, as a list, or the file itself is one."""
     if isinstance(data, list):
         return data, ()
     if isinstance(data.get("scenarios"), list):
@@ -52,33 +54,30 @@ def _scenarios(data: Any) -> tuple[Sequence[Mapping[str, Any]], Where]:
     return ([data], ()) if "turns" in data or "profile" in data else ([], ())
 
 
-def _agents(config: Mapping[str, Any], draft: Draft) -> None:
+def _agents(config: Mapping[str, Any], target: ConvertedSuite) -> None:
     found = {}
     for name, where in (("agent", ("agent",)), *((name, ("agents", name)) for name in config.get("agents") or {})):
         spec = config.get("agent") if where == ("agent",) else config["agents"][name]
         if spec:
-            agent = _agent(spec, where, draft)
+            agent = _agent(spec, where, target)
             if agent is not None:
                 found[str(spec.get("name", name))] = agent
     for index, entry in enumerate(config.get("compare") or ()):
-        agent = _agent({**config.get("agent", {}), **entry}, ("compare", index), draft)
+        agent = _agent({**config.get("agent", {}), **entry}, ("compare", index), target)
         if agent is not None:
             found[str(entry["name"])] = agent
-    if len(found) == 1:
-        draft.suite["agent"] = next(iter(found.values()))
-    elif found:
-        draft.suite["agents"] = found
-        if config.get("agents"):
-            draft.change(("agents",), "agents: every scenario is run with each of them")
+    target.set_agents(found)
+    if len(found) > 1 and config.get("agents"):
+        target.change(("agents",), "agents: every scenario is run with each of them")
 
 
-def _agent(spec: Mapping[str, Any], where: Where, draft: Draft) -> dict[str, Any] | None:
+def _agent(spec: Mapping[str, Any], where: KeyPath, target: ConvertedSuite) -> dict[str, Any] | None:
     if spec.get("type", "chat_completions") != "chat_completions" or "endpoint" not in spec:
-        draft.lose(where, "an agent that is a function: give yours with --agent package.module:function")
+        target.lose(where, "an agent that is a function: give yours with --agent package.module:function")
         return None
     endpoint = str(spec["endpoint"])
     if not endpoint.rstrip("/").endswith("/chat/completions"):
-        draft.change((*where, "endpoint"), "endpoint: /chat/completions is added to an address that does not end so")
+        target.change((*where, "endpoint"), "endpoint: /chat/completions is added to an address that does not end so")
     agent: dict[str, Any] = {"type": "openai", "base_url": endpoint}
     if spec.get("headers"):
         agent["headers"] = dict(spec["headers"])
@@ -89,26 +88,24 @@ def _agent(spec: Mapping[str, Any], where: Where, draft: Draft) -> dict[str, Any
     return agent
 
 
-def _config(config: Mapping[str, Any], draft: Draft) -> None:
+def _config(config: Mapping[str, Any], target: ConvertedSuite) -> None:
     for theirs, ours in _CONFIG.items():
         if theirs in config:
-            draft.config[ours] = config[theirs]
+            target.config[ours] = config[theirs]
     if "requestTimeoutMs" in config:
-        draft.config["timeout_seconds"] = config["requestTimeoutMs"] / 1000
-        draft.change(("requestTimeoutMs",), "requestTimeoutMs: here for a whole turn, with its tool rounds")
+        target.config["timeout_seconds"] = config["requestTimeoutMs"] / 1000
+        target.change(("requestTimeoutMs",), "requestTimeoutMs: here for a whole turn, with its tool rounds")
     if config.get("unmockedTools"):
-        draft.config["unmocked_tools"] = config["unmockedTools"]
+        target.config["unmocked_tools"] = config["unmockedTools"]
     if "provider" in config or "model" in config:
-        draft.config["models"] = dict.fromkeys(("judge", "user", "dedup"), _model(config))
+        target.config["models"] = dict.fromkeys(("judge", "user", "dedup"), _model(config))
     for name in config.get("thresholds") or {}:
         if name not in _JUDGED:
-            draft.lose(("thresholds", name), f"a threshold for {name!r}, which is no number there either")
+            target.lose(("thresholds", name), f"a threshold for {name!r}, which is no number there either")
     for name in config.get("metrics") or ():
         if name not in (*_JUDGED, *_FAILURES):
-            draft.lose(("metrics",), f"the metric {name!r}: define it under `metrics`")
-    for key, value in config.items():
-        if value and (key in _WITHOUT_PLACE or key not in _KNOWN):
-            draft.lose((key,), f"{key}: {_WITHOUT_PLACE.get(key, 'has no counterpart here')}")
+            target.lose(("metrics",), f"the metric {name!r}: define it under `metrics`")
+    target.lose_unknown((key for key, value in config.items() if value), _KNOWN, _WITHOUT_PLACE)
 
 
 def _model(config: Mapping[str, Any]) -> Any:
@@ -121,8 +118,8 @@ def _model(config: Mapping[str, Any]) -> Any:
     return {"model": named, "base_url": options["baseURL"]} if options.get("baseURL") else named
 
 
-def _scenario(entry: Mapping[str, Any], where: Where, draft: Draft, config: Mapping[str, Any]) -> None:
-    made = draft.scenario(str(entry.get("name") or draft.source.path.stem), where)
+def _scenario(entry: Mapping[str, Any], where: KeyPath, target: ConvertedSuite, config: Mapping[str, Any]) -> None:
+    made = target.add_scenario(str(entry.get("name") or target.source.path.stem), where)
     turns = entry.get("turns") or []
     if turns:
         made.keys["turns"] = [_turn(turn, (*where, "turns", index), made) for index, turn in enumerate(turns)]
@@ -135,11 +132,11 @@ def _scenario(entry: Mapping[str, Any], where: Where, draft: Draft, config: Mapp
     if "maxTurns" in entry and not turns:
         made.keys["max_turns"] = entry["maxTurns"]
     _mocks((entry.get("mocks") or {}).get("tools") or {}, (*where, "mocks", "tools"), made)
-    made.lose_rest(entry.get("mocks") or {}, ("tools",), (*where, "mocks"))
+    made.lose_unknown(entry.get("mocks") or {}, ("tools",), (*where, "mocks"))
     trajectory = _asserted(entry, where, made)
     if trajectory:
         made.keys["trajectory"] = trajectory
-    made.lose_rest(entry, _OF_SCENARIO, where)
+    made.lose_unknown(entry, _OF_SCENARIO, where)
     if entry.get("goal"):
         _judge(config, made)
     for key, instead in (("userPromptTemplate", "ours is used"), ("agent", "every agent of the suite is run")):
@@ -147,26 +144,26 @@ def _scenario(entry: Mapping[str, Any], where: Where, draft: Draft, config: Mapp
             made.lose((*where, key), f"{key}: {instead}")
 
 
-def _turn(turn: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any]:
+def _turn(turn: Mapping[str, Any], where: KeyPath, made: ConvertedScenario) -> dict[str, Any]:
     played: dict[str, Any] = {"user": turn["userMessage"]}
-    made.lose_rest(turn, ("userMessage", "assertions"), where, checks=True)
+    made.lose_unknown(turn, ("userMessage", "assertions"), where, checks=True)
     trajectory = _asserted(turn, where, made)
     return {**played, "trajectory": trajectory} if trajectory else played
 
 
-def _asserted(entry: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any] | None:
+def _asserted(entry: Mapping[str, Any], where: KeyPath, made: ConvertedScenario) -> dict[str, Any] | None:
     """The trajectory of a turn or a scenario."""
     assertions = entry.get("assertions") or {}
-    made.lose_rest(assertions, ("toolCalls",), (*where, "assertions"), checks=True)
+    made.lose_unknown(assertions, ("toolCalls",), (*where, "assertions"), checks=True)
     calls = assertions.get("toolCalls")
     if not calls:
         return None
     place = (*where, "assertions", "toolCalls")
-    made.lose_rest(calls, ("matchMode", "expected", "forbidden"), place, checks=True)
+    made.lose_unknown(calls, ("matchMode", "expected", "forbidden"), place, checks=True)
     return _trajectory(calls, place, made)
 
 
-def _trajectory(calls: Mapping[str, Any], where: Where, made: DraftScenario) -> dict[str, Any] | None:
+def _trajectory(calls: Mapping[str, Any], where: KeyPath, made: ConvertedScenario) -> dict[str, Any] | None:
     mode, expected = calls.get("matchMode", "contains"), calls.get("expected") or []
     forbidden = calls.get("forbidden") or []
     if not expected and not forbidden and mode == "contains":
@@ -179,21 +176,21 @@ def _trajectory(calls: Mapping[str, Any], where: Where, made: DraftScenario) -> 
     return found
 
 
-def _calls(entries: Sequence[Mapping[str, Any]], where: Where, made: DraftScenario) -> list[dict[str, Any]]:
+def _calls(entries: Sequence[Mapping[str, Any]], where: KeyPath, made: ConvertedScenario) -> list[dict[str, Any]]:
     found = []
     for index, entry in enumerate(entries):
         call: dict[str, Any] = {"name": entry["name"]}
-        made.lose_rest(entry, ("name", "args", "argMatchMode"), (*where, index), checks=True)
+        made.lose_unknown(entry, ("name", "args", "argMatchMode"), (*where, index), checks=True)
         checks_args = entry.get("argMatchMode", "ignore") != "ignore"
         if "args" in entry and checks_args:
             call |= {"args": entry["args"], "arg_match": entry["argMatchMode"]}
         elif "args" in entry:
-            made.lose((*where, index, "args"), f"args of {entry['name']!r}: without argMatchMode nothing looks at them")
+            made.lose((*where, index, "args"), f"args of {entry['name']!r}: without argMatchMode they are not checked")
         found.append(call)
     return found
 
 
-def _mocks(tools: Mapping[str, Any], where: Where, made: DraftScenario) -> None:
+def _mocks(tools: Mapping[str, Any], where: KeyPath, made: ConvertedScenario) -> None:
     mocks = {}
     for name, answer in tools.items():
         if isinstance(answer, Mapping) and isinstance(answer.get("sequence"), list):
@@ -206,7 +203,7 @@ def _mocks(tools: Mapping[str, Any], where: Where, made: DraftScenario) -> None:
         made.keys["mocks"] = mocks
 
 
-def _judge(config: Mapping[str, Any], made: DraftScenario) -> None:
+def _judge(config: Mapping[str, Any], made: ConvertedScenario) -> None:
     keys = _judged(config)
     made.keys |= keys
     if "thresholds" in keys or "fail_on_error_severity" in keys:
@@ -214,7 +211,7 @@ def _judge(config: Mapping[str, Any], made: DraftScenario) -> None:
 
 
 def _judged(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides there besides the calls: averages against thresholds, and the severity of failures."""
+    """The keys for what decides there besides calls: thresholds of metrics, and the severity of failures."""
     thresholds = {name: value for name, value in (config.get("thresholds") or {}).items() if name in _JUDGED}
     chosen = config.get("metrics") or [*_JUDGED[:-1], *_FAILURES]
     metrics = [name for name in _JUDGED if name in chosen or name in thresholds]

@@ -1,4 +1,4 @@
-"""A file of another tool: its content, and the line of everything in it."""
+"""Converts a file of another tool: reads it, collects scenarios and notes, and writes a scenario file."""
 
 import re
 import textwrap
@@ -12,15 +12,12 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
 from seatrial.scenarios import json_files, yaml_files
-from seatrial.scenarios.problems import UnreadableFile
+from seatrial.scenarios.problems import KeyPath, UnreadableFile
 from seatrial.scenarios.suite_files import read_text
 
-Where = tuple[str | int, ...]
-"""The path of a value in its file."""
 
-
-class Source:
-    """What a file holds. Raises UsageError where it cannot be read."""
+class SourceFile:
+    """The data of a file, and the lines of its values. Raises UsageError if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,19 +38,19 @@ class Source:
         return self.path.suffix.lower() == ".json"
 
     @cached_property
-    def _lines(self) -> Mapping[Where, int]:
+    def _lines(self) -> Mapping[KeyPath, int]:
         find = json_files.find_positions if self._is_json else yaml_files.find_positions
         return {where: place[0] for where, place in find(self._text).values.items()}
 
-    def line(self, where: Where) -> int | None:
-        """Where it was written; the nearest thing around it, if it has no line of its own."""
+    def line(self, where: KeyPath) -> int | None:
+        """The line of a value; if it has none, of the nearest value around it."""
         while where and where not in self._lines:
             where = where[:-1]
         return self._lines.get(where)
 
 
 def _merged(value: Any) -> Any:
-    """The value with `<<: *other` done: our own files do without it, others do not."""
+    """The value with `<<: *other` resolved, which our own files do not allow."""
     if isinstance(value, list):
         return [_merged(item) for item in value]
     if not isinstance(value, dict):
@@ -70,42 +67,36 @@ NOT_IN_FRONT = r"\A(?![\s\S]*"
 
 
 def escape(text: str) -> str:
-    """As `re.escape`, but with spaces and dashes left alone, so that people can read it."""
+    """As `re.escape`, but without escapes of spaces and dashes, which are easier to read."""
     return re.escape(text).replace(r"\ ", " ").replace(r"\-", "-")
 
 
 def any_of(texts: Iterable[str], *, ignore_case: bool = False) -> str:
-    """Found where at least one of the texts is."""
+    """A pattern for at least one of the texts."""
     alternatives = "|".join(map(escape, texts))
     return f"{'(?i)' if ignore_case else ''}(?:{alternatives})"
 
 
-def contains(text: str) -> str:
-    return escape(text)
-
-
 def none_of(texts: Iterable[str], *, ignore_case: bool = False) -> str:
-    """Found only where none of the texts is."""
+    """A pattern that matches if none of the texts occurs."""
     return f"{'(?i)' if ignore_case else ''}{NOT_IN_FRONT}{any_of(texts)})"
 
 
-def starts_with(text: str) -> str:
-    return rf"\A{escape(text)}"
-
-
-def does_not_match(pattern: str) -> str:
-    return f"{NOT_IN_FRONT}(?:{pattern}))"
+def short_name(text: str) -> str:
+    """A name of at most 80 characters, on one line."""
+    plain = " ".join(text.split())
+    return plain if len(plain) <= 80 else f"{plain[:77]}..."
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """Something of the other tool's file that is not, or not quite, in ours."""
+    """Something in the other tool's file that the scenario file lacks, or has with another meaning."""
 
     file: str
     line: int | None
     text: str
     scenario: str | None = None
     lost: bool = True
-    """Not carried over at all; else carried over with another meaning."""
+    """Not carried over; else carried over with another meaning."""
 
     @property
     def place(self) -> str:
@@ -116,40 +107,52 @@ class Note(Struct, frozen=True, kw_only=True):
         return f"{self.place}: {about}{self.text}"
 
 
-class Draft:
-    """A suite under construction."""
+class ConvertedSuite:
+    """The suite that is made of a file."""
 
-    def __init__(self, source: Source, tool: str) -> None:
+    def __init__(self, source: SourceFile, tool: str) -> None:
         self.source = source
         self.tool = tool
         self.suite: dict[str, Any] = {}
         self.config: dict[str, Any] = {}
-        self.scenarios: list[DraftScenario] = []
+        self.scenarios: list[ConvertedScenario] = []
         self.notes: list[Note] = []
-        """Of the file as a whole."""
+        """About the file as a whole."""
         self._names: set[str] = set()
 
-    def scenario(self, name: str, where: Where) -> "DraftScenario":
-        """A new one; a name that is taken gets a number."""
+    def add_scenario(self, name: str, where: KeyPath) -> "ConvertedScenario":
+        """A new scenario. A name that is taken gets a number."""
         plain = " ".join(name.split()) or "unnamed"
         unique, number = plain, 1
         while unique in self._names:
             number += 1
             unique = f"{plain} ({number})"
         self._names.add(unique)
-        made = DraftScenario(self, unique, where)
-        self.scenarios.append(made)
-        return made
+        scenario = ConvertedScenario(self, unique, where)
+        self.scenarios.append(scenario)
+        return scenario
 
-    def lose(self, where: Where, text: str) -> None:
-        """Note a setting of the file that has no place here."""
+    def set_agents(self, agents: Mapping[str, Any]) -> None:
+        if len(agents) == 1:
+            self.suite["agent"] = next(iter(agents.values()))
+        elif agents:
+            self.suite["agents"] = dict(agents)
+
+    def lose(self, where: KeyPath, text: str) -> None:
+        """Note a setting that is not carried over."""
         self.notes.append(self.note(where, text))
 
-    def change(self, where: Where, text: str) -> None:
-        """Note a setting that means something else here."""
+    def lose_unknown(self, given: Iterable[str], known: Collection[str], reasons: Mapping[str, str]) -> None:
+        """Note every key that is not known, or for which there is a reason not to carry it over."""
+        for key in given:
+            if key in reasons or key not in known:
+                self.lose((key,), f"{key}: {reasons.get(key, 'has no counterpart here')}")
+
+    def change(self, where: KeyPath, text: str) -> None:
+        """Note a setting with another meaning here."""
         self.notes.append(self.note(where, text, lost=False))
 
-    def note(self, where: Where, text: str, *, scenario: str | None = None, lost: bool = True) -> Note:
+    def note(self, where: KeyPath, text: str, *, scenario: str | None = None, lost: bool = True) -> Note:
         line = self.source.line(where)
         return Note(file=str(self.source.path), line=line, text=text, scenario=scenario, lost=lost)
 
@@ -157,36 +160,36 @@ class Draft:
         return [*self.notes, *(note for scenario in self.scenarios for note in scenario.notes)]
 
 
-class DraftScenario:
-    """A scenario under construction. Every check it is given is counted, and every one that it could not be given."""
+class ConvertedScenario:
+    """One scenario of the suite. It counts the checks that are carried over, and those that are lost."""
 
-    def __init__(self, draft: Draft, name: str, where: Where) -> None:
+    def __init__(self, target: ConvertedSuite, name: str, where: KeyPath) -> None:
         self.name = name
         self.where = where
         self.keys: dict[str, Any] = {"name": name}
         self.notes: list[Note] = []
         self.shared = False
-        """Whether what comes now is asserted of every scenario of the file; such checks do not speak for this one."""
+        """Whether the next checks apply to every scenario of the file. They are counted separately."""
         self.own = _Count()
         self.common = _Count()
-        self._draft = draft
+        self._target = target
 
-    def score(self, scorer: Any) -> None:
-        """A scorer of the whole trial, beside `passfail`: an empty reply must not pass what it does not contain."""
+    def add_scorer(self, scorer: Any) -> None:
+        """A scorer of the whole trial, in addition to `passfail`, which an empty reply does not pass."""
         self.keys.setdefault("scorers", ["passfail"]).append(scorer)
         self.count_check()
 
-    def expect(self, key: str, values: list[Any]) -> None:
+    def add_expectation(self, key: str, values: list[Any]) -> None:
         found = self.keys.setdefault("expect", {}).setdefault(key, [])
         found += [value for value in values if value not in found]
         self.count_check()
 
-    def limit(self, key: str, value: float) -> None:
+    def add_limit(self, key: str, value: float) -> None:
         limits = self.keys.setdefault("limits", {})
         limits[key] = min(value, limits.get(key, value))
         self.count_check()
 
-    def outcome(self, statement: str) -> None:
+    def add_outcome(self, statement: str) -> None:
         self.keys.setdefault("expected_outcomes", []).append(statement)
         self.count_check()
 
@@ -197,31 +200,33 @@ class DraftScenario:
     def count_check(self) -> None:
         self._counts.carried += 1
 
-    def lose_check(self, where: Where, text: str) -> None:
-        """Note an assertion that has no place here."""
-        self.notes.append(self._draft.note(where, text, scenario=self.name))
+    def lose_check(self, where: KeyPath, text: str) -> None:
+        """Note an assertion that is not carried over."""
+        self.lose(where, text)
         self._counts.lost += 1
 
-    def lose(self, where: Where, text: str) -> None:
-        self.notes.append(self._draft.note(where, text, scenario=self.name))
+    def lose(self, where: KeyPath, text: str) -> None:
+        """Note a key that is not carried over."""
+        self.notes.append(self._target.note(where, text, scenario=self.name))
 
-    def lose_rest(
-        self, given: Mapping[str, Any], known: Collection[str], where: Where, *, checks: bool = False
+    def lose_unknown(
+        self, given: Mapping[str, Any], known: Collection[str], where: KeyPath, *, checks: bool = False
     ) -> None:
-        """Note every key that is not known; `checks` where it asserts something, whatever its name is."""
+        """Note every key that is not known. `checks`: each of them is an assertion."""
         for key, value in given.items():
             if key not in known and value not in (None, [], {}, ""):
                 lose = self.lose_check if checks or key.startswith("expect") else self.lose
                 lose((*where, key), f"{key}: has no counterpart here")
 
-    def change(self, where: Where, text: str) -> None:
-        self.notes.append(self._draft.note(where, text, scenario=self.name, lost=False))
+    def change(self, where: KeyPath, text: str) -> None:
+        """Note a key with another meaning here."""
+        self.notes.append(self._target.note(where, text, scenario=self.name, lost=False))
 
     def finish(self) -> None:
-        """A scenario that lost all its checks must not pass for what it no longer asks."""
+        """Skip a scenario that lost all its checks: else it would pass without them."""
         carried, lost = self.own.carried + self.common.carried, self.own.lost + self.common.lost
         if (self.own.lost and not self.own.carried) or (lost and not carried):
-            self.keys["skip"] = f"nothing of what {self._draft.tool} asserts of it could be carried over"
+            self.keys["skip"] = f"none of its assertions in {self._target.tool} could be carried over"
         elif not carried:
             self.change(self.where, "asserts nothing; here the reply must at least not be empty")
 
@@ -235,16 +240,16 @@ class _Count:
 _WIDTH = 110
 
 
-def write(draft: Draft) -> str:
-    """The text of the file."""
-    lines = [f"# Converted from {draft.tool}: {draft.source.path.name}", *_comments(draft.notes)]
-    suite = {**draft.suite, **({"config": draft.config} if draft.config else {})}
+def write(target: ConvertedSuite) -> str:
+    """The text of the scenario file."""
+    lines = [f"# Converted from {target.tool}: {target.source.path.name}", *_comments(target.notes)]
+    suite = {**target.suite, **({"config": target.config} if target.config else {})}
     text = "\n".join(lines) + "\n" + _dump({"suite": suite}) + "\nscenarios:\n"
-    blocks = ["".join([*_block(scenario.keys, scenario.notes)]) for scenario in draft.scenarios]
+    blocks = ["".join([*_block(scenario.keys, scenario.notes)]) for scenario in target.scenarios]
     text += "\n".join(blocks)
-    data = {"suite": suite, "scenarios": [scenario.keys for scenario in draft.scenarios]}
+    data = {"suite": suite, "scenarios": [scenario.keys for scenario in target.scenarios]}
     if yaml_files.parse(text).data != data:
-        raise UsageError(f"{draft.source.path}: holds something that a scenario file cannot hold, such as .nan")
+        raise UsageError(f"{target.source.path}: has a value that a scenario file cannot have, such as .nan")
     return text
 
 
@@ -271,7 +276,7 @@ def _dump(data: Any) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes what our reader, which follows YAML 1.2, reads as it was."""
+        """Writes YAML that our reader, which follows YAML 1.2, reads unchanged."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
@@ -297,48 +302,48 @@ TOOLS = {
 
 
 class Converted(Struct, frozen=True, kw_only=True):
-    """A native file, and what of the other is not in it."""
+    """A scenario file, and notes about what it lacks."""
 
     tool: str
     text: str
     scenarios: int
     skipped: int
-    """Scenarios of which no check was left."""
+    """Scenarios without a check that could be carried over."""
     notes: tuple[Note, ...]
 
 
 def convert(path: Path, *, tool: str | None = None) -> Converted:
-    """The native file for a file of another tool. Raises UsageError where it cannot be read or is of no known tool."""
-    source = Source(path)
+    """The scenario file for a file of another tool. Raises UsageError if it cannot be read or the tool is unknown."""
+    source = SourceFile(path)
     known = tool or _detect(source)
-    draft = Draft(source, TOOLS[known])
-    read: Callable[[Draft], None] = import_module(f".{known.replace('-', '_')}", __package__).read
+    target = ConvertedSuite(source, TOOLS[known])
+    read: Callable[[ConvertedSuite], None] = import_module(f".{known.replace('-', '_')}", __package__).read
     try:
-        read(draft)
+        read(target)
     except (LookupError, TypeError, AttributeError, ValueError, StopIteration) as problem:
-        # Nobody has checked the file: any part of it may be of another kind than the tool allows.
-        said = f"{type(problem).__name__}: {problem}"
-        raise UsageError(f"{path}: cannot be read as a file of {draft.tool}: {said}") from problem
-    if not draft.scenarios:
-        raise UsageError(f"{path}: holds no scenario that could be converted")
-    for scenario in draft.scenarios:
+        # The file was not validated: any value in it may have the wrong type.
+        why = f"{type(problem).__name__}: {problem}"
+        raise UsageError(f"{path}: cannot be read as a file of {target.tool}: {why}") from problem
+    if not target.scenarios:
+        raise UsageError(f"{path}: has no scenario that could be converted")
+    for scenario in target.scenarios:
         scenario.finish()
     return Converted(
-        tool=draft.tool,
-        text=write(draft),
-        scenarios=len(draft.scenarios),
-        skipped=sum("skip" in scenario.keys for scenario in draft.scenarios),
-        notes=tuple(draft.all_notes()),
+        tool=target.tool,
+        text=write(target),
+        scenarios=len(target.scenarios),
+        skipped=sum("skip" in scenario.keys for scenario in target.scenarios),
+        notes=tuple(target.all_notes()),
     )
 
 
-def _detect(source: Source) -> str:
+def _detect(source: SourceFile) -> str:
     looks_like = [tool for tool, marks in _MARKS.items() if marks(source.data)]
     if len(looks_like) == 1:
         return looks_like[0]
     known = ", ".join(TOOLS)
-    why = f"it looks like a file of {' and of '.join(looks_like)}" if looks_like else "it is of no tool that is known"
-    raise UsageError(f"{source.path}: {why}. Say which: --from {known.replace(', ', '|')}")
+    why = f"it looks like a file of {' and of '.join(looks_like)}" if looks_like else "its tool is unknown"
+    raise UsageError(f"{source.path}: {why}. Name the tool: --from {known.replace(', ', '|')}")
 
 
 def _has(data: Any, *keys: str) -> bool:
@@ -346,7 +351,7 @@ def _has(data: Any, *keys: str) -> bool:
 
 
 def _first(data: Any, *names: str) -> Any:
-    """The first entry of the list that the file is, or has under one of the names."""
+    """The first entry of a list: the data itself, or the value of one of the names."""
     if isinstance(data, Mapping):
         data = next((data[name] for name in names if name in data), None)
     return data[0] if isinstance(data, list) and data else None

@@ -1,32 +1,31 @@
-"""Providers of promptfoo as agents, where they are endpoints; those that are code are named by --agent."""
+"""promptfoo: providers as agents, and each test with each prompt as a scenario."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from .conversion import Draft, Where
+from seatrial.scenarios.problems import KeyPath
+
+from .conversion import ConvertedSuite
 from .promptfoo_tests import Test, Unfilled, carry_assertions, fill_prompt, read_prompts, read_tests
 
 _OPENAI = "https://api.openai.com/v1"
 
 
-def read_agents(config: Mapping[str, Any], draft: Draft) -> None:
+def read_agents(config: Mapping[str, Any], target: ConvertedSuite) -> None:
     key = "targets" if "targets" in config else "providers"
     given = config.get(key)
     entries = given if isinstance(given, list) else [given] if given else []
     agents: dict[str, Any] = {}
     for index, entry in enumerate(entries):
-        where: Where = (key, index) if isinstance(given, list) else (key,)
-        name, agent = _agent(entry, where, draft)
+        where: KeyPath = (key, index) if isinstance(given, list) else (key,)
+        name, agent = _agent(entry, where, target)
         if agent is not None:
             agents[name] = agent
-    if len(agents) == 1:
-        draft.suite["agent"] = next(iter(agents.values()))
-    elif agents:
-        draft.suite["agents"] = agents
+    target.set_agents(agents)
 
 
-def _agent(entry: Any, where: Where, draft: Draft) -> tuple[str, dict[str, Any] | None]:
+def _agent(entry: Any, where: KeyPath, target: ConvertedSuite) -> tuple[str, dict[str, Any] | None]:
     if isinstance(entry, Mapping) and "id" not in entry and len(entry) == 1:
         name, options = next(iter(entry.items()))
         entry = {"id": name, **(options if isinstance(options, Mapping) else {})}
@@ -34,15 +33,15 @@ def _agent(entry: Any, where: Where, draft: Draft) -> tuple[str, dict[str, Any] 
     identity, config = str(spec.get("id", "")), dict(spec.get("config") or {})
     name = str(spec.get("label") or identity)
     if identity.startswith(("http", "https")):
-        return name, _http(identity, config, where, draft)
+        return name, _http(identity, config, where, target)
     provider, _, model = identity.partition(":")
     if provider == "openai" and model and not model.startswith(("agents", "assistant", "realtime", "codex")):
-        return name, _chat(model, config, where, draft)
-    draft.lose(where, f"provider {identity!r}: give your agent with --agent, or under `suite.agent`")
+        return name, _chat(model, config, where, target)
+    target.lose(where, f"provider {identity!r}: give your agent with --agent, or under `suite.agent`")
     return name, None
 
 
-def _chat(model: str, config: Mapping[str, Any], where: Where, draft: Draft) -> dict[str, Any]:
+def _chat(model: str, config: Mapping[str, Any], where: KeyPath, target: ConvertedSuite) -> dict[str, Any]:
     agent: dict[str, Any] = {
         "type": "openai",
         "base_url": config.get("apiBaseUrl", _OPENAI),
@@ -55,14 +54,14 @@ def _chat(model: str, config: Mapping[str, Any], where: Where, draft: Draft) -> 
         agent["body"] = body
     for key in config:
         if key not in ("apiBaseUrl", "apiKey", "apiKeyEnvar", *body):
-            draft.lose((*where, "config", key), f"provider setting {key!r}")
+            target.lose((*where, "config", key), f"provider setting {key!r}")
     return agent
 
 
-def _http(identity: str, config: Mapping[str, Any], where: Where, draft: Draft) -> dict[str, Any] | None:
+def _http(identity: str, config: Mapping[str, Any], where: KeyPath, target: ConvertedSuite) -> dict[str, Any] | None:
     url = config.get("url") or identity
     if url in ("http", "https") or "request" in config:
-        draft.lose(where, "an HTTP provider without url: write it as {type: http, url, body, output}")
+        target.lose(where, "an HTTP provider without url: write it as {type: http, url, body, output}")
         return None
     agent: dict[str, Any] = {"type": "http", "url": url}
     if config.get("method"):
@@ -75,10 +74,10 @@ def _http(identity: str, config: Mapping[str, Any], where: Where, draft: Draft) 
     if path is not None:
         agent["output"] = path
     elif transform:
-        draft.lose((*where, "config"), f"transformResponse {transform!r}: set `output` to the JMESPath of the reply")
+        target.lose((*where, "config"), f"transformResponse {transform!r}: set `output` to the JMESPath of the reply")
     for key in config:
         if key not in ("url", "method", "headers", "body", "transformResponse", "responseParser"):
-            draft.lose((*where, "config", key), f"provider setting {key!r}")
+            target.lose((*where, "config", key), f"provider setting {key!r}")
     return agent
 
 
@@ -98,7 +97,7 @@ def _from_environment(text: str) -> str:
 
 
 def _as_path(transform: Any) -> str | None:
-    """`json.choices[0].text` as the JMESPath `choices[0].text`; None where it is more than a path."""
+    """`json.choices[0].text` as the JMESPath `choices[0].text`; None if it is not only a path."""
     text = str(transform).strip()
     path = text.removeprefix("json.").replace("?.", ".")
     simple = all(char.isalnum() or char in "._[]" for char in path)
@@ -115,60 +114,46 @@ _EXPLAINED = {
     "tracing": "tool calls are recorded without it",
 }
 _KNOWN = {
-    "description",
-    "prompts",
-    "providers",
-    "targets",
-    "tests",
-    "defaultTest",
-    "scenarios",
-    "evaluateOptions",
-    "assertionTemplates",
-    "tags",
-    "$schema",
-    "sharing",
-    "commandLineOptions",
-    "writeLatestResults",
+    *("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions"),
+    *("assertionTemplates", "tags", "$schema", "sharing", "commandLineOptions", "writeLatestResults"),
 }
 
 
-def read(draft: Draft) -> None:
-    data: Any = draft.source.data
+def read(target: ConvertedSuite) -> None:
+    data: Any = target.source.data
     config: Mapping[str, Any] = {"tests": data} if isinstance(data, list) else data
     if config.get("description"):
-        draft.suite["description"] = str(config["description"])
-    read_agents(config, draft)
-    _options(config, draft)
-    prompts = read_prompts(config, draft)
-    tests = read_tests(config, draft, whole_file=isinstance(data, list))
+        target.suite["description"] = str(config["description"])
+    read_agents(config, target)
+    _options(config, target)
+    prompts = read_prompts(config, target)
+    tests = read_tests(config, target, whole_file=isinstance(data, list))
     for test in tests:
         for number, prompt in enumerate(prompts):
             name = test.name if len(prompts) == 1 else f"{test.name} [prompt {number + 1}]"
-            _scenario(name, prompt, test, draft)
-    for key in config:
-        if key in _EXPLAINED or key not in _KNOWN:
-            draft.lose((key,), f"{key}: {_EXPLAINED.get(key, 'has no counterpart here')}")
+            _scenario(name, prompt, test, target)
+    target.lose_unknown(config, _KNOWN, _EXPLAINED)
 
 
-def _options(config: Mapping[str, Any], draft: Draft) -> None:
+def _options(config: Mapping[str, Any], target: ConvertedSuite) -> None:
     for key, value in (config.get("evaluateOptions") or {}).items():
         if key == "repeat":
-            draft.config["trials"] = value
+            target.config["trials"] = value
         elif key == "maxConcurrency":
-            draft.config["concurrency"] = value
+            target.config["concurrency"] = value
         elif key not in ("showProgressBar", "cache"):
-            draft.lose(("evaluateOptions", key), f"evaluateOptions.{key}")
+            target.lose(("evaluateOptions", key), f"evaluateOptions.{key}")
 
 
-def _scenario(name: str, prompt: Any, test: Test, draft: Draft) -> None:
-    scenario = draft.scenario(name, test.where)
+def _scenario(name: str, prompt: Any, test: Test, target: ConvertedSuite) -> None:
+    scenario = target.add_scenario(name, test.where)
     if test.description:
         scenario.keys["description"] = test.description
     try:
         scenario.keys |= fill_prompt(prompt, test.variables)
     except Unfilled as problem:
         scenario.keys["input"] = problem.text
-        scenario.change(test.where, f"the prompt is sent as it stands: {problem}")
+        scenario.change(test.where, f"the prompt is sent unchanged: {problem}")
     if test.metadata:
         scenario.keys["metadata"] = test.metadata
     if test.threshold is not None:

@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import conversion as regexes
-from .conversion import Draft, DraftScenario, Where
+from seatrial.scenarios.problems import KeyPath
+
+from .conversion import ConvertedScenario, ConvertedSuite, escape
 
 _TEXT_KEYS = ("input", "question", "query", "prompt", "message", "text", "user_prompt", "content")
 _FIRST_ARGUMENT = {
@@ -21,38 +22,36 @@ _FIRST_ARGUMENT = {
     "MaxModelRequests": "max_requests",
     "HasMatchingSpan": "query",
 }
-"""Where the value goes in the short form `Name: value`."""
+"""The argument that `value` is in the short form `Name: value`."""
 
 
-def read(draft: Draft) -> None:
-    data = draft.source.data
+def read(target: ConvertedSuite) -> None:
+    data = target.source.data
     name = data.get("name")
     if name:
-        draft.suite["name"] = name
+        target.suite["name"] = name
     for entry in data.get("report_evaluators") or ():
-        draft.lose(("report_evaluators",), f"report evaluator {_name_of(entry)!r}: it looks at the whole report")
-    for key in data:
-        if key not in ("$schema", "name", "cases", "evaluators", "report_evaluators"):
-            draft.lose((key,), f"{key}: has no counterpart here")
+        target.lose(("report_evaluators",), f"report evaluator {_name_of(entry)!r}: it checks the whole report")
+    target.lose_unknown(data, ("$schema", "name", "cases", "evaluators", "report_evaluators"), {})
     shared = data.get("evaluators") or []
     for index, case in enumerate(data["cases"]):
-        where: Where = ("cases", index)
-        scenario = draft.scenario(case.get("name") or f"case {index + 1}", where)
+        where: KeyPath = ("cases", index)
+        scenario = target.add_scenario(case.get("name") or f"case {index + 1}", where)
         scenario.keys["input"] = _input(case["inputs"], (*where, "inputs"), scenario)
         if case.get("metadata") is not None:
             scenario.keys["metadata"] = _as_mapping(case["metadata"])
-        scenario.lose_rest(case, ("name", "inputs", "metadata", "expected_output", "evaluators"), where)
+        scenario.lose_unknown(case, ("name", "inputs", "metadata", "expected_output", "evaluators"), where)
         own = case.get("evaluators") or []
         for place, entries in ((("evaluators",), shared), ((*where, "evaluators"), own)):
             scenario.shared = entries is shared
             for number, entry in enumerate(entries):
                 _Evaluator(case, scenario, (*place, number)).carry(entry)
         if case.get("expected_output") is not None and not _compares(shared + own):
-            scenario.lose((*where, "expected_output"), "expected_output, which no evaluator of the dataset looks at")
+            scenario.lose((*where, "expected_output"), "expected_output, which no evaluator of the dataset uses")
 
 
 def _compares(entries: list[Any]) -> bool:
-    """Whether some evaluator may look at the expected output."""
+    """Whether an evaluator may use the expected output."""
     names = {_name_of(entry) for entry in entries}
     return "EqualsExpected" in names or not names <= (set(_KNOWN) - {"LLMJudge"})
 
@@ -61,7 +60,7 @@ def _as_mapping(metadata: Any) -> dict[str, Any]:
     return dict(metadata) if isinstance(metadata, Mapping) else {"metadata": metadata}
 
 
-def _input(inputs: Any, where: Where, scenario: DraftScenario) -> str:
+def _input(inputs: Any, where: KeyPath, scenario: ConvertedScenario) -> str:
     if isinstance(inputs, str) and inputs.strip():
         return inputs
     if isinstance(inputs, Mapping):
@@ -77,9 +76,9 @@ def _name_of(entry: Any) -> str:
 
 
 class _Evaluator:
-    """Carries one evaluator over to a scenario."""
+    """Adds one evaluator to a scenario."""
 
-    def __init__(self, case: Mapping[str, Any], scenario: DraftScenario, where: Where) -> None:
+    def __init__(self, case: Mapping[str, Any], scenario: ConvertedScenario, where: KeyPath) -> None:
         self._case = case
         self._scenario = scenario
         self._where = where
@@ -102,13 +101,13 @@ class _Evaluator:
         self._exactly(given["value"], "Equals")
 
     def _equals_expected(self, given: Mapping[str, Any]) -> None:
-        # A case without expected_output passes there without being looked at.
+        # Without expected_output a case passes there.
         if self._case.get("expected_output") is not None:
             self._exactly(self._case["expected_output"], "EqualsExpected")
 
     def _exactly(self, value: Any, name: str) -> None:
         if isinstance(value, str) and value.strip():
-            self._scenario.score({"exact": {"expected": value, "normalize": False}})
+            self._scenario.add_scorer({"exact": {"expected": value, "normalize": False}})
         else:
             self._lose(f"{name} with {value!r:.60}, which is no text")
 
@@ -117,9 +116,9 @@ class _Evaluator:
         if not isinstance(value, str) or not value:
             self._lose(f"Contains with {value!r:.60}, which is no text")
         elif given.get("case_sensitive", True):
-            self._scenario.score({"regex": regexes.contains(value)})
+            self._scenario.add_scorer({"regex": escape(value)})
         else:
-            self._scenario.expect("reply_contains_all", [value])
+            self._scenario.add_expectation("reply_contains_all", [value])
 
     def _is_instance(self, given: Mapping[str, Any]) -> None:
         if given["type_name"] != "str":  # every reply is a text
@@ -128,7 +127,7 @@ class _Evaluator:
     def _max_duration(self, given: Mapping[str, Any]) -> None:
         seconds = given["seconds"]
         if isinstance(seconds, int | float):
-            self._scenario.limit("latency_ms", round(seconds * 1000, 3))
+            self._scenario.add_limit("latency_ms", round(seconds * 1000, 3))
         else:
             self._lose(f"MaxDuration of {seconds!r}")
 
@@ -148,7 +147,7 @@ class _Evaluator:
 
     def _judge(self, rubric: str, given: Mapping[str, Any]) -> None:
         model = given.get("model")
-        self._scenario.score({"judge": {"rubric": rubric, **({"model": model} if isinstance(model, str) else {})}})
+        self._scenario.add_scorer({"judge": {"rubric": rubric, **({"model": model} if isinstance(model, str) else {})}})
 
     def _tools(self, given: Mapping[str, Any]) -> None:
         mode = "contains" if given.get("allow_extra") else "unordered"
@@ -164,20 +163,20 @@ class _Evaluator:
         if not names and mode in ("contains", "in_order"):
             self._lose("a trajectory that expects nothing")
             return
-        self._scenario.score({"trajectory": {"mode": mode, "expected": [{"name": name} for name in names]}})
+        self._scenario.add_scorer({"trajectory": {"mode": mode, "expected": [{"name": name} for name in names]}})
 
     def _arguments(self, given: Mapping[str, Any]) -> None:
         occurrence = given.get("occurrence", "first")
         if occurrence != "first":
-            self._lose(f"ArgumentCorrectness of the {occurrence} call: only the first, any or all can be looked at")
+            self._lose(f"ArgumentCorrectness of the {occurrence} call: only the first, any or all calls can be checked")
             return
         entry = {"tool": given["tool_name"], "args": given["expected_arguments"], "calls": "first"}
         if given.get("match_mode") == "exact":
             entry["mode"] = "exact"
-        self._scenario.expect("tool_calls_args", [entry])
+        self._scenario.add_expectation("tool_calls_args", [entry])
 
     def _max_calls(self, given: Mapping[str, Any]) -> None:
-        self._scenario.limit("tool_calls", given["max_calls"])
+        self._scenario.add_limit("tool_calls", given["max_calls"])
 
 
 _KNOWN: dict[str, Callable[[_Evaluator, Mapping[str, Any]], None]] = {
