@@ -1,7 +1,10 @@
 """Evaluators of the user's own: found per suite, registered nowhere."""
 
+import sys
+
 import pytest
 
+from seatrial import UsageError, run
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
 
@@ -21,8 +24,11 @@ class Named:
     name = "by_its_name"
     async def evaluate(self, ctx): ...
 
-class NotOne:
+class Plain:
     def evaluate(self, ctx): ...
+
+class NotOne:
+    evaluate = None
 """
 
 
@@ -42,8 +48,8 @@ def _load(tmp_path, suite: str, scorers: str):
 
 @pytest.mark.usefixtures("modules")
 def test_scorers_may_name_what_the_suites_modules_define(tmp_path):
-    [suite] = _load(tmp_path, "{evaluators: [own_checks_here]}", "[polite, is_short, by_its_name]")
-    assert sorted(suite.evaluators) == ["by_its_name", "is_short", "polite"]
+    [suite] = _load(tmp_path, "{evaluators: [own_checks_here]}", "[polite, is_short, by_its_name, plain]")
+    assert sorted(suite.evaluators) == ["by_its_name", "is_short", "plain", "polite"]
 
 
 @pytest.mark.parametrize("name", ["passfail", "regex", "judge"])
@@ -76,13 +82,95 @@ def test_a_module_without_evaluators_is_a_problem(module, said, tmp_path):
         _load(tmp_path, f"{{evaluators: [{module}]}}", "[passfail]")
 
 
-@pytest.mark.usefixtures("modules")
-def test_installed_packages_may_bring_evaluators(tmp_path, monkeypatch):
-    info = tmp_path / "own_checks-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-checks\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[seatrial.evaluators]\nall = own_checks_here\nshort = own_checks_here:IsShort\n"
-    )
-    [suite] = _load(tmp_path, "{}", "[polite, short]")
-    assert {"polite", "short", "by_its_name"} <= suite.evaluators.keys()
+PACKAGE = """
+from seatrial import EvalResult, evaluator
+
+@evaluator
+def polite(ctx):
+    return "please" in ctx.reply
+
+class Mentions:
+    def __init__(self, word):
+        self.word = word
+
+    def evaluate(self, ctx):
+        return EvalResult(passed=self.word in ctx.reply, reasoning=f"looked for {self.word}")
+
+def short(ctx):
+    return len(ctx.reply) < 20, "too long"
+
+number = 5
+"""
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Installs a package that names these evaluators as its entry points."""
+
+    def install(entry_points: str, name: str = "own_checks") -> None:
+        site = tmp_path / "site"
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{name}.py").write_text(PACKAGE)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[seatrial.evaluators]\n{entry_points}\n")
+        monkeypatch.syspath_prepend(site)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("scorer", "passes"),
+    [
+        ("polite", True),
+        ("brief", True),
+        ("{has: {word: name}}", True),
+        ("{has: {word: refund}}", False),
+        ("short", True),
+    ],
+)
+def test_evaluators_of_an_installed_package_decide(tmp_path, install, scorer, passes):
+    install("polite = own_checks:polite\nbrief = own_checks:short\nhas = own_checks:Mentions\nshort = own_checks:short")
+    _load(tmp_path, "{}", f"[{scorer}]")
+
+    report = run(tmp_path / "suite.yaml", agent=lambda input: "Your name, please?", store=None)
+
+    assert report.passed is passes
+    assert {result.error for trial in report.trials("a") for result in trial.results} == {None}
+
+
+def test_a_module_as_entry_point_brings_all_its_evaluators(tmp_path, install):
+    install("all = own_checks")
+    [suite] = _load(tmp_path, "{}", "[polite, {mentions: {word: x}}]")
+    assert set(suite.evaluators) == {"polite", "mentions"}
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "problem"),
+    [
+        ("regex = own_checks:polite", "the package 'own_checks' has an evaluator 'regex', but that name is built in"),
+        (
+            "polite = own_checks:absent",
+            "the entry point 'own_checks:absent' of seatrial.evaluators fails: ",
+        ),
+        ("polite = own_checks:number", "the entry point 'own_checks:number' of seatrial.evaluators is no evaluator"),
+    ],
+)
+def test_a_package_whose_entry_point_cannot_be_used_is_named(tmp_path, install, entry_point, problem):
+    install(entry_point)
+    with pytest.raises(UsageError, match=problem):
+        _load(tmp_path, "{}", "[polite]")
+
+
+def test_two_packages_with_an_evaluator_of_one_name_are_refused(tmp_path, install):
+    install("polite = own_checks:polite")
+    install("polite = more_checks:short", name="more_checks")
+    with pytest.raises(UsageError, match="has an evaluator 'polite', and so has another package"):
+        _load(tmp_path, "{}", "[polite]")
+
+
+def test_packages_are_not_searched_for_built_in_evaluators(tmp_path, install):
+    install("regex = own_checks:polite")
+    [suite] = _load(tmp_path, "{}", "[passfail, {regex: a}]")
+    assert suite.evaluators == {}

@@ -6,15 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import iscoroutinefunction, isfunction
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seatrial.errors import UsageError
+from seatrial.evaluators.registry import evaluator
 from seatrial.model.scenario import Scenario, Suite
 
 from .build_evaluators import is_built_in
 from .problems import FileProblems, KeyPath, Problem, Problems
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def import_file(path: Path) -> ModuleType:
@@ -91,6 +96,7 @@ def find_suites(values: Sequence[Any], default_name: str) -> list[Suite]:
 
 
 ENTRY_POINTS = "seatrial.evaluators"
+_EXPECTED = "Mark a function with @evaluator, or define a class with an evaluate method"
 
 
 def collect_evaluators(modules: Sequence[str], where: KeyPath, problems: Problems) -> dict[str, Any]:
@@ -105,8 +111,7 @@ def collect_evaluators(modules: Sequence[str], where: KeyPath, problems: Problem
             continue
         own = evaluators_in(vars(module), module.__name__)
         if not own:
-            hint = "Mark a function with @evaluator, or define a class with an async evaluate method"
-            problems.add(place, f"the module {name!r} defines no evaluator", hint)
+            problems.add(place, f"the module {name!r} defines no evaluator", _EXPECTED)
         for taken in filter(is_built_in, own):
             message = f"the evaluator {taken!r} has the name of a built-in evaluator, so the name is ambiguous"
             problems.add(place, message, "Give it another name: @evaluator(name=...)")
@@ -123,15 +128,29 @@ def installed_evaluators() -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for point in entry_points(group=ENTRY_POINTS):
-        try:
-            loaded = point.load()
-        except (Exception, SystemExit) as error:
-            raise UsageError(f"the entry point {point.value!r} of {ENTRY_POINTS} fails: {explain(error)}") from None
-        if hasattr(loaded, "__dict__") and not callable(getattr(loaded, "evaluate", None)):
-            found |= evaluators_in(vars(loaded), loaded.__name__)
-        else:
-            found[point.name] = loaded
+        for name, loaded in _load_entry_point(point).items():
+            package = point.dist.name if point.dist else point.value
+            if is_built_in(name):
+                raise UsageError(f"the package {package!r} has an evaluator {name!r}, but that name is built in")
+            if name in found and found[name] is not loaded:
+                raise UsageError(f"the package {package!r} has an evaluator {name!r}, and so has another package")
+            found[name] = loaded
     return found
+
+
+def _load_entry_point(point: "EntryPoint") -> dict[str, Any]:
+    """The evaluators that an entry point names: all of a module, or one class, object or function."""
+    try:
+        loaded = point.load()
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"the entry point {point.value!r} of {ENTRY_POINTS} fails: {explain(error)}") from None
+    if isinstance(loaded, ModuleType):
+        return evaluators_in(vars(loaded), loaded.__name__)
+    if callable(getattr(loaded, "evaluate", None)):
+        return {point.name: loaded}
+    if isfunction(loaded):
+        return {point.name: evaluator(name=point.name)(loaded)}
+    raise UsageError(f"the entry point {point.value!r} of {ENTRY_POINTS} is no evaluator: {_EXPECTED}")
 
 
 def evaluators_in(namespace: Mapping[str, Any], module: str) -> dict[str, Any]:
@@ -145,9 +164,9 @@ def evaluators_in(namespace: Mapping[str, Any], module: str) -> dict[str, Any]:
 
 
 def _evaluates(value: Any) -> bool:
-    from inspect import iscoroutinefunction
-
-    return iscoroutinefunction(getattr(value, "evaluate", None)) and not getattr(value, "_is_protocol", False)
+    method = getattr(value, "evaluate", None)
+    is_class = isinstance(value, type) and isfunction(method) and not getattr(value, "_is_protocol", False)
+    return is_class or iscoroutinefunction(method)
 
 
 def _name_of(value: Any) -> str:
