@@ -7,7 +7,7 @@ from time import process_time
 
 import yaml
 
-from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.fingerprint import fingerprints
 from seatrial.scenarios.load import load
 
 COUNT = 10_000
@@ -48,7 +48,7 @@ def measure_jsonl(folder: Path) -> float:
     start = process_time()
     [suite] = load(path)
     loaded = process_time()
-    prints = {fingerprint(scenario, "agent") for scenario in suite.scenarios}
+    prints = {fingerprints(scenario, "agent")[0] for scenario in suite.scenarios}
     end = process_time()
     assert len(prints) == COUNT
     print(f"JSONL: {loaded - start:.2f} s read, checked and resolved, {end - loaded:.2f} s fingerprinted")

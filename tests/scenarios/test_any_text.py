@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.errors import UsageError
-from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.fingerprint import fingerprints
 from seatrial.scenarios.keys import CONFIG, SCENARIO, SUITE
 from seatrial.scenarios.load import load
 
@@ -54,7 +54,7 @@ def _loads_or_says_why(suffix: str, content: bytes) -> None:
         except UsageError:
             return
         assert all(suite.count for suite in suites)
-        assert all(fingerprint(each, "a") for suite in suites for each in suite.scenarios)
+        assert all(fingerprints(each, "a") for suite in suites for each in suite.scenarios)
 
 
 SUFFIXES = st.sampled_from([".yaml", ".json", ".jsonl"])

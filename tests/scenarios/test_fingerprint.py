@@ -13,10 +13,14 @@ from msgspec.structs import replace
 
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.scenario import Expect, Scenario, SuiteConfig, Turn
-from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.fingerprint import fingerprints
 from seatrial.scenarios.merge import Resolver
 
 BASE = Scenario(name="a", input="x", expected_tool_args={"f": {"a": 1, "b": [1, 2]}}, metadata={"owner": "me"})
+
+
+def fingerprint(scenario, agent, **more):
+    return fingerprints(scenario, agent, **more)[0]
 
 
 def _print(scenario: Scenario, agent: str = "agent", config: SuiteConfig | None = None, **more: Any) -> str:
@@ -171,9 +175,9 @@ def test_an_object_that_contains_itself_has_a_fingerprint():
 
 def test_another_process_gives_the_same_fingerprint():
     code = (
-        "from seatrial.scenarios.fingerprint import fingerprint\n"
+        "from seatrial.scenarios.fingerprint import fingerprints\n"
         "from seatrial.model.scenario import Scenario\n"
-        "print(fingerprint(Scenario(name='a', input='x', mocks={'f': {'returns': {'a', 'b', 'c'}}}), 'agent'))"
+        "print(*fingerprints(Scenario(name='a', input='x', mocks={'f': {'returns': {'a', 'b', 'c'}}}), 'agent'))"
     )
     runs = [
         subprocess.run(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from seatrial.judges.metrics import resolve_metrics
-from seatrial.scenarios.fingerprint import fingerprint
+from seatrial.scenarios.fingerprint import fingerprints
 from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.scenarios.problems import FileProblems
@@ -58,7 +58,7 @@ def test_a_metric_of_the_file_takes_the_place_of_the_usual_one(tmp_path: Path) -
 def test_an_edit_of_the_file_is_an_edit_of_the_scenarios_that_use_it(tmp_path: Path) -> None:
     def prints(file: str, metric: str) -> str:
         [scenario] = loaded(tmp_path, file=file, metrics=[metric]).scenarios
-        return fingerprint(scenario, "agent")
+        return fingerprints(scenario, "agent")
 
     edited = BREVITY.replace("Is it short?", "Is it very short?")
     assert prints(BREVITY, "brevity") != prints(edited, "brevity")

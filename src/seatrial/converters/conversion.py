@@ -30,7 +30,7 @@ class SourceFile:
 
     def _parse(self) -> Any:
         if self._is_json:
-            return json_files.parse(self._text)[0]
+            return json_files.decode(self._text)[0]
         return _merged(yaml_files.parse(self._text).data)
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from seatrial.model.scenario import Expect, Scenario
 
@@ -138,13 +138,10 @@ def _check_sequential(scenario: Scenario, where: KeyPath, problems: Problems) ->
         if getattr(scenario, key) not in (None, 1.0):
             message = f"{key!r} is without effect beside 'trials: auto', where the sequential test decides"
             problems.add((*where, key), message, "Set sequential.good and sequential.bad, or a number of trials")
-    assert spec.good is not None
-    assert spec.bad is not None
-    assert spec.alpha is not None
-    assert spec.beta is not None
-    if spec.bad >= spec.good:
+    values: Mapping[str, float] = asdict(spec)
+    if values["bad"] >= values["good"]:
         problems.add((*where, "sequential"), f"bad {spec.bad:g} must be below good {spec.good:g}")
-    if spec.alpha + spec.beta >= 1.0:
+    if values["alpha"] + values["beta"] >= 1.0:
         problems.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
 
 

@@ -16,7 +16,6 @@ from .problems import KeyPath, Problems, closest
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
 _MAY_BE_EMPTY = ("description", "tags")
 _FOR_PEOPLE = ("name", "description", "source")
-_WITH_MATCHERS = ("turns", "expect", "trajectory", "expected_tool_args", "expected_state")
 _UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
 
 
@@ -27,7 +26,6 @@ def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Itera
         return
     columns = list(dict.fromkeys(column for row in scenario.examples for column in row))
     used: set[str] = set()
-    has_matchers = "$" in repr([getattr(scenario, key) for key in _WITH_MATCHERS])
     for index, row in enumerate(scenario.examples):
         filler = _Filler(row, columns, (*where, "examples", index), problems)
         made = {}
@@ -37,8 +35,9 @@ def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Itera
                 made[key] = filler.fill(getattr(scenario, key))
         name = filler.fill(scenario.name)
         used |= filler.used
-        if has_matchers or "$" in repr(row):
-            for text in _matcher_problems([made[key] for key in _WITH_MATCHERS]):
+        # Matchers with values of the row; those of trajectories and arguments are checked as they are made.
+        for expected in (made["expected_tool_args"], made["expected_state"]):
+            for text in check_expected(expected):
                 problems.add((*where, "examples", index), text)
         label = row.get("name", row.get("id", index + 1))
         yield replace(scenario, **made, name=f"{name}[{label}]", examples=())
@@ -50,18 +49,6 @@ def expand_rows(scenario: Scenario, where: KeyPath, problems: Problems) -> Itera
         if key in scenario.__struct_fields__ and key not in (*_FOR_PEOPLE, *used):
             message = f"no text of the scenario uses the column {key!r}, so it has no effect"
             problems.add((*where, "examples"), message, f"A row gives only values; write {key}: '{{{key}}}' as well")
-
-
-def _matcher_problems(value: Any) -> Iterator[str]:
-    """Problems of matchers that come from a row or contain its values; the file's own were checked before."""
-    if isinstance(value, Mapping):
-        yield from check_expected(value)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _matcher_problems(item)
-    elif isinstance(value, InputStruct):
-        for key in value.__struct_fields__:
-            yield from _matcher_problems(getattr(value, key))
 
 
 class _Filler:

@@ -28,11 +28,6 @@ _DECIDING = tuple(name for name in _DEFAULTS if name not in _APART)
 _MAX_DEPTH = 20
 
 
-def fingerprint(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> str:
-    """The hash of a scenario with all settings: equal if nothing that decides its verdict has changed."""
-    return fingerprints(scenario, agent_key, evaluators=evaluators)[0]
-
-
 def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str, Any] | None = None) -> tuple[str, str]:
     """(whole, of a trial): the hash of what decides the verdict, and of what decides one trial, without the agent.
 

@@ -8,7 +8,7 @@ from json.scanner import NUMBER_RE
 from typing import Any
 
 from .problems import KeyPath, Place, Positions, UnreadableFile
-from .yaml_files import MAX_DEPTH
+from .yaml_files import MAX_DEPTH, Document
 
 _MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
@@ -31,8 +31,16 @@ def _refuse_constant(name: str) -> Any:
 _decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant).decode
 
 
-def parse(text: str) -> tuple[Any, bool]:
-    """The content of a JSON text, and whether some key is given twice. Raises UnreadableFile."""
+def parse(text: str) -> Document:
+    """The content of a JSON text. Raises UnreadableFile."""
+    data, twice = decode(text)
+    places = find_positions(text).values.items()
+    lines = [place[0] for where, place in places if len(where) == 2 and isinstance(where[1], int)]
+    return Document(data=data, lines=lines, doubtful_keys=twice)
+
+
+def decode(text: str) -> tuple[Any, bool]:
+    """The value of a JSON text, and whether a key is given twice. Raises UnreadableFile."""
     try:
         if text.count("[") + text.count("{") > MAX_DEPTH:
             _check_depth(text)

@@ -11,153 +11,20 @@ from seatrial.model.scenario import Scenario, Suite, SuiteConfig
 from .cross_checks import Names
 from .loaded_suite import LoadedSuite
 from .merge import read_overrides
-from .problems import FileProblems, Problem, Problems, path_text, show
+from .problems import FileProblems, Problem, Problems, show
 from .python_files import find_suites, import_file, import_named
 from .reader import SuiteReader
 from .readers import given
 from .suite_files import read_document, read_jsonl
 
+Source = str | Path | Suite | Scenario
+IN_PYTHON = "<python>"
 READABLE = (".yaml", ".yml", ".json", ".jsonl", ".py")
 IN_FOLDERS = (".yaml", ".yml", ".jsonl", ".trial.json", "_trials.py")
 _LOOKED_FOR = "*.yaml, *.yml, *.jsonl, *.json of scenarios and *_trials.py"
 _SUITE_IN_JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:suite|scenarios)"\s*:')
 _HEAD = 1024
 _LEFT_OUT = ("node_modules", "__pycache__")
-
-
-def find_files(paths: Sequence[str | Path], all_problems: list[Problem]) -> list[Path | str]:
-    """The files, those of a folder in the order of their names; `pkg.mod` stays text. Each file comes once."""
-    found: dict[Path | str, Path | str] = {}
-    for path in map(Path, paths):
-        if path.is_dir():
-            files = sorted(_walk(path))
-            if not files:
-                message = f"no scenario file in this folder: {_LOOKED_FOR}"
-                all_problems.append(Problem(file=str(path), message=message, suggestion=_where_scenarios_are(path)))
-            found |= {file.resolve(): file for file in files if file.resolve() not in found}
-        elif path.exists():
-            if path.suffix.lower() not in READABLE:
-                message = f"expected a folder or a file of {', '.join(READABLE)}, got {path.suffix or path.name!r}"
-                all_problems.append(Problem(file=str(path), message=message))
-            else:
-                found.setdefault(path.resolve(), path)
-        elif _is_module(str(path)):
-            found.setdefault(str(path), str(path))
-        else:
-            message = "there is no such file, folder or module"
-            all_problems.append(Problem(file=str(path), message=message, suggestion=_similar_name(path)))
-    return list(found.values())
-
-
-def _where_scenarios_are(folder: Path) -> str:
-    """What to do if a folder has no scenarios: use the folder of scenarios above it, or make the first one."""
-    above = next((place for place in list(folder.resolve().parents)[:3] if (place / "scenarios").is_dir()), None)
-    if above is None:
-        return "Make a first one: seatrial init"
-    there = os.path.relpath(above, folder)
-    if folder.resolve() != Path.cwd():
-        return f"Did you mean {os.path.normpath(folder / there / 'scenarios')!r}?"
-    return f"There is a folder of scenarios in {there}; go there first: cd {there}"
-
-
-def _similar_name(path: Path) -> str | None:
-    from difflib import get_close_matches
-
-    names = os.listdir(path.parent) if path.parent.is_dir() else []
-    close = get_close_matches(path.name, names, n=1)
-    return f"Did you mean {str(path.with_name(close[0]))!r}?" if close else None
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    seen: set[str] = set()
-    for parent, folders, files in os.walk(folder, followlinks=True):
-        place = os.path.realpath(parent)
-        if place in seen:  # a link to a folder above it
-            folders.clear()
-            continue
-        seen.add(place)
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT]
-        for name in files:
-            path = Path(parent, name)
-            if belongs_to_folder(path):
-                yield path
-
-
-def belongs_to_folder(file: Path) -> bool:
-    """Whether this file of a folder is loaded: JSON only if it begins like a suite."""
-    name = file.name.lower()
-    if name.startswith("."):
-        return False
-    return name.endswith(IN_FOLDERS) or (name.endswith(".json") and _begins_like_suite(file))
-
-
-def _begins_like_suite(file: Path) -> bool:
-    try:
-        with file.open("rb") as stream:
-            return _SUITE_IN_JSON.match(stream.read(_HEAD)) is not None
-    except OSError:
-        return False
-
-
-def _is_module(name: str) -> bool:
-    """Whether Python can find a module of that name."""
-    from importlib.util import find_spec
-
-    if not all(part.isidentifier() for part in name.split(".")):
-        return False
-    try:
-        return find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def read_objects(suite: Suite, file: str, reader: SuiteReader, all_problems: list[Problem]) -> None:
-    """Read a suite, and add its problems."""
-    problems = Problems(python=True)
-    settings = given(suite)
-    raws = settings.pop("scenarios", ())
-    source = settings.pop("source", None) or file
-    reader.read_suite(settings, (), problems, default_name=suite.name, source=source)
-    all_problems.extend(_describe(problems, file, f"suite {suite.name!r}"))
-    if not isinstance(raws, (list, tuple)) or not raws:
-        message = f"expected a list of at least one Scenario, got {show(raws)}"
-        all_problems.append(Problem(file=file, path=f"suite {suite.name!r}: scenarios", message=message))
-        return
-    for index, raw in enumerate(raws):
-        _read_scenario(raw, index, file, reader, all_problems)
-    problems = Problems(python=True)
-    reader.finish((), problems)
-    all_problems.extend(_describe(problems, file, f"suite {suite.name!r}"))
-
-
-def _read_scenario(raw: Any, index: int, file: str, reader: SuiteReader, all_problems: list[Problem]) -> None:
-    problems = Problems(python=True)
-    if not isinstance(raw, Scenario):
-        all_problems.append(
-            Problem(file=file, path=f"scenarios[{index}]", message=f"expected a Scenario, got {show(raw)}")
-        )
-        return
-    keys = given(raw)
-    source = keys.pop("source", None) or file
-    reader.read_scenario(keys, (), problems, source=source)
-    all_problems.extend(_describe(problems, file, f"scenario {raw.name!r}"))
-
-
-def _describe(problems: Problems, file: str, subject: str) -> list[Problem]:
-    """The problems of an object, which has no lines: the place is the object and the key."""
-    return [
-        Problem(
-            file=file,
-            path=": ".join(filter(None, (subject, path_text(each.where)))),
-            message=each.message,
-            suggestion=each.suggestion,
-        )
-        for each in problems.found
-    ]
-
-
-Source = str | Path | Suite | Scenario
-IN_PYTHON = "<python>"
 
 
 def load(
@@ -253,3 +120,121 @@ class _Loader:
                     own_models=tuple(reader.own_models),
                 )
             )
+
+
+def read_objects(suite: Suite, file: str, reader: SuiteReader, all_problems: list[Problem]) -> None:
+    """Read a suite, and add its problems."""
+    problems = Problems(python=True)
+    settings = given(suite)
+    raws = settings.pop("scenarios", ())
+    source = settings.pop("source", None) or file
+    reader.read_suite(settings, (), problems, default_name=suite.name, source=source)
+    all_problems.extend(problem.placed(file, subject=f"suite {suite.name!r}") for problem in problems.found)
+    if not isinstance(raws, (list, tuple)) or not raws:
+        message = f"expected a list of at least one Scenario, got {show(raws)}"
+        all_problems.append(Problem(file=file, path=f"suite {suite.name!r}: scenarios", message=message))
+        return
+    for index, raw in enumerate(raws):
+        _read_scenario(raw, index, file, reader, all_problems)
+    problems = Problems(python=True)
+    reader.finish((), problems)
+    all_problems.extend(problem.placed(file, subject=f"suite {suite.name!r}") for problem in problems.found)
+
+
+def _read_scenario(raw: Any, index: int, file: str, reader: SuiteReader, all_problems: list[Problem]) -> None:
+    problems = Problems(python=True)
+    if not isinstance(raw, Scenario):
+        all_problems.append(
+            Problem(file=file, path=f"scenarios[{index}]", message=f"expected a Scenario, got {show(raw)}")
+        )
+        return
+    keys = given(raw)
+    source = keys.pop("source", None) or file
+    reader.read_scenario(keys, (), problems, source=source)
+    all_problems.extend(problem.placed(file, subject=f"scenario {raw.name!r}") for problem in problems.found)
+
+
+def find_files(paths: Sequence[str | Path], all_problems: list[Problem]) -> list[Path | str]:
+    """The files, those of a folder in the order of their names; `pkg.mod` stays text. Each file comes once."""
+    found: dict[Path | str, Path | str] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            files = sorted(_walk(path))
+            if not files:
+                message = f"no scenario file in this folder: {_LOOKED_FOR}"
+                all_problems.append(Problem(file=str(path), message=message, suggestion=_where_scenarios_are(path)))
+            found |= {file.resolve(): file for file in files if file.resolve() not in found}
+        elif path.exists():
+            if path.suffix.lower() not in READABLE:
+                message = f"expected a folder or a file of {', '.join(READABLE)}, got {path.suffix or path.name!r}"
+                all_problems.append(Problem(file=str(path), message=message))
+            else:
+                found.setdefault(path.resolve(), path)
+        elif _is_module(str(path)):
+            found.setdefault(str(path), str(path))
+        else:
+            message = "there is no such file, folder or module"
+            all_problems.append(Problem(file=str(path), message=message, suggestion=_similar_name(path)))
+    return list(found.values())
+
+
+def _where_scenarios_are(folder: Path) -> str:
+    """What to do if a folder has no scenarios: use the folder of scenarios above it, or make the first one."""
+    above = next((place for place in list(folder.resolve().parents)[:3] if (place / "scenarios").is_dir()), None)
+    if above is None:
+        return "Make a first one: seatrial init"
+    there = os.path.relpath(above, folder)
+    if folder.resolve() != Path.cwd():
+        return f"Did you mean {os.path.normpath(folder / there / 'scenarios')!r}?"
+    return f"There is a folder of scenarios in {there}; go there first: cd {there}"
+
+
+def _similar_name(path: Path) -> str | None:
+    from difflib import get_close_matches
+
+    names = os.listdir(path.parent) if path.parent.is_dir() else []
+    close = get_close_matches(path.name, names, n=1)
+    return f"Did you mean {str(path.with_name(close[0]))!r}?" if close else None
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    seen: set[str] = set()
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        place = os.path.realpath(parent)
+        if place in seen:  # a link to a folder above it
+            folders.clear()
+            continue
+        seen.add(place)
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT]
+        for name in files:
+            path = Path(parent, name)
+            if belongs_to_folder(path):
+                yield path
+
+
+def belongs_to_folder(file: Path) -> bool:
+    """Whether this file of a folder is loaded: JSON only if it begins like a suite."""
+    name = file.name.lower()
+    if name.startswith("."):
+        return False
+    return name.endswith(IN_FOLDERS) or (name.endswith(".json") and _begins_like_suite(file))
+
+
+def _begins_like_suite(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return _SUITE_IN_JSON.match(stream.read(_HEAD)) is not None
+    except OSError:
+        return False
+
+
+def _is_module(name: str) -> bool:
+    """Whether Python can find a module of that name."""
+    from importlib.util import find_spec
+
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

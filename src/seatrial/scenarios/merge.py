@@ -9,7 +9,7 @@ from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialS
 
 from .keys import CONFIG
 from .metrics import define, merge_metrics, select_metrics
-from .problems import Problem, Problems, path_text
+from .problems import Problems
 from .readers import given
 
 
@@ -30,11 +30,7 @@ def read_overrides(overrides: Mapping[str, Any] | SuiteConfig | None) -> SuiteCo
     problems = Problems(python=True)
     config = CONFIG.read(overrides, (), problems)
     if config is None:
-        found = (
-            Problem(file="", path=path_text(each.where), message=each.message, suggestion=each.suggestion)
-            for each in problems.found
-        )
-        raise UsageError("\n".join(map(str, found)))
+        raise UsageError("\n".join(str(problem.placed("")) for problem in problems.found))
     assert isinstance(config, SuiteConfig)
     return config
 

@@ -1,6 +1,6 @@
 """Problems of files: by key path while a file is read, with line and column when they are shown."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import field
@@ -71,6 +71,12 @@ class PathProblem(Struct, frozen=True):
     on_key: bool = False
     """The key itself is wrong, not its value."""
 
+    def placed(self, file: str, place: Place | None = None, *, subject: str | None = None) -> "Problem":
+        """The problem with its file and place, or with the object to which the path belongs."""
+        line, column = place or (None, None)
+        path = ": ".join(filter(None, (subject, path_text(self.where))))
+        return Problem(file=file, line=line, column=column, path=path, message=self.message, suggestion=self.suggestion)
+
 
 class Problems:
     """Collects the problems of one file."""
@@ -89,25 +95,6 @@ class Problems:
 
     def add(self, where: KeyPath, message: str, suggestion: str | None = None, *, on_key: bool = False) -> None:
         self.found.append(PathProblem(where, message, suggestion, on_key))
-
-
-def place_problems(
-    file: str, problems: Iterable[PathProblem], locate: Callable[[PathProblem], Place | None]
-) -> list[Problem]:
-    """The problems with their places, in the order of the file."""
-    placed = [(locate(problem), problem) for problem in problems]
-    placed.sort(key=lambda pair: pair[0] or (0, 0))
-    return [
-        Problem(
-            file=file,
-            line=place[0] if place else None,
-            column=place[1] if place else None,
-            path=path_text(problem.where),
-            message=problem.message,
-            suggestion=problem.suggestion,
-        )
-        for place, problem in placed
-    ]
 
 
 def path_text(where: KeyPath) -> str:
@@ -178,6 +165,13 @@ class UnreadableFile(Exception):
         self.place = place
         self.suggestion = suggestion
 
+    def placed(self, file: str, *, line: int | None = None) -> Problem:
+        """The problem with its file; `line` is given if the text is one line of it."""
+        own_line, column = self.place or (None, None)
+        return Problem(
+            file=file, line=line or own_line, column=column, message=self.message, suggestion=self.suggestion
+        )
+
 
 class Positions(Struct, frozen=True):
     """The places of keys and values in a file, by path."""
@@ -188,7 +182,14 @@ class Positions(Struct, frozen=True):
     odd_keys: list[PathProblem] = field(default_factory=list)
     """Keys that are not text."""
 
-    def locate(self, problem: PathProblem) -> Place | None:
+    def place(self, problems: Problems, file: str) -> list[Problem]:
+        """The problems with their places, in the order of the file; also those of keys given twice or not text."""
+        self._add_doubtful_keys(problems)
+        placed = [(self._locate(problem), problem) for problem in problems.found]
+        placed.sort(key=lambda pair: pair[0])
+        return [problem.placed(file, place) for place, problem in placed]
+
+    def _locate(self, problem: PathProblem) -> Place:
         """The place of a problem: its key, its value, or the nearest value around it."""
         where = problem.where
         if problem.on_key and where in self.keys:
@@ -199,7 +200,7 @@ class Positions(Struct, frozen=True):
             where = where[:-1]
         return self.values[where]
 
-    def add_doubtful_keys(self, problems: Problems) -> None:
+    def _add_doubtful_keys(self, problems: Problems) -> None:
         """Report keys that are given twice or are not text."""
         odd = {problem.where for problem in self.odd_keys}
         problems.found[:] = [each for each in problems.found if each.where not in odd] + self.odd_keys

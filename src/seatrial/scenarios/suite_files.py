@@ -1,7 +1,8 @@
 """YAML and JSON files with a suite and its scenarios, .jsonl files with one per line, and pytest-agent-eval's files."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from seatrial.errors import UsageError
@@ -10,54 +11,29 @@ from seatrial.model.struct import Struct
 
 from . import json_files, yaml_files
 from .examples import expand_rows
-from .json_files import find_positions, parse
 from .keys import FILE, SCENARIO, is_transcript, read_transcript
-from .problems import Positions, Problem, Problems, UnreadableFile, did_you_mean, place_problems, show
+from .problems import Problem, Problems, UnreadableFile, did_you_mean, show
 from .reader import SuiteReader, scenarios_of
-
-
-class _Content(Struct, frozen=True, kw_only=True):
-    data: Any
-    doubtful_keys: bool
-    lines: list[int]
-    """The line of each scenario."""
-    positions: Callable[[], Positions]
+from .yaml_files import Document
 
 
 def read_document(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> None:
     """Read a file, and add its problems."""
-    file = str(path)
     try:
-        content = _read_content(path)
+        text = read_text(path)
+        document = _parser(path).parse(text)
     except UnreadableFile as error:
-        line, column = error.place or (None, None)
-        all_problems.append(
-            Problem(file=file, line=line, column=column, message=error.message, suggestion=error.suggestion)
-        )
+        all_problems.append(error.placed(str(path)))
         return
     problems = Problems()
-    read = _read_transcript if is_transcript(content.data) else _read_suite
-    read(content, path, reader, problems)
-    if problems.found or content.doubtful_keys:
-        positions = content.positions()
-        positions.add_doubtful_keys(problems)
-        all_problems.extend(place_problems(file, problems.found, positions.locate))
+    read = _read_transcript if is_transcript(document.data) else _read_suite
+    read(document, path, reader, problems)
+    if problems.found or document.doubtful_keys:
+        all_problems.extend(_parser(path).find_positions(text).place(problems, str(path)))
 
 
-def _read_content(path: Path) -> _Content:
-    text = read_text(path)
-    if path.suffix.lower() == ".json":
-        data, doubtful = json_files.parse(text)
-        positions = json_files.find_positions(text)
-        lines = [place[0] for where, place in positions.values.items() if len(where) == 2 and isinstance(where[1], int)]
-        return _Content(data=data, doubtful_keys=doubtful, lines=lines, positions=lambda: positions)
-    document = yaml_files.parse(text)
-    return _Content(
-        data=document.data,
-        doubtful_keys=document.doubtful_keys,
-        lines=document.lines,
-        positions=lambda: yaml_files.find_positions(text),
-    )
+def _parser(path: Path) -> ModuleType:
+    return json_files if path.suffix.lower() == ".json" else yaml_files
 
 
 def read_text(path: Path) -> str:
@@ -90,9 +66,9 @@ def read_outline(path: Path) -> Iterator[tuple[str, set[str]]]:
 def _parts(path: Path) -> list[Mapping[str, Any]]:
     """The mappings at the top level of a file: the whole document, or each line."""
     if path.suffix.lower() == ".jsonl":
-        parts = [json_files.parse(line)[0] for line in read_text(path).splitlines() if line.strip()]
+        parts = [json_files.decode(line)[0] for line in read_text(path).splitlines() if line.strip()]
     else:
-        parts = [_read_content(path).data]
+        parts = [_parser(path).parse(read_text(path)).data]
     return [one for one in parts if isinstance(one, Mapping)]
 
 
@@ -101,15 +77,15 @@ def _tags_of(raw: Any) -> set[str]:
     return {tag for tag in tags if isinstance(tag, str)} if isinstance(tags, list) else set()
 
 
-def _read_transcript(content: _Content, path: Path, reader: SuiteReader, problems: Problems) -> None:
+def _read_transcript(document: Document, path: Path, reader: SuiteReader, problems: Problems) -> None:
     reader.read_suite({}, (), problems, default_name=path.stem, source=str(path))
-    made = read_transcript(content.data, problems)
+    made = read_transcript(document.data, problems)
     if made is not None:
         reader.add(made, (), problems, source=f"{path}:1")
 
 
-def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Problems) -> None:
-    data = content.data
+def _read_suite(document: Document, path: Path, reader: SuiteReader, problems: Problems) -> None:
+    data = document.data
     if data is None:
         problems.add((), "the file is empty", "It needs a list of 'scenarios'")
         return
@@ -129,7 +105,7 @@ def _read_suite(content: _Content, path: Path, reader: SuiteReader, problems: Pr
         hint = "Begin each scenario with '- '" if isinstance(raws, dict) else None
         problems.add(("scenarios",), empty if raws == [] else f"expected a list of scenarios, got {show(raws)}", hint)
         return
-    lines = content.lines
+    lines = document.lines
     for index, raw in enumerate(raws):
         # An alias or a plain text in the list has no line of its own; then lines and items differ.
         source = f"{path}:{lines[index]}" if len(lines) == len(raws) else str(path)
@@ -151,7 +127,7 @@ def read_jsonl(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> 
         try:
             raw, twice = _parse(line)
         except UnreadableFile as error:
-            all_problems.append(_unreadable(path, number, error))
+            all_problems.append(error.placed(str(path), line=number))
             continue
         is_suite = not started and _is_suite_line(raw)
         if not started:
@@ -164,14 +140,15 @@ def read_jsonl(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> 
             scenarios = JsonlScenarios(path=path, stamp=stamp, reader=reader)
             reader.stream(scenarios, scenarios.names)
         if problems.found or twice:
-            all_problems.extend(_place(path, number, str(line), problems))
+            positions = json_files.find_positions(str(line), first_line=number)
+            all_problems.extend(positions.place(problems, str(path)))
     _finish(path, reader, all_problems)
 
 
 def _finish(path: Path, reader: SuiteReader, all_problems: list[Problem]) -> None:
     problems = Problems()
     reader.finish(("suite",), problems)
-    all_problems.extend(place_problems(str(path), problems.found, lambda _: (1, 1)))
+    all_problems.extend(problem.placed(str(path), (1, 1)) for problem in problems.found)
     if reader.count == 0 and not all_problems:
         all_problems.append(Problem(file=str(path), message="no scenario is given, so nothing would run"))
 
@@ -240,19 +217,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str | UnreadableFile]]:
 def _parse(line: str | UnreadableFile) -> tuple[Any, bool]:
     if isinstance(line, UnreadableFile):
         raise line
-    return parse(line)
+    return json_files.decode(line)
 
 
 def _is_suite_line(raw: Any) -> bool:
     return isinstance(raw, dict) and raw.keys() == {"suite"}
-
-
-def _unreadable(path: Path, number: int, error: UnreadableFile) -> Problem:
-    column = error.place[1] if error.place else None
-    return Problem(file=str(path), line=number, column=column, message=error.message, suggestion=error.suggestion)
-
-
-def _place(path: Path, number: int, line: str, problems: Problems) -> list[Problem]:
-    positions = find_positions(line, first_line=number)
-    positions.add_doubtful_keys(problems)
-    return place_problems(str(path), problems.found, positions.locate)
