@@ -65,7 +65,7 @@ def test_a_tool_that_runs_here_and_cannot_be_held_back_is_refused_beside_mocks()
     trial = play(tools, input="Good morning!", mocks={"refund_order": {"returns": "done"}})
 
     assert trial.error.kind is ErrorKind.CONFIG
-    assert "is a LocalShellTool, which Seatrial can neither mock nor keep from running" in trial.error.message
+    assert "is a LocalShellTool, which Seatrial can neither mock nor stop" in trial.error.message
 
 
 def test_an_agent_behind_a_tool_needs_no_mock() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import seatrial
-from seatrial.agents.context import AgentContext, being_asked, tool
+from seatrial.agents.context import AgentContext, running_agents, tool
 from seatrial.agents.resolve import resolve_agent
 from seatrial.errors import ToolError
 from seatrial.evaluators.matchers import matches
@@ -495,7 +495,7 @@ def test_a_tool_in_a_thread_that_was_given_the_context_is_recorded() -> None:
 
 
 def test_the_calls_of_one_turn_in_a_thread_of_its_own_do_not_leave_the_next_unrecorded() -> None:
-    assert not being_asked
+    assert not running_agents
     assert in_thread_of_own(lambda: send("ann")) == "sent to ann"
     assert not reply_of(Trial(lambda input: str(send("bob")), mocks={})).hides_calls
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.python import only_new
+from seatrial.agents.return_values import only_new
 from seatrial.model.results import AgentFailure
 
 SYSTEM = {"role": "system", "content": "You are a clerk."}
@@ -61,9 +61,9 @@ def test_a_first_message_in_other_words_leaves_the_list_whole() -> None:
     assert only_new(returned, [user("Book it.")]) == returned
 
 
-def test_a_list_in_which_nobody_can_tell_where_the_turn_begins_is_refused() -> None:
+def test_a_list_without_a_recognisable_start_of_the_turn_is_refused() -> None:
     returned = [user("Question: Book it."), CALLED, ANSWERED, agent("Booked."), user("Question: Thanks."), *NEW]
-    with pytest.raises(AgentFailure, match=r"without the latest one, 'Thanks.'.*return the new messages alone"):
+    with pytest.raises(AgentFailure, match=r"without the latest one, 'Thanks.'.*return only the new messages"):
         only_new(returned, SAID)
 
 

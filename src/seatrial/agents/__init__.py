@@ -1,5 +1,4 @@
-"""The systems under test and the borders to them: what they may raise, how long they may take, what they return.
+"""The systems under test: one module per agent type, which turns what an agent does into an AgentReply or an error.
 
-It is a room of its own because everything in it is foreign: nothing that happens here may reach the runner but a reply
-or a named failure.
+`resolve` makes an agent from what users write. Code of users runs in `foreign`.
 """

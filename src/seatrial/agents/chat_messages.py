@@ -1,162 +1,224 @@
-"""Chat messages, read: the assistant's as a reply or as tool calls to be answered, the user's as its words."""
+"""Parts of chat messages in the forms that APIs, frameworks and people write: text, tool calls, results, usage."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from seatrial.model.conversation import Message, ToolCall, Usage
+from seatrial.model.json_values import plain_arguments, plain_value
 from seatrial.model.protocols import AgentReply
 from seatrial.model.results import AgentFailure
+from seatrial.traces.anthropic import is_call, is_result, result_in
+from seatrial.traces.parsing import parts_of
 
-from .http_client import not_an_answer, not_json
-from .replies import LACKING, has_failed, lacks_calls, parse_arguments, read_calls, read_content, require_no_other_calls
+NO_CALLS_NAMED = "asks for tools (finish_reason 'tool_calls'), but names none in choices[0].message"
+OTHER_ROLES = ("user", "tool", "function", "system", "developer")
+_CALL_KEYS = re.compile(r"tool|(?<![a-z])(function)?call(s|ed)?(?![a-z])")
+"""Keys that name calls, such as `tools_called`, `toolUse`, `function_call`; but not `recall` or `callback`."""
 
 
-def read_completion(body: bytes, *, media_type: str, position: int) -> AgentReply:
-    """The reply in the JSON body of a completion. `position` is the length of the conversation, for ids."""
+def show_value(value: Any) -> str:
+    """The value and its type, for an error text."""
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; any other text as it is."""
     try:
-        completion = json.loads(body)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        raise not_json(media_type, body) from None
-    if not isinstance(completion, Mapping):
-        raise not_an_answer("returned JSON that is no object", body)
-    choices = completion.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    if completion.get("error") or (isinstance(first, Mapping) and has_failed(first)):
-        raise not_an_answer("returned an error", body)
-    message = first.get("message") if isinstance(first, Mapping) else None
-    if not isinstance(message, Mapping):
-        raise not_an_answer("returned a completion without choices[0].message", body)
-    reply = read_message(message, usage=completion.get("usage"), position=position)
-    if isinstance(first, Mapping) and lacks_calls(first.get("finish_reason"), reply):
-        raise not_an_answer(f"returned a completion that {LACKING}", body)
-    return reply
+        return text
 
 
-def read_message(message: Mapping[str, Any], *, usage: Any, position: int) -> AgentReply:
-    """The reply in an assistant's message, whole or put together from a stream."""
-    if message.get("function_call"):
-        raise AgentFailure(
-            "endpoint returned the retired function_call", hint="it must answer with tool_calls", final=True
+# Text.
+
+
+def read_text(value: Any, where: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else str(plain_value(value))
+    raise AgentFailure(f"{where} must be a str, got {show_value(value)}", final=True)
+
+
+def read_content(content: Any) -> str | None:
+    """The text of a message's content, which may be a list of parts."""
+    if isinstance(content, list):
+        parts = [part.get("text", "") if isinstance(part, Mapping) else part for part in content]
+        return str(plain_value("".join(part for part in parts if isinstance(part, str))))
+    return read_text(content, "content")
+
+
+def text_of(message: Message) -> str:
+    """The text of a message; empty when it has none."""
+    return read_content(message.get("content")) or ""
+
+
+def latest_user_text(messages: Sequence[Message]) -> str:
+    """The text of the last user message; empty when there is none."""
+    return next((text_of(message) for message in reversed(messages) if message.get("role") == "user"), "")
+
+
+# Tool calls.
+
+
+def parse_arguments(arguments: Any) -> Any:
+    """The arguments of a chat-completions call; nothing at all means no arguments."""
+    return {} if arguments is None or arguments == "" else plain_arguments(arguments)
+
+
+def read_calls(calls: Any) -> tuple[ToolCall, ...]:
+    """Tool calls from names, ToolCalls, mappings with a name, or chat-completions calls."""
+    if type(calls) is not list and (isinstance(calls, str | Mapping) or not isinstance(calls, Iterable)):
+        raise AgentFailure(f"tool calls must be a list of names or ToolCalls, got {show_value(calls)}", final=True)
+    return tuple([_read_call(call, place) for place, call in enumerate(calls, start=1)])
+
+
+def _read_call(call: Any, place: int) -> ToolCall:
+    if isinstance(call, str):
+        return ToolCall(plain_value(call))
+    if isinstance(call, ToolCall) and isinstance(call.name, str):
+        return ToolCall(
+            plain_value(call.name),
+            plain_arguments(call.arguments),
+            plain_value(call.result),
+            _optional_text(call.error),
+            _optional_text(call.id),
+            _milliseconds(call.started_ms),
+            _milliseconds(call.duration_ms),
         )
-    calls = read_requested(message.get("tool_calls"), position=position)
-    if not calls:
-        require_no_other_calls(message)
-    content = _read_content(message)
-    return AgentReply(
-        reply=None if calls else content,
-        tool_calls=(),
-        requested=calls,
-        messages=(_to_append(message, content, calls),),
-        usage=read_usage(usage),
-        cost_usd=read_cost(usage),
-    )
+    if isinstance(call, Mapping):
+        function = call.get("function")
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+            identity = _optional_text(call.get("id") or f"call_{place}")
+            return ToolCall(plain_value(function["name"]), parse_arguments(function.get("arguments")), id=identity)
+        if isinstance(call.get("name"), str):
+            return ToolCall(
+                plain_value(call["name"]),
+                plain_arguments(call.get("arguments", call.get("args"))),
+                plain_value(call.get("result")),
+                _optional_text(call.get("error")),
+                _optional_text(call.get("id")),
+            )
+    found = show_value(call)
+    raise AgentFailure(f"a tool call must be a name, a ToolCall or a dict with a name, got {found}", final=True)
 
 
-def read_requested(calls: Any, *, position: int) -> tuple[ToolCall, ...]:
-    """Tool calls with an id each. Arguments that are no JSON object stay as they came."""
-    if calls is None:
-        return ()
-    if not isinstance(calls, list):
-        raise not_an_answer("returned tool_calls that are no list", repr(calls))
-    taken: set[str] = set()
-    read = []
-    for index, call in enumerate(calls):
-        function = call.get("function", call) if isinstance(call, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(function, Mapping) or not isinstance(name, str) or not name.strip():
-            raise not_an_answer("returned a tool call without a name", repr(call))
-        given = call.get("id")
-        # Ids are made where they are missing or taken; the place in the conversation keeps them apart and stable.
-        own = f"call_{position}_{index}"
-        identity = str(given) if given not in (None, "") and str(given) not in taken else own
-        taken.add(identity)
-        read.append(ToolCall(name, parse_arguments(function.get("arguments")), id=identity))
-    return tuple(read)
+def _optional_text(value: Any) -> str | None:
+    plain = plain_value(value)
+    return plain if plain is None or isinstance(plain, str) else str(plain)
+
+
+def _milliseconds(value: Any) -> float | None:
+    plain = plain_value(value)
+    return plain if isinstance(plain, int | float) and not isinstance(plain, bool) else None
 
 
 def read_reported(calls: Any) -> tuple[ToolCall, ...]:
-    """Calls that an agent made by itself and tells us about; arguments in JSON text become what they say."""
+    """Calls that an agent made by itself and reports; arguments in JSON text become values."""
     return tuple(
         replace(call, arguments=parse_arguments(call.arguments)) if isinstance(call.arguments, str) else call
         for call in read_calls(calls)
     )
 
 
-def latest_user_text(messages: Sequence[Message]) -> str:
-    """The words of the last user message; empty when there is none."""
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            return read_content(message.get("content")) or ""
-    return ""
+def read_requested(calls: Any, *, position: int) -> tuple[ToolCall, ...]:
+    """Calls that Seatrial must answer, each with an id. Arguments that are no JSON object stay as they are.
+
+    `position` is the length of the conversation. It makes ids unique where they are missing or used twice.
+    """
+    if calls is None:
+        return ()
+    if not isinstance(calls, list):
+        raise AgentFailure(f"the agent returned tool_calls that are no list: {show_value(calls)}")
+    read: dict[str, ToolCall] = {}
+    for index, call in enumerate(calls):
+        function = call.get("function", call) if isinstance(call, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(name, str) or not name.strip():
+            raise AgentFailure(f"the agent returned a tool call without a name: {show_value(call)}")
+        identity = str(call.get("id") or "")
+        if not identity or identity in read:
+            identity = f"call_{position}_{index}"
+        read[identity] = ToolCall(name, parse_arguments(function.get("arguments")), id=identity)
+    return tuple(read.values())
+
+
+def calls_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """The calls of a message, under `tool_calls` or in content blocks as in Anthropic's API."""
+    calls = read_calls(message.get("tool_calls") or ())
+    if isinstance(message.get("content"), list):
+        known = {call.id for call in calls}
+        calls += tuple(call for call in _calls_in_blocks(message["content"]) if call.id is None or call.id not in known)
+    if not calls:
+        require_no_other_calls(message)
+    return calls
+
+
+def _calls_in_blocks(content: Sequence[Any]) -> Iterator[ToolCall]:
+    for block in filter(is_call, parts_of(content)):
+        arguments = parse_arguments(block.get("input"))
+        yield from read_calls([{"id": block.get("id"), "name": block.get("name"), "arguments": arguments}])
+
+
+def results_in(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, tuple[Any, str | None]]]:
+    """What tools returned: the call's id, and its result or error."""
+    for message in messages:
+        content = message.get("content")
+        if message.get("role") == "tool":
+            result = parse_json(content) if isinstance(content, str) else content
+            yield _optional_text(message.get("tool_call_id")), (plain_value(result), None)
+        elif isinstance(content, list):
+            for block in filter(is_result, parts_of(content)):
+                found = result_in(block)
+                yield found.call_id, (plain_value(found.result), found.error)
+
+
+def require_no_other_calls(message: Mapping[str, Any]) -> None:
+    """Refuse an assistant message with calls in a place that is not read: they would count as not made."""
+    if message.get("role") in OTHER_ROLES:
+        return
+    parts = message.get("content")
+    blocks = [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+    kinds = [block["type"] if isinstance(block.get("type"), str) else key for block in blocks for key in block]
+    for key in (*[key for key, value in message.items() if value], *kinds):
+        if _CALL_KEYS.search(str(key).lower()):
+            raise AgentFailure(
+                f"the agent returned a message with {key!r}, where no tool calls are read; put them under "
+                "'tool_calls', or return AgentResult(output, tool_calls=[...])",
+                final=True,
+            )
+
+
+# Completions.
+
+
+def has_failed(choice: Mapping[str, Any]) -> bool:
+    """Whether the model failed while it wrote this choice, as OpenRouter reports it: its text is no reply."""
+    return bool(choice.get("error")) or choice.get("finish_reason") == "error"
+
+
+def lacks_calls(finish_reason: Any, reply: AgentReply) -> bool:
+    """Whether announced calls are missing: some endpoints put them into a second choice."""
+    return finish_reason == "tool_calls" and not reply.requested and not reply.tool_calls
 
 
 def read_usage(usage: Any) -> Usage | None:
-    """Tokens as chat completions or we name them; None where nobody counted."""
+    """Tokens by the names of chat completions or ours; None when they are not known."""
     if not isinstance(usage, Mapping):
         return None
-    taken = _count(usage, "prompt_tokens", "input_tokens")
-    given = _count(usage, "completion_tokens", "output_tokens")
-    return None if taken is None and given is None else Usage(input_tokens=taken, output_tokens=given)
-
-
-def read_cost(usage: Any) -> float | None:
-    """US dollars where the endpoint says, as OpenRouter and LiteLLM do in `usage.cost`."""
-    return read_amount(usage.get("cost")) if isinstance(usage, Mapping) else None
-
-
-def read_amount(cost: Any) -> float | None:
-    """US dollars; None for what cannot be an amount, which is then unknown and not free."""
-    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9 else None
+    inputs = _count(usage, "prompt_tokens", "input_tokens")
+    outputs = _count(usage, "completion_tokens", "output_tokens")
+    return None if inputs is None and outputs is None else Usage(input_tokens=inputs, output_tokens=outputs)
 
 
 def _count(usage: Mapping[str, Any], *names: str) -> int | None:
-    for name in names:
-        value = usage.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
-    return None
+    counts = (usage.get(name) for name in names)
+    return next((n for n in counts if isinstance(n, int) and not isinstance(n, bool) and n >= 0), None)
 
 
-def _read_content(message: Mapping[str, Any]) -> str | None:
-    content = message.get("content")
-    if content is None:
-        refused = message.get("refusal")
-        return refused if isinstance(refused, str) else None
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise not_an_answer("returned a message whose content is no text", repr(content))
-    return "".join(_read_part(part) for part in content)
-
-
-def _read_part(part: Any) -> str:
-    """The words in a part of the content; pictures and reasoning have none that the user sees."""
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Mapping):
-        for key in ("text", "refusal"):
-            if isinstance(part.get(key), str) and part.get("type") not in ("thinking", "reasoning"):
-                return str(part[key])
-        return ""
-    raise not_an_answer("returned a message whose content has a part that is no object", repr(part))
-
-
-def _to_append(message: Mapping[str, Any], content: str | None, calls: Sequence[ToolCall]) -> Message:
-    """The message as the agent wrote it, in a form that can be sent back: with ids, without empty fields."""
-    kept = {key: value for key, value in message.items() if value not in (None, [])}
-    appended: Message = {**kept, "role": "assistant", "content": kept.get("content", content)}
-    if calls:
-        appended["tool_calls"] = [
-            _call_to_append(raw, call) for raw, call in zip(message["tool_calls"], calls, strict=True)
-        ]
-    return appended
-
-
-def _call_to_append(raw: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
-    function = raw.get("function", raw)
-    arguments = function.get("arguments")
-    written = {"name": call.name, "arguments": "{}" if arguments in (None, "") else arguments}
-    return {"id": call.id, "type": "function", "function": written}
+def read_amount(cost: Any) -> float | None:
+    """US dollars; None (unknown) for a value that is no amount."""
+    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9 else None

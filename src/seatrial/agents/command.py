@@ -1,4 +1,4 @@
-"""Agents that are programs in any language: one process per trial, one JSON object per line on stdin and stdout.
+"""Agents of type `command`: a program in any language, one process per trial, one JSON object per line.
 
 The protocol, with its schema, is in docs/command-protocol.md.
 """
@@ -14,28 +14,27 @@ from seatrial.model.conversation import Message, ToolCall, Usage
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
 from seatrial.model.results import AgentFailure, agent_timed_out
 
-from .chat_messages import latest_user_text, read_amount, read_reported, read_requested, read_usage
+from .chat_messages import latest_user_text, parse_json, read_amount, read_reported, read_requested, read_usage
 from .placeholders import fill_address
-from .replies import parse_json
 
 _CLOSE_SECONDS = 2.0
 MCP_VARIABLE = "SEATRIAL_MCP_URL"
-"""Where a program with `mcp: true` finds the address of its tools."""
+"""The variable with the address of the tools, for a program with `mcp: true`."""
 
 
 @dataclass(kw_only=True, eq=False)
 class CommandAgent:
-    """A program to be started once per trial. Its fields are the keys of its spec."""
+    """A program. The fields are the keys of the settings."""
 
     answers_own_tools: bool = field(default=False, init=False)
     keeps_conversation: bool = field(default=True, init=False)
 
     argv: Sequence[str]
     env: Mapping[str, str] | None = field(default=None, repr=False)
-    """Added to the environment that Seatrial runs in."""
+    """Added to Seatrial's own environment."""
     cwd: str | None = None
     close_seconds: float = _CLOSE_SECONDS
-    """How long the program may take to end after its stdin was closed, before it is killed."""
+    """How long the program may run after its stdin was closed, before it is killed."""
     name: str = "command"
 
     def __post_init__(self) -> None:
@@ -51,11 +50,11 @@ class CommandAgent:
         return _CommandSession(self, start)
 
     async def close(self) -> None:
-        """Nothing to end: every process belongs to a trial."""
+        """Every process belongs to a trial."""
 
 
 class _CommandSession:
-    """The process of one trial; started with the first turn, and anew after a failure."""
+    """The process of one trial. It starts with the first turn, and again after a failure."""
 
     reachable_tools = None
 
@@ -63,8 +62,8 @@ class _CommandSession:
         self._agent = agent
         self._start = start
         self._process: JsonLinesProcess | None = None
-        self._asked: tuple[ToolCall, ...] = ()
-        """The calls whose results the process waits for."""
+        self._requested: tuple[ToolCall, ...] = ()
+        """Calls whose results the process waits for."""
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
         import asyncio
@@ -76,12 +75,12 @@ class _CommandSession:
             await self._stop(grace_seconds=0)
             raise agent_timed_out(timeout) from None
         except BaseException:
-            # After a failure nobody knows what the process waits for, so it cannot be asked again.
+            # After a failure it is not known what the process waits for, so it cannot be used again.
             await self._stop(grace_seconds=0)
             raise
 
     async def close(self) -> None:
-        _require_all_heard(await self._stop(grace_seconds=self._agent.close_seconds))
+        _require_no_more_answers(await self._stop(grace_seconds=self._agent.close_seconds))
 
     async def _exchange(self, messages: Sequence[Message]) -> AgentReply:
         if self._process is None:
@@ -89,10 +88,10 @@ class _CommandSession:
             argv = agent.argv if url is None else [fill_address(part, url) for part in agent.argv]
             env = agent.env if url is None else _with_address(agent.env or {}, url)
             self._process = await JsonLinesProcess.start(argv, cwd=agent.cwd, env=env)
-        asked, self._asked = self._asked, ()
+        asked, self._requested = self._requested, ()
         await self._process.send(_tool_results(asked, messages) if asked else self._turn(messages))
         reply = _read_answer(await self._process.receive(), position=len(messages))
-        self._asked = reply.requested
+        self._requested = reply.requested
         return reply
 
     def _turn(self, messages: Sequence[Message]) -> dict[str, Any]:
@@ -105,19 +104,19 @@ class _CommandSession:
         }
 
     async def _stop(self, *, grace_seconds: float) -> bytes:
-        """What the process wrote that nobody has read."""
-        process, self._process, self._asked = self._process, None, ()
+        """End the process. Returns what it wrote and was not read."""
+        process, self._process, self._requested = self._process, None, ()
         return b"" if process is None else await process.stop(grace_seconds=grace_seconds)
 
 
-def _require_all_heard(unread: bytes) -> None:
-    """Refuse an answer that nobody asked for: those that were read may then belong to other turns."""
+def _require_no_more_answers(unread: bytes) -> None:
+    """Refuse an answer without a question: the answers that were read may then belong to other turns."""
     for line in unread.splitlines():
-        said = parse_json(line.decode("utf-8", "replace"))
-        if isinstance(said, Mapping) and said.get("type") in ("reply", "tool_calls", "error"):
+        answer = parse_json(line.decode("utf-8", "replace"))
+        if isinstance(answer, Mapping) and answer.get("type") in ("reply", "tool_calls", "error"):
             raise AgentFailure(
-                "the process wrote more answers than it was asked for, so nobody can tell which is for which turn; "
-                f"left over is: {line.decode('utf-8', 'replace'):.500}",
+                "the process wrote more answers than it was asked for, so they cannot be assigned to turns; "
+                f"not read: {line.decode('utf-8', 'replace'):.500}",
                 hint="answer each turn, and each tool_results, with one line",
                 final=True,
             )
@@ -128,7 +127,7 @@ def _with_address(env: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def _tool_results(asked: Sequence[ToolCall], messages: Sequence[Message]) -> dict[str, Any]:
-    """The results of the calls that the process asked for, in its order."""
+    """The results of the requested calls, in their order."""
     contents = {message.get("tool_call_id"): message.get("content") for message in messages[-len(asked) :]}
     return {
         "type": "tool_results",
@@ -140,7 +139,7 @@ _KEYS = {
     "reply": ("type", "content", "tool_calls", "usage", "cost_usd"),
     "tool_calls": ("type", "tool_calls", "content", "usage"),
 }
-"""What a program's answer may hold, by its type."""
+"""Keys of an answer, by its type."""
 
 
 def _read_answer(answer: Mapping[str, Any], *, position: int) -> AgentReply:
@@ -157,7 +156,7 @@ def _read_answer(answer: Mapping[str, Any], *, position: int) -> AgentReply:
 
 
 def _refuse_unknown_keys(answer: Mapping[str, Any]) -> None:
-    """A misspelt `tool_calls` would state that there were none."""
+    """Refuse unknown keys: a misspelt `tool_calls` would say that there were none."""
     kind = answer.get("type")
     known = _KEYS.get(kind, ()) if isinstance(kind, str) else ()
     unknown = [key for key in answer if known and key not in known]
@@ -174,7 +173,7 @@ def _read_reply(answer: Mapping[str, Any]) -> AgentReply:
     content = answer.get("content")
     if not isinstance(content, str):
         raise AgentFailure(f"the process replied with content that is no text: {content!r:.500}", final=True)
-    # Absent: every call went through us, so there are none of its own. Null: it does not say.
+    # Absent: Seatrial answered every call, so there are no others. Null: not known.
     own = answer.get("tool_calls", ())
     return AgentReply(
         reply=content,
@@ -193,7 +192,7 @@ def _read_tool_calls(answer: Mapping[str, Any], position: int) -> AgentReply:
         tool_calls=(),
         requested=calls,
         messages=(_to_append(calls, answer),),
-        # The reply tells what the turn took; here nothing need be told of it, and what is told comes on top.
+        # The reply has the usage of the turn. Usage that is reported here is added to it.
         usage=read_usage(answer.get("usage")) or Usage(input_tokens=0, output_tokens=0),
         cost_usd=0.0,
     )

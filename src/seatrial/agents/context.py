@@ -1,4 +1,4 @@
-"""What an in-process agent may ask for: `ctx`, and tools that know when they are on trial."""
+"""What a Python agent uses in a trial: `ctx`, and tools wrapped with `@seatrial.tool`."""
 
 import asyncio
 import functools
@@ -18,40 +18,40 @@ from seatrial.model.results import TrialError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-on_trial: ContextVar["AgentContext | None"] = ContextVar("on_trial", default=None)
-"""The context of the trial that this code runs in; None outside of trials."""
-being_asked: "set[AgentContext]" = set()
-"""Trials whose agent is at work, in whichever run of this process: a call without a context may be any of theirs."""
+current_trial: ContextVar["AgentContext | None"] = ContextVar("current_trial", default=None)
+"""The trial that this code runs in; None outside of trials."""
+running_agents: "set[AgentContext]" = set()
+"""Trials of this process whose agent runs now. A call without a context may belong to any of them."""
 wrapped_tools: "set[str]" = set()
-"""The names of all functions of this process that `@tool` wraps."""
-at_work: "dict[int, list[str]]" = {}
-"""By agent that plays trials in this process: where to note calls that belong to no trial, one sentence each."""
-under_way: ContextVar[str | None] = ContextVar("under_way", default=None)
-"""The tool whose call a framework's adapter keeps already, so that `@tool` around it does not keep it again."""
+"""The names of all functions in this process that `@tool` wraps."""
+late_calls_by_agent: "dict[int, list[str]]" = {}
+"""By agent of this process: its calls that belong to no trial, one sentence each."""
+recorded_tool: ContextVar[str | None] = ContextVar("recorded_tool", default=None)
+"""The tool whose call a framework's adapter records, so that `@tool` does not record it again."""
 
 
 class AgentContext:
-    """One trial as the agent sees it. `call_tool` is awaited in async code and plainly called in sync code."""
+    """One trial as the agent sees it. In async code, `call_tool` must be awaited."""
 
     def __init__(
         self, start: TrialStart, *, run_loop: asyncio.AbstractEventLoop, late_calls: list[str] | None = None
     ) -> None:
-        """`late_calls` takes a sentence for each call that is made after the trial, by code of no other trial."""
+        """`late_calls` gets a sentence for each call after the end of the trial, unless another trial made it."""
         self._start = start
         self._run_loop = run_loop
         self._process = os.getpid()
         self._late_calls = [] if late_calls is None else late_calls
-        self._in_flight: dict[asyncio.Task[Any], str] = {}
-        """Calls that mocks have not answered, with the names of the tools."""
+        self._unanswered: dict[asyncio.Task[Any], str] = {}
+        """Calls without an answer yet, with the names of the tools."""
         self._begun: dict[object, tuple[str, Any, float, bool]] = {}
-        """Calls that have not ended: name, arguments, when, and whether a real tool runs."""
+        """Calls that have not ended: name, arguments, start, and whether a real tool runs."""
         self.messages: Sequence[Message] = ()
         self.input = ""
         self.fatal: TrialError | None = None
-        """What ends the trial even if the agent swallows the exception."""
+        """Ends the trial even if the agent catches the exception."""
         self.closed = False
         self.misses_calls = False
-        """A tool was called where nobody knew of a trial, so that the calls of this one may not be all."""
+        """A tool was called outside of any trial, so the calls of this one may be incomplete."""
 
     @property
     def trial_id(self) -> str:
@@ -67,7 +67,7 @@ class AgentContext:
 
     @property
     def turn(self) -> int:
-        """The index of the turn under way, from 0."""
+        """The index of the current turn, from 0."""
         return self._start.turn()
 
     @property
@@ -94,12 +94,12 @@ class AgentContext:
         return self._start.tools.lets_run(name)
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Any:
-        """The mocked tool's result, to be awaited where a loop runs. Raises ToolError where the mock says so."""
+        """The mocked tool's result, or an awaitable of it if an event loop runs. Raises ToolError if the mock does."""
         given = {**(arguments or {}), **more}
         return self.ask_blocking(name, given) if _running_loop() is None else self.ask(name, given)
 
     def ask_blocking(self, name: str, arguments: dict[str, Any]) -> Any:
-        """From any thread but the runner's: a sync tool blocks the thread that called it, as it would in earnest."""
+        """The result of a mocked tool. Blocks the thread, which must not be that of the run."""
         self.require_open(name)
         return _result(asyncio.run_coroutine_threadsafe(self._answer(name, arguments), self._run_loop).result())
 
@@ -109,25 +109,25 @@ class AgentContext:
         return _result(await asyncio.wrap_future(future))
 
     def require_open(self, name: str) -> None:
-        """Refuse a call for a trial that has ended, and one in a fork of the agent's process."""
+        """Refuse a call after the end of the trial, or in a fork of the agent's process."""
         if self.closed:
             raise self._late_call(name)
         if os.getpid() != self._process:
-            # No loop runs in a fork, so that a mock would never answer; and what is recorded there is lost.
+            # A fork has no running event loop, so no mock would answer, and its records are lost.
             message = f"tool {name!r} was called in a fork of the agent's process, which has no part in the trial"
             raise TrialError(ErrorKind.AGENT, message, hint="call tools in the agent's process; a thread will do")
 
     def _late_call(self, name: str) -> TrialError:
-        """The error of a call that is in no transcript, and that counts all the same.
+        """The error of a call after the end of its trial: it is in no transcript.
 
-        Where the code that calls runs in another trial, that one is errored; else the run is.
+        If the calling code runs in another trial, that trial is errored; otherwise the run.
         """
         late = TrialError(
             ErrorKind.AGENT,
             f"tool {name!r} was called for trial {self.trial_id} after it had ended, so the call is in no transcript",
             hint="let the agent wait for its calls before it replies, and keep no ctx from one trial to the next",
         )
-        running = on_trial.get()
+        running = current_trial.get()
         if running is not None and not running.closed:
             running.fatal = running.fatal or late
         else:
@@ -136,11 +136,11 @@ class AgentContext:
 
     async def _answer(self, name: str, arguments: Any) -> ToolAnswer:
         self.require_open(name)
-        # A mock may call the very tool that it stands in for; it means the real one.
-        on_trial.set(None)
+        # A mock may call the tool that it replaces; it means the real one.
+        current_trial.set(None)
         task = asyncio.current_task()
         assert task is not None
-        self._in_flight[task] = name
+        self._unanswered[task] = name
         started = self._start.elapsed_ms()
         name, arguments = plain_value(name), plain_arguments(arguments)
         try:
@@ -153,7 +153,7 @@ class AgentContext:
             self.record(name, arguments, ToolAnswer(error="cancelled by the agent"), started)
             raise
         finally:
-            self._in_flight.pop(task, None)
+            self._unanswered.pop(task, None)
         self.record(name, arguments, answer, started)
         return answer
 
@@ -163,46 +163,46 @@ class AgentContext:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether calls are unanswered."""
-        return bool(self._in_flight)
+        """Whether calls have no answer yet."""
+        return bool(self._unanswered)
 
     @property
     def waits_for(self) -> str | None:
-        """A tool whose mock has not answered yet."""
-        return next(iter(self._in_flight.values()), None)
+        """A tool whose mock has not answered yet; None without one."""
+        return next(iter(self._unanswered.values()), None)
 
     async def settle(self, *, timeout: float) -> bool:
-        """Wait for calls that the agent did not wait for: they were made. False when some are still unanswered."""
-        _, pending = await asyncio.wait(list(self._in_flight), timeout=timeout)
+        """Wait for calls that the agent did not wait for. False when some are still unanswered."""
+        _, pending = await asyncio.wait(list(self._unanswered), timeout=timeout)
         return not pending
 
     def begin_call(self, name: str, arguments: Any, *, real: bool = True) -> object:
-        """A tool of the agent's own is about to run. What is given back names the call to `end_call`."""
+        """Note that a real tool starts. Returns the key for `end_call`."""
         self.require_open(name)
         call = object()
-        # As it is at this moment: the tool may change what it is given.
+        # A copy of the arguments: the tool may change them.
         self._begun[call] = (name, plain_arguments(arguments), self.elapsed_ms(), real)
         return call
 
     def end_call(self, call: object, answer: ToolAnswer | None) -> None:
-        """Keep the call; None: it is none after all. In whichever thread, and once."""
+        """Record the call, once; None: do not record it. Any thread may call this."""
         begun = self._begun.pop(call, None)
         if begun is not None and answer is not None:
             name, arguments, started, real = begun
             self.record(name, arguments, answer, started, real=real)
 
-    def keep_unfinished(self) -> None:
-        """Keep the calls of real tools that the agent did not wait for: they were made."""
+    def record_unfinished(self) -> None:
+        """Record the calls of real tools that the agent did not wait for."""
         for call in list(self._begun):
             self.end_call(call, ToolAnswer(error="not finished when the turn ended"))
 
-    def miss_call(self) -> bool:
-        """Somebody called a tool for a trial that may be this one; not so the runner itself."""
+    def note_missed_call(self) -> bool:
+        """Note a call that may belong to this trial. Calls on the event loop of the run do not."""
         self.misses_calls = self.misses_calls or _running_loop() is not self._run_loop
         return self.misses_calls
 
     def record(self, name: str, arguments: Any, answer: ToolAnswer, started: float, *, real: bool = False) -> None:
-        """Keep a call, as it was at this moment: the agent may go on to change what it gave and got."""
+        """Record a call with copies of its values: the agent may change them later."""
         self._start.record(
             ToolCall(
                 plain_value(name),
@@ -234,13 +234,14 @@ def _result(answer: ToolAnswer) -> Any:
 
 
 def tool(function: _Function) -> _Function:
-    """A tool function of your own that can be mocked: inside a trial its calls are recorded and answered from the
-    scenario's mocks. A tool without a mock runs where `unmocked_tools` is `passthrough`, and else ends the trial.
-    Outside of trials it is the function it was.
+    """Make a tool function mockable: in a trial its calls are recorded and answered from the scenario's mocks.
 
-    A thread that the agent starts by itself does not know that it is on trial, unless it is run in a copy of the
-    agent's context, as `asyncio.to_thread` does. After a call from such a thread the tool calls of all trials under way
-    count as not recorded."""
+    A tool without a mock runs if `unmocked_tools` is `passthrough`, and otherwise ends the trial. Outside of trials it
+    is the original function.
+
+    A thread that the agent starts does not belong to the trial unless it runs in a copy of the agent's context, as
+    with `asyncio.to_thread`. After a call from another thread the tool calls of all running trials count as not
+    recorded."""
     signature = inspect.signature(function)
     name = function.__name__
     wrapped_tools.add(name)
@@ -249,10 +250,10 @@ def tool(function: _Function) -> _Function:
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            ctx = on_trial.get()
+            ctx = current_trial.get()
             if ctx is None:
                 _note_missed_call(name)
-            if ctx is None or under_way.get() == name:
+            if ctx is None or recorded_tool.get() == name:
                 return await function(*args, **kwargs)
             with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
                 if not call.is_real:
@@ -264,10 +265,10 @@ def tool(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call_plainly(*args: Any, **kwargs: Any) -> Any:
-        ctx = on_trial.get()
+        ctx = current_trial.get()
         if ctx is None:
             _note_missed_call(name)
-        if ctx is None or under_way.get() == name:
+        if ctx is None or recorded_tool.get() == name:
             return function(*args, **kwargs)
         with _Recorded(ctx, name, _arguments(signature, args, kwargs)) as call:
             if not call.is_real:
@@ -279,29 +280,30 @@ def tool(function: _Function) -> _Function:
 
 
 def _note_missed_call(name: str) -> None:
-    """Tell the trials under way of a call that may be one of theirs: made in a thread that is not ours and was given
-    no context. Where no agent is asked, it came after a reply, and the run is told. Hooks and evaluators are called on
-    the runner's loop; mocks have a context that says so."""
+    """Tell the running trials about a call that may be theirs: it was made in a thread of the user without a context.
+
+    If no agent runs, the call came after a reply, and the run is told. Hooks, evaluators and mocks run in threads of
+    Seatrial."""
     thread = threading.current_thread()
-    if not at_work or thread is threading.main_thread() or thread.name.startswith("seatrial"):
+    if not late_calls_by_agent or thread is threading.main_thread() or thread.name.startswith("seatrial"):
         return
-    if on_trial in copy_context():
+    if current_trial in copy_context():
         return
-    if not being_asked:
-        for late_calls in list(at_work.values()):
+    if not running_agents:
+        for late_calls in list(late_calls_by_agent.values()):
             late_calls.append(f"tool {name!r} was called in a thread after the agent had replied")
-    missing = [ctx for ctx in list(being_asked) if ctx.miss_call()]
+    missing = [ctx for ctx in list(running_agents) if ctx.note_missed_call()]
     if missing:
         warnings.warn(
-            f"the tool {name!r} was called in a thread that does not know its trial, so the tool calls of the trials "
-            "under way count as not recorded; run the thread's work by contextvars.copy_context().run",
+            f"the tool {name!r} was called in a thread that does not know its trial, so the tool calls of all running "
+            "trials count as not recorded; run the thread's work by contextvars.copy_context().run",
             RuntimeWarning,
             stacklevel=3,
         )
 
 
 class _Recorded:
-    """Keeps a call of a real tool, however it ends; any other is kept where it is answered."""
+    """Records the call of a real tool, however it ends. Mocked calls are recorded with their answers."""
 
     def __init__(self, ctx: AgentContext, name: str, arguments: dict[str, Any]) -> None:
         ctx.require_open(name)
@@ -321,7 +323,7 @@ class _Recorded:
 
 
 def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The call's arguments by name, as a model would have given them; `self` and the like are left out."""
+    """The call's arguments by name, without `self` and `cls`."""
     bound = signature.bind(*args, **kwargs)
     arguments: dict[str, Any] = {}
     for name, value in bound.arguments.items():

@@ -16,8 +16,9 @@ from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Agent, AgentReply, AgentSession, TrialStart
 from seatrial.model.results import AgentFailure
 
+from .chat_messages import read_calls
 from .python import call_agent, close_agent
-from .replies import plain_reply, read_calls
+from .return_values import plain_reply
 
 _OPTIONAL = ("tool_names", "offered_tools", "headers", "api_key", "env")
 """Attributes that an agent may have: names of its tools, and settings that may hold secrets."""

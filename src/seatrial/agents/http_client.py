@@ -1,4 +1,4 @@
-"""Addresses and headers of agents: checked before anything is sent, shown without what may be secret."""
+"""HTTP for agents behind an address: checks of addresses and headers, connections, and errors as AgentFailures."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_url(url: Any, *, where: str) -> str:
-    """The address, once it is known to be one."""
+    """The address, if it is a valid one."""
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
         valid = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -37,7 +37,7 @@ def check_url(url: Any, *, where: str) -> str:
 
 
 def check_headers(headers: Any, *, where: str) -> dict[str, str]:
-    """The headers, once each can be sent. Values may be secrets, so no message shows one."""
+    """The headers, if they can be sent. Values may be secrets, so no message shows one."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -53,7 +53,7 @@ def check_headers(headers: Any, *, where: str) -> dict[str, str]:
 
 
 def show_url(url: str) -> str:
-    """The address without what may be secret: a user's name and password, the query."""
+    """The address without its possible secrets: user name, password and query."""
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = f":{parts.port}" if parts.port else ""
@@ -69,7 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 SHOWN_CHARACTERS = 500
-_WORTH_ASKING_AGAIN = (408, 409, 425, 429)
+_RETRYABLE = (408, 409, 425, 429)
 
 _HINTS: Mapping[int, str] = {
     401: "check the agent's headers: the endpoint does not accept the credentials",
@@ -81,7 +81,7 @@ _HINTS: Mapping[int, str] = {
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> AgentFailure:
-    """The failure behind any status that is not 2xx."""
+    """The failure for a status that is not 2xx."""
     if 300 <= status < 400:
         target = headers.get("location", "nowhere")
         return AgentFailure(
@@ -93,24 +93,24 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> AgentFailur
         f"endpoint returned {status}: {show_body(body)}",
         hint=_HINTS.get(status),
         retry_after=read_retry_after(headers.get("retry-after")),
-        final=400 <= status < 500 and status not in _WORTH_ASKING_AGAIN,
+        final=400 <= status < 500 and status not in _RETRYABLE,
     )
 
 
 def not_an_answer(what: str, body: bytes | str) -> AgentFailure:
-    """The failure behind a good status whose body says nothing usable."""
+    """The failure for a 2xx response without a usable body."""
     return AgentFailure(f"endpoint {what}: {show_body(body)}")
 
 
 def not_json(media_type: str, body: bytes) -> AgentFailure:
-    """The failure behind a body that is no JSON, by what it says it is."""
+    """The failure for a body that is not JSON."""
     if "json" in media_type:
         return not_an_answer("returned a body that is not JSON", body)
     return not_an_answer(f"returned {media_type or 'a body without content-type'} where JSON was due", body)
 
 
 def show_body(body: bytes | str) -> str:
-    """The start of a body, for an error text."""
+    """The start of a body, for error texts."""
     text = (body if isinstance(body, str) else body[: SHOWN_CHARACTERS * 4 + 4].decode("utf-8", "replace")).strip()
     if not text:
         return "(empty body)"
@@ -118,7 +118,7 @@ def show_body(body: bytes | str) -> str:
 
 
 def read_retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from a number or a date; None when the header is absent or makes no sense."""
+    """Seconds to wait, from a number or a date; None without a valid header."""
     if value is None:
         return None
     text = value.strip()
@@ -139,21 +139,19 @@ MAX_BODY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 16_000
 _DRAIN_SECONDS = 0.25
 _KEEPALIVE_SECONDS = 4.0
-"""Below the 5 s after which uvicorn and Node close an idle connection, so that we do not send into a closing door."""
+"""uvicorn and Node close an idle connection after 5 s: stop using it before that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """A request to the agent."""
-
+class HttpRequest:
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
 
 
-class Incoming:
-    """A response with a good status, not yet read."""
+class HttpResponse:
+    """A 2xx response whose body is not read yet."""
 
     def __init__(self, response: "httpx2.Response") -> None:
         self._response = response
@@ -161,7 +159,7 @@ class Incoming:
         self.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body piece by piece, up to the limit."""
+        """The body in pieces, up to the limit."""
         size = 0
         async with aclosing(self._response.aiter_bytes()) as parts:
             async for chunk in parts:
@@ -175,7 +173,7 @@ class Incoming:
             return b"".join([chunk async for chunk in chunks])
 
     async def drain(self, chunks: AsyncGenerator[bytes, None]) -> None:
-        """Wait a moment for the end of a body that has said all, so that its connection can be used again."""
+        """Read the rest of a body for a moment, so that its connection can be used again."""
         import asyncio
 
         import httpx2
@@ -188,17 +186,17 @@ class Incoming:
             pass  # the answer is complete; only the connection is lost
 
 
-class Wire:
-    """The connections of one agent during one run, made when they are first needed.
+class HttpConnections:
+    """The connections of one agent during one run.
 
-    Each exchange borrows a client of its own: the pool inside a client looks at all of its connections whenever one
-    changes, which for 1,000 at once took 15 s of CPU where borrowing takes 4.
+    Each exchange uses its own client. A client's pool checks all its connections whenever one changes: with 1,000 at
+    once this took 15 s of CPU instead of 4.
     """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._secure = parts.scheme == "https"
-        # What listens on this machine is never behind a proxy.
+        # An address on this machine is never behind a proxy.
         self._trust_env = not is_loopback(parts.hostname or "")
         self._idle: list[httpx2.AsyncClient] = []
         self._ssl: ssl.SSLContext | None = None
@@ -206,9 +204,9 @@ class Wire:
 
     @asynccontextmanager
     async def exchange(
-        self, request: Outgoing, *, timeout: float, cookies: "httpx2.Cookies | None" = None
-    ) -> AsyncIterator[Incoming]:
-        """The response to a request. AgentFailure for what the other side did wrong, TrialError(limit) if too slow."""
+        self, request: HttpRequest, *, timeout: float, cookies: "httpx2.Cookies | None" = None
+    ) -> AsyncIterator[HttpResponse]:
+        """The response to a request. Raises AgentFailure for the endpoint's errors, TrialError(limit) if it is slow."""
         import asyncio
 
         import httpx2
@@ -226,7 +224,7 @@ class Wire:
                         cookies.extract_cookies(response)
                     if not response.is_success:
                         raise refusal(response.status_code, response.headers, await _read_start(response))
-                    yield Incoming(response)
+                    yield HttpResponse(response)
                 finally:
                     await response.aclose()
         except TimeoutError:
@@ -240,7 +238,7 @@ class Wire:
 
     @asynccontextmanager
     async def _borrow(self) -> AsyncIterator["httpx2.AsyncClient"]:
-        """A client that nobody else uses meanwhile; the one that came back last, whose connection is still warm."""
+        """An unused client; the one that was used last, since its connection is still open."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -263,13 +261,13 @@ class Wire:
             trust_env=self._trust_env,
             timeout=None,
             limits=httpx2.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
-            # A client serves many trials; a cookie that it kept would carry one trial's session into another.
+            # A client serves many trials: a stored cookie would carry one trial's session into another.
             cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
             headers={"user-agent": "seatrial"},
         )
 
     def _ssl_context(self) -> "ssl.SSLContext":
-        """One for all clients: reading the certificates takes 100 ms, and plain HTTP can do without them."""
+        """One for all clients: reading the certificates takes 100 ms. Plain HTTP needs none."""
         import ssl
 
         import httpx2
@@ -296,7 +294,7 @@ def _too_large(status: int) -> AgentFailure:
 
 
 def _explain(error: "httpx2.HTTPError", url: str) -> TrialError:
-    """What happened on the line, without anything of the request but its address."""
+    """The failure for a network error, with nothing of the request but its address."""
     import httpx2
 
     where = show_url(url)
@@ -304,7 +302,7 @@ def _explain(error: "httpx2.HTTPError", url: str) -> TrialError:
     if system is not None and system.errno in (errno.EMFILE, errno.ENFILE):
         hint = "lower --concurrency, or raise the limit: ulimit -n 8192"
         return TrialError(ErrorKind.INFRA, f"too many open files to connect to {where}", hint=hint)
-    reason = _words_of(system) or str(error) or type(error).__name__
+    reason = _system_text(system) or str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError):
         hint = "is the agent running at this address?"
         return AgentFailure(f"cannot connect to {where}: {reason}", hint=hint, kind=ErrorKind.INFRA)
@@ -316,18 +314,18 @@ def _explain(error: "httpx2.HTTPError", url: str) -> TrialError:
 
 
 def _system_error(error: BaseException | None) -> OSError | None:
-    """The operating system's error behind the libraries' ones."""
+    """The operating system's error that caused a library's error."""
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return error
-        # A name with several addresses gives a group, with one error for each.
+        # A host with several addresses gives a group, with one error for each.
         grouped = error.exceptions[-1] if isinstance(error, BaseExceptionGroup) else None
         error = grouped or error.__cause__ or error.__context__
     return None
 
 
-def _words_of(system: OSError | None) -> str | None:
+def _system_text(system: OSError | None) -> str | None:
     if system is None or system.errno is None:
         return None
-    # asyncio writes its own text over that of a refused connection, with the address once more.
+    # asyncio replaces the text of a refused connection by its own, with the address in it.
     return os.strerror(system.errno) if isinstance(system, ConnectionError) else system.strerror

@@ -1,4 +1,4 @@
-"""Agents behind any JSON API: a request made from a template, a reply found by JMESPath."""
+"""Agents of type `http`: any JSON API. The request is a template, JMESPath finds the reply."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
 from seatrial.model.results import AgentFailure, TrialError
 
 from .chat_messages import latest_user_text, read_amount, read_reported, read_usage
-from .http_client import Outgoing, Wire, check_headers, check_url, not_json, show_body
+from .http_client import HttpConnections, HttpRequest, check_headers, check_url, not_json, show_body
 from .placeholders import check_placeholders, fill, fill_url
 
 if TYPE_CHECKING:
@@ -23,24 +23,24 @@ _DEFAULT_BODY = {"input": "{{input}}", "messages": "{{messages}}", "trial_id": "
 
 @dataclass(kw_only=True, eq=False)
 class HttpAgent:
-    """Any JSON API. Its fields are the keys of its spec."""
+    """A JSON API. The fields are the keys of the settings."""
 
     answers_own_tools: bool = field(default=True, init=False)
     keeps_conversation: bool = field(default=True, init=False)
-    """Whether a placeholder tells the API which conversation it is in."""
+    """Whether the API gets the conversation, or the id of the trial."""
 
     url: str
-    """May have placeholders too, percent-encoded: `?q={{input}}`."""
+    """May have placeholders, which are percent-encoded: `?q={{input}}`."""
     method: str = "POST"
     headers: Mapping[str, str] | None = field(default=None, repr=False)
     body: Any = None
-    """None: input, messages and trial_id under these names; nothing with GET."""
+    """None: `{input, messages, trial_id}`; nothing with GET."""
     output: str = "output"
     """JMESPath of the reply."""
     tool_calls: str | None = None
-    """JMESPath of the calls that the agent made; None: not recorded."""
+    """JMESPath of the agent's calls; None: not recorded."""
     usage: str | None = None
-    """JMESPath of the tokens, {input_tokens, output_tokens} or as chat completions name them; None: not known."""
+    """JMESPath of the tokens, by our names or those of chat completions; None: not known."""
     cost_usd: str | None = None
     """JMESPath of the cost in US dollars; None: not known."""
     name: str = "http"
@@ -57,11 +57,11 @@ class HttpAgent:
             raise UsageError(f"{where}: nothing of the conversation is sent; put {{{{input}}}} into body or url")
         self.keeps_conversation = bool(found & {"messages", "trial_id"})
         sample = fill_url(self.url, {"input": "x", "messages": [], "trial_id": "x", "mcp_url": "x"})
-        self._wire = Wire(check_url(sample, where=f"{where}.url"))
+        self._connections = HttpConnections(check_url(sample, where=f"{where}.url"))
         self._headers = _complete_headers(check_headers(self.headers, where=f"{where}.headers"))
         _check_json(self.body, where=f"{where}.body")
         self._output = compile_path(self.output, where=f"{where}.output")
-        self._beside = {
+        self._other_paths = {
             key: compile_path(path, where=f"{where}.{key}")
             for key in ("tool_calls", "usage", "cost_usd")
             if (path := getattr(self, key)) is not None
@@ -71,32 +71,34 @@ class HttpAgent:
         return _HttpSession(self, start)
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._connections.close()
 
     async def ask(self, values: Mapping[str, Any], *, timeout: float, cookies: "httpx2.Cookies") -> AgentReply:
-        """What the API answers to a request filled with these values."""
+        """The API's reply to the request with these values."""
         content = None if self.body is None else json.dumps(fill(self.body, values)).encode()
-        request = Outgoing(method=self.method, url=fill_url(self.url, values), headers=self._headers, content=content)
-        async with self._wire.exchange(request, timeout=timeout, cookies=cookies) as incoming:
-            body = await incoming.read()
+        request = HttpRequest(
+            method=self.method, url=fill_url(self.url, values), headers=self._headers, content=content
+        )
+        async with self._connections.exchange(request, timeout=timeout, cookies=cookies) as response:
+            body = await response.read()
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
-            raise not_json(incoming.media_type, body) from None
-        beside = {key: path.find(answer) for key, path in self._beside.items()}
-        calls = beside.get("tool_calls")
+            raise not_json(response.media_type, body) from None
+        found = {key: path.find(answer) for key, path in self._other_paths.items()}
+        calls = found.get("tool_calls")
         if calls == []:
             self._refuse_misspelt_calls(answer)
         return AgentReply(
             reply=self._read_reply(answer, body),
             tool_calls=None if calls is None else read_reported(calls),
-            usage=read_usage(beside.get("usage")),
-            cost_usd=read_amount(beside.get("cost_usd")),
+            usage=read_usage(found.get("usage")),
+            cost_usd=read_amount(found.get("cost_usd")),
         )
 
     def _refuse_misspelt_calls(self, answer: Any) -> None:
-        """JMESPath leaves out what is not there, so that a misspelt field would say that no tool was called."""
-        misspelt = self._beside["tool_calls"].misspelt_in(answer)
+        """JMESPath skips missing fields, so a misspelt field would say that no tool was called."""
+        misspelt = self._other_paths["tool_calls"].misspelt_in(answer)
         if misspelt is not None:
             field, meant = misspelt
             raise TrialError(
@@ -115,11 +117,11 @@ class HttpAgent:
 
 
 class _HttpSession:
-    """A trial's conversation, with cookies of its own, so that no session is shared between trials."""
+    """One trial, with its own cookies."""
 
     def __init__(self, agent: HttpAgent, start: TrialStart) -> None:
         self._agent = agent
-        self._of_trial = {"trial_id": start.trial_id, "mcp_url": start.mcp_url}
+        self._trial_values = {"trial_id": start.trial_id, "mcp_url": start.mcp_url}
         self._cookies: httpx2.Cookies | None = None
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
@@ -127,11 +129,11 @@ class _HttpSession:
 
         if self._cookies is None:
             self._cookies = httpx2.Cookies()
-        values = {"input": latest_user_text(messages), "messages": list(messages), **self._of_trial}
+        values = {"input": latest_user_text(messages), "messages": list(messages), **self._trial_values}
         return await self._agent.ask(values, timeout=timeout, cookies=self._cookies)
 
     async def close(self) -> None:
-        """Nothing to end: connections belong to the agent."""
+        """Connections belong to the agent."""
 
 
 class JsonPath:
@@ -142,7 +144,7 @@ class JsonPath:
         self._compiled = compiled
 
     def find(self, answer: Any) -> Any:
-        """What stands there; None where nothing does."""
+        """The value at the path; None without one."""
         from jmespath.exceptions import JMESPathError
 
         try:
@@ -151,8 +153,9 @@ class JsonPath:
             raise AgentFailure(f"{self._expression!r} does not fit what the endpoint returned: {error}") from error
 
     def misspelt_in(self, answer: Any) -> tuple[str, str] | None:
-        """The field that the path takes from each item of a list, and one of a similar name that the items have
-        instead; None where some item has the field, or none a similar one: then there may be nothing to find."""
+        """The field that the path takes from each item of a list, and a similar field that the items have instead.
+
+        None if an item has the field, or if no item has a similar one."""
         from difflib import get_close_matches
 
         from jmespath.visitor import TreeInterpreter
@@ -173,7 +176,7 @@ class JsonPath:
 
 
 def compile_path(expression: Any, *, where: str) -> JsonPath:
-    """The path, once it is known to be JMESPath."""
+    """The path, if it is valid JMESPath."""
     try:
         import jmespath
         from jmespath.exceptions import JMESPathError

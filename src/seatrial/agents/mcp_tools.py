@@ -103,24 +103,24 @@ class TrialTools:
         self.was_used = False
         """Whether the agent connected to the server; if not, nothing is known about its calls."""
         self._run_loop = asyncio.get_running_loop()
-        self._in_flight: set[Future[Any]] = set()
+        self._unanswered: set[Future[Any]] = set()
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
         return self._start.tools.offered()
 
     async def call(self, name: str, arguments: Any) -> ToolAnswer:
         asked = asyncio.run_coroutine_threadsafe(self.ctx.ask(name, arguments), self._run_loop)
-        self._in_flight.add(asked)
+        self._unanswered.add(asked)
         try:
             return ToolAnswer(result=await asyncio.wrap_future(asked))
         except ToolError as error:
             return ToolAnswer(error=str(error))
         finally:
-            self._in_flight.discard(asked)
+            self._unanswered.discard(asked)
 
     async def settle(self, *, timeout: float) -> bool:
         """Wait for calls that the agent did not wait for. False when some are still unanswered."""
-        waiting = asyncio.gather(*map(asyncio.wrap_future, tuple(self._in_flight)), return_exceptions=True)
+        waiting = asyncio.gather(*map(asyncio.wrap_future, tuple(self._unanswered)), return_exceptions=True)
         done, _ = await asyncio.wait([waiting], timeout=timeout)
         return bool(done)
 

@@ -1,4 +1,4 @@
-"""Server-sent events, read from the bytes of a body as they come."""
+"""Agents of type `openai`: any chat-completions endpoint, with plain or streamed responses."""
 
 import codecs
 import json
@@ -10,13 +10,30 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from seatrial.errors import UsageError
-from seatrial.model.conversation import Message
+from seatrial.model.conversation import Message, ToolCall
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
 from seatrial.model.results import AgentFailure
 
-from .chat_messages import read_completion, read_message
-from .http_client import Incoming, Outgoing, Wire, check_headers, check_url, not_an_answer, show_body
-from .replies import LACKING, has_failed, lacks_calls, parse_arguments
+from .chat_messages import (
+    NO_CALLS_NAMED,
+    has_failed,
+    lacks_calls,
+    parse_arguments,
+    read_amount,
+    read_requested,
+    read_usage,
+    require_no_other_calls,
+)
+from .http_client import (
+    HttpConnections,
+    HttpRequest,
+    HttpResponse,
+    check_headers,
+    check_url,
+    not_an_answer,
+    not_json,
+    show_body,
+)
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -28,14 +45,14 @@ class Event:
 
 
 class EventReader:
-    """Takes bytes in any pieces and gives whole events."""
+    """Server-sent events from the bytes of a body."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._line: list[str] = []
-        """The pieces of a line that has not ended yet."""
+        """Pieces of a line that has not ended yet."""
         self._held = ""
-        """A carriage return whose line feed may still come: the two are one line end."""
+        """A carriage return whose line feed may follow: both are one line end."""
         self._name = "message"
         self._data: list[str] = []
 
@@ -44,7 +61,7 @@ class EventReader:
         return self._take(self._decoder.decode(chunk))
 
     def finish(self) -> list[Event]:
-        """The last event, where the sender forgot the blank line after it."""
+        """The last event, if the blank line after it is missing."""
         return [*self._take(self._decoder.decode(b"", final=True) + "\n"), *self._take("\n")]
 
     def _take(self, text: str) -> list[Event]:
@@ -79,19 +96,19 @@ class _CallPieces:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     object: Any = None
-    """Arguments that came as an object, which cannot come in pieces."""
+    """Arguments that were sent as an object, in one piece."""
     repeats: bool = False
-    """It began with the name of the call before it."""
+    """It starts with the name of the call before it."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing more can belong to its arguments."""
+        """Whether its arguments are complete."""
         text = "".join(self.arguments)
         return self.object is not None or (bool(text) and isinstance(parse_arguments(text), dict))
 
     @property
     def is_echo(self) -> bool:
-        """Whether it is only the name of the call before it, said once more: that is no second call."""
+        """Whether it only repeats the name of the call before it: that is no second call."""
         return self.repeats and not self.id and self.object is None and not "".join(self.arguments).strip()
 
     def whole(self) -> dict[str, Any]:
@@ -100,7 +117,7 @@ class _CallPieces:
 
 
 class _MessagePieces:
-    """What has come so far."""
+    """A message that is being streamed."""
 
     def __init__(self) -> None:
         self.content: list[str] = []
@@ -158,7 +175,7 @@ class _MessagePieces:
             call.object = arguments
 
     def _call_of(self, piece: Mapping[str, Any], name: str) -> _CallPieces:
-        """The call that a piece belongs to. Some endpoints leave the index out, or give all calls the same one."""
+        """The call that a piece belongs to. Some endpoints send no index, or the same one for all calls."""
         index = piece.get("index")
         known = self.by_index.get(index) if index is not None else (self.calls[-1] if self.calls else None)
         another = known is not None and name and _begins_another(known, piece.get("id"), name)
@@ -180,18 +197,18 @@ class _MessagePieces:
 
 
 def _begins_another(known: _CallPieces, identity: Any, name: str) -> bool:
-    """Whether a piece with a name begins a call beside the one known under its index: the ids tell, else that there is
-    nothing left to be said of the known one. (Some endpoints repeat the name in every piece.)"""
+    """Whether a piece with a name starts another call than the known one of its index. The ids decide; without ids, a
+    new name or complete arguments. (Some endpoints repeat the name in every piece.)"""
     return bool(identity != known.id) if identity else name != known.name or known.is_complete
 
 
-async def read_stream(incoming: Incoming, *, position: int) -> AgentReply:
-    """The reply at the end of a stream. A stream that ends early is a failure, never a shorter reply."""
+async def read_stream(response: HttpResponse, *, position: int) -> AgentReply:
+    """The reply of a stream. A stream that ends early is a failure, never a shorter reply."""
     pieces, reader = _MessagePieces(), EventReader()
-    async with aclosing(incoming.chunks()) as chunks:
+    async with aclosing(response.chunks()) as chunks:
         async for chunk in chunks:
             if _add_events(reader.feed(chunk), pieces):
-                await incoming.drain(chunks)
+                await response.drain(chunks)
                 break
         else:
             _add_events(reader.finish(), pieces)
@@ -201,12 +218,14 @@ async def read_stream(incoming: Incoming, *, position: int) -> AgentReply:
         raise AgentFailure(f"the stream broke off before its end, after: {show_body(''.join(pieces.content))}")
     reply = read_message(pieces.whole(), usage=pieces.usage, position=position)
     if lacks_calls(pieces.finish_reason, reply):
-        raise AgentFailure(f"endpoint streamed a completion that {LACKING}: {show_body(''.join(pieces.content))}")
+        raise AgentFailure(
+            f"endpoint streamed a completion that {NO_CALLS_NAMED}: {show_body(''.join(pieces.content))}"
+        )
     return reply
 
 
 def _add_events(events: Iterable[Event], pieces: _MessagePieces) -> bool:
-    """Add what came to the message; whether the sender says that it is done."""
+    """Add events to the message. True if the sender says that the stream is complete."""
     for event in events:
         if event.data.strip() == "[DONE]":
             pieces.finished = True
@@ -230,6 +249,89 @@ def _read_chunk(name: str, data: str) -> Mapping[str, Any]:
     return chunk
 
 
+def read_completion(body: bytes, *, media_type: str, position: int) -> AgentReply:
+    """The reply in the JSON body of a completion."""
+    try:
+        completion = json.loads(body)
+    except (ValueError, RecursionError):
+        raise not_json(media_type, body) from None
+    if not isinstance(completion, Mapping):
+        raise not_an_answer("returned JSON that is no object", body)
+    choices = completion.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if completion.get("error") or (isinstance(first, Mapping) and has_failed(first)):
+        raise not_an_answer("returned an error", body)
+    message = first.get("message") if isinstance(first, Mapping) else None
+    if not isinstance(message, Mapping):
+        raise not_an_answer("returned a completion without choices[0].message", body)
+    reply = read_message(message, usage=completion.get("usage"), position=position)
+    if isinstance(first, Mapping) and lacks_calls(first.get("finish_reason"), reply):
+        raise not_an_answer(f"returned a completion that {NO_CALLS_NAMED}", body)
+    return reply
+
+
+def read_message(message: Mapping[str, Any], *, usage: Any, position: int) -> AgentReply:
+    """The reply in an assistant message."""
+    if message.get("function_call"):
+        raise AgentFailure(
+            "endpoint returned the retired function_call", hint="it must answer with tool_calls", final=True
+        )
+    calls = read_requested(message.get("tool_calls"), position=position)
+    if not calls:
+        require_no_other_calls(message)
+    content = _read_content(message)
+    return AgentReply(
+        reply=None if calls else content,
+        tool_calls=(),
+        requested=calls,
+        messages=(_to_append(message, content, calls),),
+        usage=read_usage(usage),
+        cost_usd=read_amount(usage.get("cost")) if isinstance(usage, Mapping) else None,
+    )
+
+
+def _read_content(message: Mapping[str, Any]) -> str | None:
+    content = message.get("content")
+    if content is None:
+        refused = message.get("refusal")
+        return refused if isinstance(refused, str) else None
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise not_an_answer("returned a message whose content is no text", repr(content))
+    return "".join(_read_part(part) for part in content)
+
+
+def _read_part(part: Any) -> str:
+    """The text in a part of the content; images and reasoning have none that the user sees."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping):
+        for key in ("text", "refusal"):
+            if isinstance(part.get(key), str) and part.get("type") not in ("thinking", "reasoning"):
+                return str(part[key])
+        return ""
+    raise not_an_answer("returned a message whose content has a part that is no object", repr(part))
+
+
+def _to_append(message: Mapping[str, Any], content: str | None, calls: Sequence[ToolCall]) -> Message:
+    """The agent's message in a form that can be sent back: with ids, without empty fields."""
+    kept = {key: value for key, value in message.items() if value not in (None, [])}
+    appended: Message = {**kept, "role": "assistant", "content": kept.get("content", content)}
+    if calls:
+        appended["tool_calls"] = [
+            _call_to_append(raw, call) for raw, call in zip(message["tool_calls"], calls, strict=True)
+        ]
+    return appended
+
+
+def _call_to_append(raw: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
+    function = raw.get("function", raw)
+    arguments = function.get("arguments")
+    written = {"name": call.name, "arguments": "{}" if arguments in (None, "") else arguments}
+    return {"id": call.id, "type": "function", "function": written}
+
+
 _PATH = "/chat/completions"
 _RESERVED = {
     "messages": "history or system in the scenario",
@@ -240,7 +342,7 @@ _RESERVED = {
 
 @dataclass(kw_only=True, eq=False)
 class OpenAIChatAgent:
-    """Any endpoint that speaks chat completions, plain or streaming. Its fields are the keys of its spec."""
+    """A chat-completions endpoint. The fields are the keys of the settings."""
 
     answers_own_tools: bool = field(default=False, init=False)
     keeps_conversation: bool = field(default=True, init=False)
@@ -249,7 +351,7 @@ class OpenAIChatAgent:
     model: str | None = None
     headers: Mapping[str, str] | None = field(default=None, repr=False)
     body: Mapping[str, Any] | None = None
-    """Sent with every request, beside model, messages and tools."""
+    """Further fields of every request."""
     stream: bool = False
     tools: Sequence[Mapping[str, Any]] = ()
     api_key: str | None = field(default=None, repr=False)
@@ -262,7 +364,7 @@ class OpenAIChatAgent:
         self._headers = _complete_headers(check_headers(self.headers, where=f"{where}.headers"), self.api_key, where)
         self._body = _check_body(self.model, self.body, self.stream, where=where)
         self._tools = define_tools(self.tools, where=f"{where}.tools")
-        self._wire = Wire(self._url)
+        self._connections = HttpConnections(self._url)
 
     @property
     def offered_tools(self) -> frozenset[str]:
@@ -273,29 +375,29 @@ class OpenAIChatAgent:
         return _ChatSession(self, define_tools(start.tool_schemas, where="tools"))
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._connections.close()
 
     async def complete(
         self, messages: Sequence[Message], tools: Mapping[str, dict[str, Any]], *, timeout: float
     ) -> AgentReply:
-        """What the endpoint answers to a conversation. The scenario's tools replace the agent's of the same name."""
+        """The endpoint's reply to a conversation. The scenario's tools replace the agent's of the same name."""
         payload = {**self._body, "messages": list(messages)}
         definitions = [*{**self._tools, **tools}.values()]
         if definitions:
             payload["tools"] = definitions
-        request = Outgoing(method="POST", url=self._url, headers=self._headers, content=json.dumps(payload).encode())
-        async with self._wire.exchange(request, timeout=timeout) as incoming:
-            # By what came, not by what was asked for: some endpoints stream always, some never.
-            if incoming.media_type == "text/event-stream":
-                return await read_stream(incoming, position=len(messages))
-            body = await incoming.read()
+        request = HttpRequest(method="POST", url=self._url, headers=self._headers, content=json.dumps(payload).encode())
+        async with self._connections.exchange(request, timeout=timeout) as response:
+            # Some endpoints always stream, some never: read what the response says it is.
+            if response.media_type == "text/event-stream":
+                return await read_stream(response, position=len(messages))
+            body = await response.read()
         if not body.strip():
-            raise not_an_answer(f"returned {incoming.status}", body)
-        return read_completion(body, media_type=incoming.media_type, position=len(messages))
+            raise not_an_answer(f"returned {response.status}", body)
+        return read_completion(body, media_type=response.media_type, position=len(messages))
 
 
 class _ChatSession:
-    """A trial's conversation: the endpoint is given all of it each time, so nothing is kept here."""
+    """One trial. The endpoint gets the whole conversation each time, so nothing is kept."""
 
     reachable_tools = None
 
@@ -307,11 +409,11 @@ class _ChatSession:
         return await self._agent.complete(messages, self._tools, timeout=timeout)
 
     async def close(self) -> None:
-        """Nothing to end: connections belong to the agent."""
+        """Connections belong to the agent."""
 
 
 def define_tools(tools: Any, *, where: str) -> dict[str, dict[str, Any]]:
-    """Tool definitions by name, in the form that chat completions want; accepts them plain and wrapped."""
+    """Tool definitions of chat completions by name; from plain or wrapped definitions."""
     if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
         raise UsageError(f"{where}: expected a list of tool definitions, got {tools!r}")
     return dict(_define_tool(tool, f"{where}[{index}]") for index, tool in enumerate(tools))
@@ -321,7 +423,7 @@ def _define_tool(tool: Any, where: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(tool, Mapping):
         raise UsageError(f"{where}: expected a mapping {{name, description, parameters}}, got {tool!r}")
     kind = tool.get("type", "function")
-    if kind != "function":  # a tool of the provider's own, such as web_search
+    if kind != "function":  # a tool of the provider, such as web_search
         return json.dumps(tool, sort_keys=True), dict(tool)
     function = tool.get("function", tool)
     name = function.get("name") if isinstance(function, Mapping) else None

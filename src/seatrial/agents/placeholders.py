@@ -13,7 +13,7 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 
 
 def find_placeholders(template: Any) -> Iterator[str]:
-    """The names between double braces in all texts of a template; keys of mappings are not filled."""
+    """The names in double braces in all texts of a template, except keys of mappings."""
     if isinstance(template, str):
         yield from _PLACEHOLDER.findall(template)
     elif isinstance(template, Mapping):
@@ -25,7 +25,7 @@ def find_placeholders(template: Any) -> Iterator[str]:
 
 
 def check_placeholders(template: Any, *, where: str) -> set[str]:
-    """The placeholders of a template, once all are known."""
+    """The placeholders of a template. Raises UsageError for an unknown one."""
     found = set(find_placeholders(template))
     for name in sorted(found.difference(PLACEHOLDERS)):
         close = get_close_matches(name, PLACEHOLDERS, n=1)
@@ -36,7 +36,7 @@ def check_placeholders(template: Any, *, where: str) -> set[str]:
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """The template with its placeholders filled: as the value itself where one is the whole text, else as its text."""
+    """The template with values for its placeholders. A placeholder that is the whole text becomes the value itself."""
     if isinstance(template, str):
         whole = _PLACEHOLDER.fullmatch(template)
         if whole is not None:
@@ -50,14 +50,14 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def fill_url(template: str, values: Mapping[str, Any]) -> str:
-    """The address with its placeholders filled, each kept to its own place by percent-encoding."""
+    """The address with percent-encoded values for its placeholders."""
     from urllib.parse import quote
 
     return _PLACEHOLDER.sub(lambda found: quote(_as_text(values[found[1]]), safe=""), template)
 
 
 def fill_address(text: str, url: str) -> str:
-    """The text with `{{mcp_url}}` filled, and all other braces left alone: programs have templates of their own."""
+    """The text with the address for `{{mcp_url}}`. Other braces stay: they may be templates of the program."""
     return _PLACEHOLDER.sub(lambda found: url if found[1] == "mcp_url" else found[0], text)
 
 

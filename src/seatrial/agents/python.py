@@ -1,9 +1,9 @@
-"""How a Python object is entered as an agent: which function is called, and which of its parameters gets what."""
+"""Agents of type `python`: functions, objects, classes and factories, called with the parameters that they declare."""
 
 import asyncio
 import inspect
 import warnings
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, Literal
@@ -19,9 +19,10 @@ from seatrial.model.protocols import AgentReply, TrialStart
 from seatrial.model.results import AgentFailure, RepeatTrial, TrialError, agent_timed_out, mock_timed_out
 from seatrial.model.struct import Struct
 
-from .context import AgentContext, at_work, being_asked, on_trial, wrapped_tools
+from .chat_messages import latest_user_text
+from .context import AgentContext, current_trial, late_calls_by_agent, running_agents, wrapped_tools
 from .frameworks.registry import framework_of
-from .replies import read_reply
+from .return_values import only_new, read_reply
 
 _MEANING = {
     "input": "input",
@@ -36,22 +37,22 @@ _MEANING = {
     "conversation": "messages",
     "ctx": "ctx",
 }
-"""Parameter names and what they are given."""
+"""Parameter name -> the attribute of the context that it gets."""
 
 
-class Door(Struct, frozen=True, kw_only=True):
-    """How one callable is entered: which of its parameters gets what."""
+class AgentFunction(Struct, frozen=True, kw_only=True):
+    """A function to call, and what each of its parameters gets."""
 
     function: Callable[..., Any]
     parameters: tuple[tuple[str, str], ...]
     is_async: bool
     streams: bool
     sees_conversation: bool
-    """Whether it is given more than the latest message."""
+    """Whether it gets more than the latest message."""
 
 
 def is_factory(target: Any) -> bool:
-    """A class, or a function without required parameters and without any that we would fill."""
+    """Whether it makes agents: a class, or a function that needs no argument and has no parameter of an agent."""
     if inspect.isclass(target):
         return True
     if hasattr(target, "run") or not callable(target):
@@ -64,7 +65,7 @@ def is_factory(target: Any) -> bool:
 
 
 def require_no_arguments(target: type, name: str) -> None:
-    """A class is made anew per trial, so it must be makeable without arguments."""
+    """Refuse a class that needs arguments: each trial makes an object of it."""
     try:
         inspect.signature(target).bind()
     except ValueError:
@@ -76,7 +77,7 @@ def require_no_arguments(target: type, name: str) -> None:
         ) from None
 
 
-def find_door(target: Any, name: str) -> Door:
+def find_function(target: Any, name: str) -> AgentFunction:
     """How to call the agent. Raises UsageError when it cannot be called as one."""
     of_class = inspect.isclass(target)
     function = getattr(target, "run", None)
@@ -90,7 +91,7 @@ def find_door(target: Any, name: str) -> Door:
     behind = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     streams = inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(behind)
     parameters = _read_parameters(function, name, skip_self=of_class and _is_bound_later(target))
-    return Door(
+    return AgentFunction(
         function=function,
         parameters=parameters,
         is_async=streams or inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(behind),
@@ -100,7 +101,7 @@ def find_door(target: Any, name: str) -> Door:
 
 
 def _is_bound_later(target: type) -> bool:
-    """Whether the class's `run` gets a `self` only from an instance; static and class methods do not."""
+    """Whether the class's `run` has a `self` parameter; static and class methods have none."""
     return inspect.isfunction(inspect.getattr_static(target, "run", None) or inspect.getattr_static(target, "__call__"))
 
 
@@ -139,46 +140,6 @@ def _called(target: Any) -> str:
     return getattr(target, "__qualname__", None) or type(target).__name__
 
 
-def only_new(value: Any, said: Sequence[Message]) -> Any:
-    """The messages since the user spoke last, where the agent returns the conversation with its own appended.
-
-    It may hold an agent's own system prompt and examples, or be a list that the agent keeps. Calls of earlier turns
-    must not count again, so a list in which nobody can tell where this turn begins is refused.
-    """
-    if not isinstance(value, list):
-        return value
-    spoken = [place for place, message in enumerate(said) if _is_users(message)]
-    if not spoken or not any(map(_is_users, value)):
-        return value
-    latest = _words(said[spoken[-1]])
-    places = [place for place, message in enumerate(value) if _is_users(message) and _words(message) == latest]
-    if places:
-        new = value[places[-1] + 1 :]
-        known = list(said[spoken[-1] + 1 :])
-        return new[len(known) :] if new[: len(known)] == known else new
-    if len(spoken) == 1:
-        return value
-    raise AgentFailure(
-        f"the agent returned a list with messages of the user, but without the latest one, {latest!r:.200}, "
-        "so nobody can tell which of its tool calls are new; return the new messages alone",
-        final=True,
-    )
-
-
-def _is_users(message: Any) -> bool:
-    """Whether the user says something in it. Anthropic's API has tool results under the user's role as well."""
-    return isinstance(message, Mapping) and message.get("role") == "user" and _words(message) is not None
-
-
-def _words(message: Mapping[str, Any]) -> str | None:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content.strip()
-    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    words = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    return "".join(words).strip() if words else None
-
-
 async def call_agent(function: Callable[[], Any], *, timeout: float, code: ForeignCode = AGENTS) -> Any:
     """What the agent's function returns. Raises AgentFailure if it raises, TrialError(limit) if it is too slow."""
     try:
@@ -208,12 +169,12 @@ Scope = Literal["trial", "run"]
 
 
 class CallableAgent:
-    """A Python object as the agent. Classes and factories are made anew for each trial."""
+    """A Python object as the agent. Classes and factories make a new object for each trial."""
 
     answers_own_tools = True
 
     def __init__(self, target: Any, *, name: str = "agent", scope: Scope = "trial", all_wrapped: bool = False) -> None:
-        """`all_wrapped`: the user's word that all its tools are called through ctx or `@seatrial.tool`."""
+        """`all_wrapped`: the user promises that it calls all its tools through ctx or `@seatrial.tool`."""
         self.name = name
         self.all_wrapped = all_wrapped
         self._late_calls: list[str] = []
@@ -221,40 +182,40 @@ class CallableAgent:
         if inspect.isclass(target):
             require_no_arguments(target, name)
         known = self._make is None or inspect.isclass(target)
-        door = find_door(target, name) if known else None
-        self._on_loop = door is not None and door.is_async
-        self.given = None if self._make is not None or door is None else (target, door)
-        """Whom all trials talk to, and how, where nothing is made."""
-        self._shared: tuple[Any, Door] | None = None
+        function = find_function(target, name) if known else None
+        self._on_loop = function is not None and function.is_async
+        self.given = None if self._make is not None or function is None else (target, function)
+        """The object and its function, if all trials use the same one."""
+        self._shared: tuple[Any, AgentFunction] | None = None
         self._sharing = asyncio.Lock()
-        self.makes_anew = self._make is not None and scope == "trial"
-        """Whether each trial talks to an object of its own."""
-        self.keeps_conversation = door is None or self._remembers(door)
+        self.makes_per_trial = self._make is not None and scope == "trial"
+        """Whether each trial makes its own object."""
+        self.keeps_conversation = function is None or self._remembers(function)
         self.tool_names: frozenset[str] | None = None
-        """The tools that the agent has, where its framework tells; None: not known."""
+        """The agent's tools, if its framework lists them; None: not known."""
 
     def open(self, start: TrialStart) -> "CallableSession":
-        at_work[id(self)] = self._late_calls
+        late_calls_by_agent[id(self)] = self._late_calls
         return CallableSession(self, start)
 
     def make_context(self, start: TrialStart) -> AgentContext:
-        """A trial as the agent sees it."""
+        """The `ctx` of a trial."""
         return AgentContext(start, run_loop=asyncio.get_running_loop(), late_calls=self._late_calls)
 
     async def late_calls(self) -> list[str]:
         """Calls that belong to no trial, one sentence each."""
         return list(self._late_calls)
 
-    async def enter(self, *, timeout: float) -> tuple[Any, Door]:
-        """Whom to talk to, and how, where it is made: the one that all share, or a fresh one."""
-        if self.makes_anew:
-            return await self._made(timeout=timeout)
+    async def get_object(self, *, timeout: float) -> tuple[Any, AgentFunction]:
+        """The object to call and its function: the one that all trials share, or a new one."""
+        if self.makes_per_trial:
+            return await self._make_object(timeout=timeout)
         async with self._sharing:
             if self._shared is None:
-                self._shared = await self._made(timeout=timeout)
+                self._shared = await self._make_object(timeout=timeout)
             return self._shared
 
-    async def _made(self, *, timeout: float) -> tuple[Any, Door]:
+    async def _make_object(self, *, timeout: float) -> tuple[Any, AgentFunction]:
         make = self._make
         assert make is not None
 
@@ -276,13 +237,13 @@ class CallableAgent:
                 hint=f"write the agent as {{type: {kind}, target: {self.name}}}",
             )
         try:
-            return made, find_door(made, self.name)
+            return made, find_function(made, self.name)
         except UsageError as problem:
             raise TrialError(ErrorKind.CONFIG, str(problem)) from None
 
-    def require_memory(self, door: Door) -> None:
-        """What a factory makes is not known before: refuse a second turn to one that cannot know the first."""
-        if not self._remembers(door):
+    def require_memory(self, function: AgentFunction) -> None:
+        """Refuse a second turn for a factory's object that cannot know the first one."""
+        if not self._remembers(function):
             raise TrialError(
                 ErrorKind.CONFIG,
                 f"the agent {self.name!r} takes only the latest message (input), and all trials share it, "
@@ -290,12 +251,12 @@ class CallableAgent:
                 hint="let it take messages, or use scope: trial",
             )
 
-    def _remembers(self, door: Door) -> bool:
-        """Whether a second turn can know the first: given the conversation, or kept by an object made for the trial."""
-        return self.makes_anew or any(meaning in ("messages", "ctx") for _, meaning in door.parameters)
+    def _remembers(self, function: AgentFunction) -> bool:
+        """Whether a second turn can know the first: from the conversation, or in an object of this trial."""
+        return self.makes_per_trial or any(meaning in ("messages", "ctx") for _, meaning in function.parameters)
 
-    async def leave(self, instance: Any) -> None:
-        """Close what was made, by its own `aclose` or `close` where it has one."""
+    async def close_object(self, instance: Any) -> None:
+        """Call its `aclose` or `close`, if it has one."""
         for name in ("aclose", "close"):
             method = getattr(instance, name, None)
             if callable(method):
@@ -303,14 +264,14 @@ class CallableAgent:
                 return
 
     async def close(self) -> None:
-        at_work.pop(id(self), None)
+        late_calls_by_agent.pop(id(self), None)
         shared, self._shared = self._shared, None
         self._sharing = asyncio.Lock()
         try:
             if shared is not None:
-                await self.leave(shared[0])
+                await self.close_object(shared[0])
         except TrialError as failure:
-            # The verdicts stand already, and no trial is left to carry this.
+            # All trials are stored already, so no trial can have this error.
             warnings.warn(f"closing the agent {self.name!r} failed: {failure}", RuntimeWarning, stacklevel=2)
 
 
@@ -320,26 +281,26 @@ class CallableSession:
     def __init__(self, agent: CallableAgent, start: TrialStart) -> None:
         self._agent = agent
         self._start = start
-        self._entered: tuple[Any, Door] | None = agent.given
+        self._object: tuple[Any, AgentFunction] | None = agent.given
         self._ctx: AgentContext | None = None
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        if self._entered is None:
+        if self._object is None:
             started = perf_counter()
-            self._entered = await self._agent.enter(timeout=timeout)
+            self._object = await self._agent.get_object(timeout=timeout)
             timeout -= perf_counter() - started
-        door = self._entered[1]
+        function = self._object[1]
         if self._start.turn() > 0:
-            self._agent.require_memory(door)
+            self._agent.require_memory(function)
         if self._ctx is None:
             self._ctx = self._agent.make_context(self._start)
         ctx = self._ctx
-        ctx.input = _latest_user_text(messages)
-        if door.sees_conversation:
+        ctx.input = latest_user_text(messages)
+        if function.sees_conversation:
             ctx.messages = [plain_value(message) for message in messages]
-        being_asked.add(ctx)
+        running_agents.add(ctx)
         try:
-            reply: AgentReply = await call_agent(_entering(door, ctx, messages), timeout=timeout)
+            reply: AgentReply = await call_agent(_prepare_call(function, ctx, messages), timeout=timeout)
         except TrialError as failure:
             if ctx.fatal is not None:
                 raise ctx.fatal from None
@@ -347,8 +308,8 @@ class CallableSession:
                 raise mock_timed_out(ctx.waits_for) from None
             raise
         finally:
-            being_asked.discard(ctx)
-            ctx.keep_unfinished()
+            running_agents.discard(ctx)
+            ctx.record_unfinished()
         reply = self._with_evidence(reply, ctx)
         if ctx.is_waiting and not await ctx.settle(timeout=timeout):
             raise mock_timed_out(ctx.waits_for or "")
@@ -358,12 +319,12 @@ class CallableSession:
 
     @property
     def reachable_tools(self) -> tuple[str, ...] | None:
-        """The tools that it can call through us: all, if it takes ctx; else those that are wrapped in this process."""
-        takes_ctx = self._entered is not None and any(meaning == "ctx" for _, meaning in self._entered[1].parameters)
+        """The tools that it can call through Seatrial: all, if it takes ctx; otherwise those with `@tool`."""
+        takes_ctx = self._object is not None and any(meaning == "ctx" for _, meaning in self._object[1].parameters)
         return None if takes_ctx else tuple(wrapped_tools)
 
     def _with_evidence(self, reply: AgentReply, ctx: AgentContext) -> AgentReply:
-        """The reply; of an agent whose tools are all wrapped it is known that it called none but those we saw."""
+        """The reply, with the knowledge whether its calls are complete."""
         if ctx.misses_calls:
             ctx.misses_calls = False
             return replace(reply, hides_calls=True)
@@ -374,42 +335,44 @@ class CallableSession:
     async def close(self) -> None:
         if self._ctx is not None:
             self._ctx.closed = True
-            self._ctx.keep_unfinished()
-        if self._entered is not None and self._agent.makes_anew:
-            await self._agent.leave(self._entered[0])
+            self._ctx.record_unfinished()
+        if self._object is not None and self._agent.makes_per_trial:
+            await self._agent.close_object(self._object[0])
 
 
 _PLAIN_REPLIES = (str, AgentResult)
-"""What needs no second look: neither awaitable nor a stream nor a conversation."""
+"""Types that are neither awaitable nor a stream nor a conversation."""
 
 
-def _entering(door: Door, ctx: AgentContext, said: Sequence[Message]) -> Callable[[], Any]:
-    """The call as it is made on the agent's side. What it returns is read there, too: that is foreign code as well."""
-    arguments = {name: getattr(ctx, meaning) for name, meaning in door.parameters}
-    return partial(_enter_async if door.is_async else _enter, door, arguments, ctx, said)
+def _prepare_call(function: AgentFunction, ctx: AgentContext, messages: Sequence[Message]) -> Callable[[], Any]:
+    """The call of the agent. It reads the returned value as well: that may run user code, too."""
+    call = partial(function.function, **{name: getattr(ctx, meaning) for name, meaning in function.parameters})
+    if not function.is_async:
+        return partial(_call_sync, call, ctx, messages)
+
+    async def call_async() -> AgentReply:
+        value = call()
+        return await _read_later(_collect(value) if function.streams else value, ctx, messages)
+
+    return call_async
 
 
-def _enter(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
-    on_trial.set(ctx)
-    value = door.function(**arguments)
+def _call_sync(call: Callable[[], Any], ctx: AgentContext, messages: Sequence[Message]) -> Any:
+    current_trial.set(ctx)
+    value = call()
     if type(value) in _PLAIN_REPLIES:
         return read_reply(value)
     if inspect.isasyncgen(value):
         value = _collect(value)
     if inspect.isawaitable(value):
-        return _read_later(value, ctx, said)
-    return read_reply(_joined(list(value)) if inspect.isgenerator(value) else only_new(value, said))
+        return _read_later(value, ctx, messages)
+    return read_reply(_joined(list(value)) if inspect.isgenerator(value) else only_new(value, messages))
 
 
-async def _enter_async(door: Door, arguments: Mapping[str, Any], ctx: AgentContext, said: Sequence[Message]) -> Any:
-    value = door.function(**arguments)
-    return await _read_later(_collect(value) if door.streams else value, ctx, said)
-
-
-async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, said: Sequence[Message]) -> AgentReply:
-    on_trial.set(ctx)
+async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, messages: Sequence[Message]) -> AgentReply:
+    current_trial.set(ctx)
     value = await awaitable
-    return read_reply(only_new(value, said))
+    return read_reply(only_new(value, messages))
 
 
 async def _collect(pieces: AsyncIterable[Any]) -> str:
@@ -424,11 +387,3 @@ def _joined(pieces: list[Any]) -> str:
                 final=True,
             )
     return "".join(pieces)
-
-
-def _latest_user_text(messages: Sequence[Message]) -> str:
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            content = message.get("content")
-            return content if isinstance(content, str) else ""
-    return ""

@@ -1,4 +1,4 @@
-"""Agents that are recordings: what was said and done then is answered again, turn by turn, and nothing is run."""
+"""Agents of type `replay`: recorded conversations, played again turn by turn. Nothing is run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ _SHOWN = 200
 
 @dataclass(kw_only=True, eq=False)
 class ReplayAgent:
-    """Recorded conversations of one or several files. Its fields are the keys of its spec."""
+    """Recorded conversations of one or several files. The fields are the keys of the settings."""
 
     answers_own_tools: bool = field(default=True, init=False)
     keeps_conversation: bool = field(default=True, init=False)
 
     path: str | Sequence[str]
     format: str | None = None
-    """One of the known formats, where it cannot be found out."""
+    """The format, if it cannot be recognised."""
     name: str = "replay"
 
     def __post_init__(self) -> None:
@@ -47,13 +47,13 @@ class ReplayAgent:
         return _Replay(start, self)
 
     async def close(self) -> None:
-        """Nothing is open: the files were read."""
+        """The files are closed already."""
 
     def find(self, start: TrialStart, said: str) -> RecordedConversation:
-        """The recording of a trial: of its scenario's script, and the next one for each further trial."""
+        """The recording of a trial: the one with the scenario's script. Each further trial gets the next one."""
         script = None if start.definition is None else script_of(start.definition)
         fitting = [] if script is None else self._by_script.get(words_of(script), [])
-        # Where the user is not scripted, or says something else later, the first message has to do.
+        # A user without a script, or with another script, is recognised by the first message.
         fitting = fitting or self._by_beginning.get(words_of([said]), [])
         named = [each for each in fitting if each.name == start.scenario] or fitting
         if not named:
@@ -103,12 +103,12 @@ class _Replay:
             hides_calls=not turn.calls_complete,
             usage=turn.usage,
             cost_usd=turn.cost_usd,
-            # What the agent took then is on its clock, as if it had taken it now.
+            # The recorded time counts as the agent's time.
             waited_ms=-turn.latency_ms,
         )
 
     async def close(self) -> None:
-        """Nothing was opened."""
+        """Nothing is open."""
 
     def _turn(self, recording: RecordedConversation, said: str) -> PlayedTurn:
         place = self._start.turn()
@@ -131,7 +131,7 @@ class _Replay:
         return error_from(turn.error, final=True)
 
     def _require_times(self, recording: RecordedConversation) -> None:
-        """A limit on latency would be kept by any recording that has no times."""
+        """Refuse a latency limit for a recording without times: it would always be met."""
         limits = None if self._start.definition is None else self._start.definition.limits
         if limits is not None and limits.latency_ms is not None and not recording.timed:
             raise TrialError(

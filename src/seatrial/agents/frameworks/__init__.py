@@ -1,5 +1,5 @@
-"""Agents made with a framework: one file for each, which knows that framework's ways and nothing else does.
+"""Agents of frameworks: one module per framework, with a class `Adapter`.
 
-Each has a class `Adapter`, made anew for every trial around the user's object, with a `run(messages, ctx)` like any
-Python agent; so timeouts, isolation and the borders are those of Python agents.
+An Adapter is made for each trial around the user's object. It has `run(messages, ctx)` and `tool_names`, and is called
+like any Python agent, so timeouts and isolation are the same.
 """

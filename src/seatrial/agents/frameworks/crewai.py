@@ -1,7 +1,7 @@
 """Agents and crews of CrewAI.
 
-They change while they work, so every trial talks to a copy, whose tools are watched copies as well. What CrewAI adds
-while it runs (delegation to a coworker, MCP, memory) is seen by hooks, which hold for this trial's thread alone.
+They change while they run, so every trial uses a copy, and the copy's tools record their calls. Hooks see the tools
+that CrewAI adds at run time (delegation to a coworker, MCP, memory). The hooks apply only to the trial's thread.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from crewai import Agent, Crew
@@ -21,24 +22,24 @@ from crewai.types.usage_metrics import UsageMetrics
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import PrivateAttr
 
+from seatrial.agents.chat_messages import parse_arguments, text_of
 from seatrial.agents.context import AgentContext
-from seatrial.agents.replies import parse_arguments, read_content
 from seatrial.errors import UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 
-from .tool_recorder import answers, watch_blocking
+from .tool_recorder import record_call_blocking, seatrial_answers
 
 _INPUT = "input"
 _AGENT_TOOLS = "crewai.tools.agent_tools"
 _HISTORY = "crew_chat_messages"
-"""The input by which CrewAI itself hands a conversation to a crew."""
+"""The input with which CrewAI itself gives a conversation to a crew."""
 
 
 class Adapter:
-    """One trial's conversation with an agent, which is told all messages, or with a crew, which is given inputs."""
+    """One trial with an agent, which gets all messages, or with a crew, which gets inputs."""
 
     def __init__(self, target: Any) -> None:
         if not isinstance(target, Agent | Crew):
@@ -51,7 +52,7 @@ class Adapter:
 
     def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
         if self._copy is None:
-            self._copy = _watched_copy(self._target, self._calls)
+            self._copy = _recording_copy(self._target, self._calls)
         self._calls.begin(ctx)
         models = list(_models(self._copy))
         before = [model.get_token_usage_summary() for model in models]
@@ -64,16 +65,14 @@ class Adapter:
     def _kick_off(self, copy: Agent | Crew, messages: Sequence[Message]) -> Any:
         if isinstance(copy, Agent):
             return copy.kickoff(list(messages))
-        inputs = {self._input: read_content(messages[-1].get("content")) or ""}
+        inputs = {self._input: text_of(messages[-1])}
         if len(messages) > 1:
-            inputs[_HISTORY] = json.dumps(
-                [{"role": said["role"], "content": read_content(said.get("content")) or ""} for said in messages[:-1]]
-            )
+            inputs[_HISTORY] = json.dumps([{"role": said["role"], "content": text_of(said)} for said in messages[:-1]])
         return copy.kickoff(inputs=inputs)
 
 
 def _placeholder(crew: Crew) -> str:
-    """Where the user's text goes: `{input}`, or the only placeholder there is."""
+    """The placeholder for the user's text: `{input}`, or the only one."""
     known = crew.fetch_inputs() - {_HISTORY}
     if _INPUT in known:
         return _INPUT
@@ -81,8 +80,7 @@ def _placeholder(crew: Crew) -> str:
         return str(next(iter(known)))
     found = ", ".join(sorted(known)) or "none"
     raise UsageError(
-        "a crew is told what the user says through a placeholder in a task's description, such as {input}; "
-        f"found: {found}"
+        f"a crew gets the user's text through a placeholder in a task's description, such as {{input}}; found: {found}"
     )
 
 
@@ -97,23 +95,23 @@ class _Calls:
         }
 
     def begin(self, ctx: AgentContext) -> None:
-        """A turn begins."""
+        """Start a turn."""
         self.ctx = ctx
         self._unknown: set[str] = set()
         self._refused: set[str] = set()
         self._unmockable: str | None = None
 
     def _before(self, call: Any) -> bool | None:
-        """False keeps CrewAI from running the tool."""
+        """False: CrewAI must not run the tool."""
         self._started[threading.get_ident(), call.tool_name] = self.ctx.elapsed_ms()
-        if call.tool is None or _is_watched(call.tool):
+        if call.tool is None or _is_recording(call.tool):
             return None
         if self.ctx.knows_tool(call.tool_name):
             self._unmockable = call.tool_name
             return False
-        if answers(self.ctx, call.tool_name, control=_is_control(call.tool)):
+        if seatrial_answers(self.ctx, call.tool_name, control=_is_control(call.tool)):
             self._refused.add(call.tool_name)
-            with suppress(TrialError):  # the context keeps it, and ends the trial
+            with suppress(TrialError):  # the context stores it, and ends the trial
                 self.ctx.ask_blocking(call.tool_name, call.tool_input)
             return False
         return None
@@ -123,12 +121,12 @@ class _Calls:
         if call.tool is None:
             self._unknown.add(call.tool_name)
             self.ctx.record(call.tool_name, call.tool_input, ToolAnswer(error=call.tool_result), started)
-        elif not _is_watched(call.tool) and call.tool_name not in self._refused:
+        elif not _is_recording(call.tool) and call.tool_name not in self._refused:
             answer = _read_result(call.raw_tool_result)
             self.ctx.record(call.tool_name, call.tool_input, answer, started, real=not _is_control(call.tool))
 
     def end(self, failures: Sequence[Any]) -> None:
-        """Keep the calls that came to no tool, and that no hook was told of. Raises where a mock was passed over."""
+        """Record calls that reached no tool and no hook. Raises TrialError if a mock could not answer."""
         for failed in failures:
             unseen = failed.failure.reason in (ToolFailureReason.UNKNOWN_TOOL, ToolFailureReason.INVALID_INPUT)
             if unseen and failed.tool_name not in self._unknown:
@@ -142,26 +140,29 @@ class _Calls:
             )
 
 
-class _WatchedTool(BaseTool):
-    """A tool of the user's, each call of which is kept and may be answered by a mock."""
+class _RecordingTool(BaseTool):
+    """A tool of the user. Its calls are recorded and may be answered by a mock."""
 
     _tool: BaseTool = PrivateAttr()
     _calls: _Calls = PrivateAttr()
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """How models call it that know tools: with the arguments as the model gave them."""
-        return self._watch(self._tool.run, args, kwargs)
+        """For models with tool calls: the arguments as the model gave them."""
+        return self._record(self._tool.run, args, kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        """How models call it that write their calls as text: with the arguments checked already."""
-        return self._watch(self._tool._run, args, kwargs)
+        """For models that write calls as text: the arguments are validated already."""
+        return self._record(self._tool._run, args, kwargs)
 
-    def _watch(self, real: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _record(self, real: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = sanitize_tool_name(self.name)
-        return watch_blocking(self._calls.ctx, name, kwargs, lambda: _awaited(real(*args, **kwargs)), read=_read_result)
+        call = partial(_run, real, args, kwargs)
+        return record_call_blocking(self._calls.ctx, name, kwargs, call, read=_read_result)
 
 
-def _awaited(value: Any) -> Any:
+def _run(real: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a tool. An async tool gets an event loop in this thread, as in CrewAI."""
+    value = real(*args, **kwargs)
     return asyncio.run(value) if inspect.iscoroutine(value) else value
 
 
@@ -169,18 +170,18 @@ def _read_result(value: Any) -> ToolAnswer:
     return ToolAnswer(error=value.message) if isinstance(value, ToolFailure) else ToolAnswer(result=plain_value(value))
 
 
-def _is_watched(tool: Any) -> bool:
-    return isinstance(tool, _WatchedTool) or isinstance(getattr(tool, "_original_tool", None), _WatchedTool)
+def _is_recording(tool: Any) -> bool:
+    return isinstance(tool, _RecordingTool) or isinstance(getattr(tool, "_original_tool", None), _RecordingTool)
 
 
 def _is_control(tool: Any) -> bool:
-    """Whether CrewAI adds the tool to let its agents talk to each other: their own tools are watched."""
+    """Whether it is a tool of CrewAI for messages between agents: the agents' own tools are recorded."""
     kind = type(getattr(tool, "_original_tool", None) or tool)
     return kind.__module__.startswith(_AGENT_TOOLS)
 
 
 def _names_of(target: Agent | Crew) -> frozenset[str] | None:
-    """The names of the tools that the agents were given; None where CrewAI adds others while they work."""
+    """The names of the agents' tools; None if CrewAI adds others at run time."""
     agents = list(_agents(target))
     adds = ("allow_delegation", "mcps", "apps", "memory", "knowledge_sources", "multimodal", "allow_code_execution")
     if any(getattr(each, name, None) for each in (*agents, target) for name in adds):
@@ -191,32 +192,32 @@ def _names_of(target: Agent | Crew) -> frozenset[str] | None:
     return frozenset(sanitize_tool_name(tool.name) for each in (*agents, *tasks) for tool in each.tools or ())
 
 
-def _watched_copy(target: Agent | Crew, calls: _Calls) -> Agent | Crew:
+def _recording_copy(target: Agent | Crew, calls: _Calls) -> Agent | Crew:
     copy = target.copy()
     pairs = zip(_agents(target), _agents(copy), strict=True)
     for original, agent in pairs:
-        agent.tools = _watched(original.tools, calls)
-        # A copy of CrewAI's own forgets these.
+        agent.tools = _recording_tools(original.tools, calls)
+        # CrewAI's copy() does not copy these.
         agent.apps, agent.mcps = original.apps, original.mcps
     for task in copy.tasks if isinstance(copy, Crew) else ():
-        task.tools = _watched(task.tools, calls)
+        task.tools = _recording_tools(task.tools, calls)
     for model in _models(copy):
-        # CrewAI's copies go on counting in the original's counter, all trials together.
+        # CrewAI's copies share the original's token counter.
         model._token_usage = dict(model._token_usage)
     return copy
 
 
-def _watched(tools: Sequence[BaseTool] | None, calls: _Calls) -> list[BaseTool]:
-    watched: list[BaseTool] = []
+def _recording_tools(tools: Sequence[BaseTool] | None, calls: _Calls) -> list[BaseTool]:
+    recording: list[BaseTool] = []
     for tool in tools or ():
-        if isinstance(tool, _WatchedTool):
-            watched.append(tool)
+        if isinstance(tool, _RecordingTool):
+            recording.append(tool)
             continue
-        twin = _WatchedTool(**{name: getattr(tool, name) for name in BaseTool.model_fields})
-        twin._tool, twin._calls = tool.model_copy(update={"current_usage_count": 0}), calls
-        twin.current_usage_count = 0
-        watched.append(twin)
-    return watched
+        copied = _RecordingTool(**{name: getattr(tool, name) for name in BaseTool.model_fields})
+        copied._tool, copied._calls = tool.model_copy(update={"current_usage_count": 0}), calls
+        copied.current_usage_count = 0
+        recording.append(copied)
+    return recording
 
 
 def _agents(target: Agent | Crew) -> Iterator[Agent]:
@@ -229,7 +230,7 @@ def _agents(target: Agent | Crew) -> Iterator[Agent]:
 
 
 def _models(target: Agent | Crew) -> Iterator[BaseLLM]:
-    """All models that do the agents' thinking, each once."""
+    """All models of the agents, each once."""
     found: dict[int, Any] = {}
     for agent in _agents(target):
         found.update({id(model): model for model in (agent.llm, agent.function_calling_llm)})
@@ -239,7 +240,7 @@ def _models(target: Agent | Crew) -> Iterator[BaseLLM]:
 
 
 def _usage(spent: Sequence[UsageMetrics]) -> Usage | None:
-    """What the models counted; None when none of them counts."""
+    """The tokens of all models; None if no model counts them."""
     if not sum(metrics.successful_requests for metrics in spent):
         return None
     return Usage(

@@ -1,7 +1,7 @@
 """Agents of Google's Agent Development Kit.
 
-An agent of the kit keeps nothing between calls; a runner does, in a session. Each trial has a runner of its own, with
-services in memory and one plugin more, which sees the tool calls and model replies of all agents in it.
+A runner keeps the state of its agents in a session. Each trial has its own runner, with services in memory and a plugin
+that sees the tool calls and model responses of all its agents.
 """
 
 import inspect
@@ -23,30 +23,30 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.workflow import BaseNode
 from google.genai import types
 
+from seatrial.agents.chat_messages import read_calls, text_of
 from seatrial.agents.context import AgentContext
-from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import ToolError, UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import AgentFailure, TrialError
 
-from .tool_recorder import answers
+from .tool_recorder import seatrial_answers
 
 _USER = "seatrial"
 
 
 class Adapter:
-    """One trial's conversation with an agent or an app of the kit, which remembers by its session."""
+    """One trial with an agent or an app of the kit."""
 
     def __init__(self, target: Any) -> None:
         if not isinstance(target, App | BaseNode):
             raise UsageError(f"type 'google_adk' needs an agent or an App of google.adk, got {type(target).__name__}")
         _refuse_hidden(target.root_agent if isinstance(target, App) else target)
         self.tool_names = _names_of(target.root_agent if isinstance(target, App) else target)
-        self._watcher = _Watcher()
+        self._recorder = _RecorderPlugin()
         self._runner = Runner(
-            app=_with_plugin(target, self._watcher),
+            app=_with_plugin(target, self._recorder),
             session_service=InMemorySessionService(),
             artifact_service=InMemoryArtifactService(),
             memory_service=InMemoryMemoryService(),
@@ -55,19 +55,19 @@ class Adapter:
 
     async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
         session = self._session or await self._begin(messages[:-1])
-        # After an error the session ends in the middle of something: the next try begins with a new one.
+        # After an error the session ends in the middle of a turn: a repeated turn starts with a new one.
         self._session = None
-        self._watcher.begin(ctx)
+        self._recorder.begin(ctx)
         reply = await _read_reply(
             self._runner.run_async(user_id=_USER, session_id=session.id, new_message=_content("user", ctx.input))
         )
         self._session = session
-        return AgentResult(reply, [], self._watcher.usage())
+        return AgentResult(reply, [], total_usage(self._recorder.spent))
 
     async def _begin(self, messages: Sequence[Message]) -> Session:
-        """A session that begins with the scenario's `history`; its `system` goes with every request."""
+        """A session with the scenario's `history`; its `system` is sent with every request."""
         instructions = ("system", "developer")
-        self._watcher.instructions = [_text(message) for message in messages if message["role"] in instructions]
+        self._recorder.instructions = [text_of(message) for message in messages if message["role"] in instructions]
         service = self._runner.session_service
         session = await service.create_session(app_name=self._runner.app_name, user_id=_USER)
         said = [message for message in messages if message["role"] not in instructions]
@@ -77,7 +77,7 @@ class Adapter:
 
 
 def _refuse_hidden(agent: Any) -> None:
-    """An agent behind a tool may be kept from plugins: nobody would see its calls, and no mock answer them."""
+    """Refuse an agent behind a tool that plugins do not see: its calls could be neither recorded nor mocked."""
     for tool in getattr(agent, "tools", ()):
         if isinstance(tool, AgentTool):
             if not tool.include_plugins:
@@ -92,13 +92,13 @@ def _refuse_hidden(agent: Any) -> None:
 
 def _with_plugin(target: App | BaseNode, plugin: BasePlugin) -> App:
     if isinstance(target, App):
-        # A mock answers before a plugin of the user's could.
+        # A mock answers before a plugin of the user.
         return target.model_copy(update={"plugins": [plugin, *target.plugins]})
     return App(name="seatrial", root_agent=target, plugins=[plugin])
 
 
 async def _read_reply(events: AsyncGenerator[Event, None]) -> str | None:
-    """The last final response. Raises AgentFailure when there is none, but a model that said why."""
+    """The last final response. Raises AgentFailure if there is none and a model reported an error."""
     reply, problem = None, None
     async with aclosing(events) as stream:
         async for event in stream:
@@ -111,39 +111,27 @@ async def _read_reply(events: AsyncGenerator[Event, None]) -> str | None:
     return reply
 
 
-class _Watcher(BasePlugin):
-    """Sees every tool call and every model reply of one trial."""
+class _RecorderPlugin(BasePlugin):
+    """Sees every tool call and every model response of one trial."""
 
     def __init__(self) -> None:
         super().__init__(name="seatrial")
         self.instructions: list[str] = []
         self._started: dict[int, float] = {}
-        """When calls began that are under way, by their tool context; a mock keeps its call itself."""
+        """Start times of running calls, by the id of their tool context. Calls of mocks are recorded elsewhere."""
 
     def begin(self, ctx: AgentContext) -> None:
-        """A turn begins."""
+        """Start a turn."""
         self._ctx = ctx
-        self._spent: list[Any] = []
+        self.spent: list[Usage | None] = []
         self._started.clear()
-
-    def usage(self) -> Usage | None:
-        """The tokens of all model calls of the turn; None when one of them does not say."""
-        known = [usage for usage in self._spent if usage is not None]
-        if not known or len(known) < len(self._spent):
-            return None
-        return Usage(
-            input_tokens=sum(usage.prompt_token_count or 0 for usage in known),
-            output_tokens=sum(
-                (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0) for usage in known
-            ),
-        )
 
     async def before_model_callback(self, *, llm_request: Any, **_: Any) -> None:
         if self.instructions:
             llm_request.append_instructions(self.instructions)
         for name in _native_tools(llm_request.config.tools or ()):
             if self._ctx.knows_tool(name):
-                # The kit wraps what a plugin raises.
+                # The kit wraps exceptions of plugins.
                 self._ctx.fatal = TrialError(
                     ErrorKind.CONFIG,
                     f"the model's provider runs the tool {name!r} by itself, where no mock can answer it",
@@ -152,13 +140,13 @@ class _Watcher(BasePlugin):
 
     async def after_model_callback(self, *, llm_response: Any, **_: Any) -> None:
         if not llm_response.partial:
-            self._spent.append(llm_response.usage_metadata)
+            self.spent.append(_read_usage(llm_response.usage_metadata))
             for name, arguments, result in _native_calls(llm_response):
                 self._ctx.record(name, arguments, ToolAnswer(result=result), self._ctx.elapsed_ms())
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
-        # The kit puts a bare BaseTool in the place of a tool that is not there: no mock may hide that.
-        if type(tool) is BaseTool or not answers(self._ctx, tool.name, control=_is_control(tool)):
+        # The kit uses a bare BaseTool for an unknown tool: a mock must not hide that.
+        if type(tool) is BaseTool or not seatrial_answers(self._ctx, tool.name, control=_is_control(tool)):
             self._ctx.require_open(tool.name)
             self._started[id(tool_context)] = self._ctx.elapsed_ms()
             return None
@@ -178,7 +166,7 @@ class _Watcher(BasePlugin):
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: BaseException
     ) -> None:
-        """A tool that is not there is an error, too; older versions of the kit tell of it without asking first."""
+        """An unknown tool is an error, too. Older versions of the kit call only this method for it."""
         started = self._started.pop(id(tool_context), self._ctx.elapsed_ms())
         answer = ToolAnswer(error=f"{type(error).__name__}: {error}")
         self._ctx.record(tool.name, tool_args, answer, started, real=_is_real(tool))
@@ -194,17 +182,17 @@ _CONTROL = frozenset(
 
 
 def _is_control(tool: Any) -> bool:
-    """Whether the tool needs no mock; an agent behind a tool needs none, since its own tools are watched."""
+    """Whether the tool needs no mock. An agent behind a tool needs none: its own tools are recorded."""
     return isinstance(tool, AgentTool) or tool.name in _CONTROL
 
 
 def _is_real(tool: Any) -> bool:
-    """Whether the agent has such a tool, and it does more than to direct agents."""
+    """Whether the agent has such a tool, and it is not a control tool."""
     return type(tool) is not BaseTool and not _is_control(tool)
 
 
 def _names_of(agent: Any) -> frozenset[str] | None:
-    """The names of all calls that the agent can make, through other agents as well; None where they are not known."""
+    """The names of all tools of the agent and of its other agents; None if they are not known."""
     if not isinstance(agent, BaseAgent) or getattr(agent, "code_executor", None) is not None:
         return None
     names = {"transfer_to_agent"} if agent.sub_agents else set()
@@ -229,7 +217,7 @@ def _native_tools(tools: Iterable[Any]) -> Iterator[str]:
 
 
 def _native_calls(response: Any) -> Iterator[tuple[str, dict[str, Any], Any]]:
-    """Searches and code that the provider ran, as far as the response tells of them."""
+    """Searches and code that the provider ran, as far as the response lists them."""
     queries = response.grounding_metadata and response.grounding_metadata.web_search_queries
     if queries:
         yield "google_search", {"queries": list(queries)}, None
@@ -241,13 +229,13 @@ def _native_calls(response: Any) -> Iterator[tuple[str, dict[str, Any], Any]]:
 
 
 def _read_answer(result: Any) -> ToolAnswer:
-    """A tool of the kit tells the model of its failure by a mapping with an `error`."""
+    """A tool of the kit reports an error to the model in a mapping with `error`."""
     error = result.get("error") if isinstance(result, dict) else None
     return ToolAnswer(result=plain_value(result), error=str(error) if error else None)
 
 
 def _events(messages: Sequence[Message], *, author: str) -> Iterator[Event]:
-    """The scenario's `history` as the kit keeps it."""
+    """The scenario's `history` as events of the kit."""
     names: dict[Any, str] = {}
     for message in messages:
         if message["role"] == "assistant":
@@ -257,15 +245,23 @@ def _events(messages: Sequence[Message], *, author: str) -> Iterator[Event]:
                 types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=dict(call.args or {})))
                 for call in calls
             ]
-            yield _event(author, _content("model", _text(message), *parts))
+            yield _event(author, _content("model", text_of(message), *parts))
         elif message["role"] == "tool":
             call_id = message.get("tool_call_id")
             response = types.FunctionResponse(
-                id=call_id, name=names.get(call_id, "unknown"), response={"result": _text(message)}
+                id=call_id, name=names.get(call_id, "unknown"), response={"result": text_of(message)}
             )
             yield _event(author, _content("user", "", types.Part(function_response=response)))
         else:
-            yield _event("user", _content("user", _text(message)))
+            yield _event("user", _content("user", text_of(message)))
+
+
+def _read_usage(usage: Any) -> Usage | None:
+    """The tokens of a model call; None if the response does not report them."""
+    if usage is None:
+        return None
+    output = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
+    return Usage(input_tokens=usage.prompt_token_count or 0, output_tokens=output)
 
 
 def _event(author: str, content: types.Content) -> Event:
@@ -274,7 +270,3 @@ def _event(author: str, content: types.Content) -> Event:
 
 def _content(role: str, text: str, *parts: types.Part) -> types.Content:
     return types.Content(role=role, parts=[*([types.Part(text=text)] if text else []), *parts])
-
-
-def _text(message: Message) -> str:
-    return read_content(message.get("content")) or ""

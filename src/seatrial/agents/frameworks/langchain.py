@@ -1,4 +1,4 @@
-"""Agents and other runnables of LangChain. `create_agent` makes a graph, which is run as one."""
+"""Agents and other runnables of LangChain. `create_agent` makes a graph, which runs like one of LangGraph."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from .tool_recorder import as_text
 
 TEXTS = ("input", "question", "query", "text")
 CONVERSATIONS = ("messages", "chat_history", "history")
-"""Names of a chain's variables that are given the user's text, and what was said."""
+"""Names of a chain's variables that get the user's text, and those that get the conversation."""
 
 
 class Adapter:
@@ -41,7 +41,7 @@ class Adapter:
         return AgentResult(_read(output), [], turn.usage)
 
     def _form(self, said: list[BaseMessage], text: str) -> Any:
-        """The conversation in the form that the chain takes: variables by their names, else a list of messages."""
+        """The input of the chain: its variables by name, otherwise a list of messages."""
         if not self._variables:
             return said
         texts = {name: text for name in TEXTS if name in self._variables}

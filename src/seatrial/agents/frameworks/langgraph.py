@@ -1,7 +1,7 @@
-"""What happens in one turn of an agent made with LangChain or LangGraph.
+"""Graphs of LangGraph, and the recording of tool calls for LangChain and LangGraph.
 
-All tools of LangChain are run by `BaseTool.run` or `arun`, whoever calls them: a tool node, a nested agent, a function
-of the user's. There we stand. What models asked for and took, their callbacks tell.
+`BaseTool.run` and `arun` run every tool of LangChain: for tool nodes, nested agents and functions of the user. We
+replace them. Callbacks of the models report requested calls and tokens.
 """
 
 import json
@@ -18,8 +18,8 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from seatrial.agents.context import AgentContext, on_trial
-from seatrial.agents.replies import parse_json
+from seatrial.agents.chat_messages import parse_json
+from seatrial.agents.context import AgentContext, current_trial
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
@@ -27,24 +27,24 @@ from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 from seatrial.model.struct import Struct
 
-from .tool_recorder import as_text, stand_before, watch, watch_blocking
+from .tool_recorder import as_text, record_call, record_call_blocking, replace_method
 
 _turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
 
 
 Identity = tuple[str, str, str]
-"""A call's id, name and arguments: some models give the same id to several calls."""
+"""A call's id, name and arguments: some models use the same id for several calls."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A tool call that a model asked for."""
+    """A tool call that a model requested."""
 
     call_id: str
     name: str
     arguments: Any
     at: float
     problem: str | None = None
-    """Why it is no call that could be made."""
+    """Why the call cannot be made."""
 
     @property
     def identity(self) -> Identity:
@@ -56,21 +56,21 @@ def identity_of(call_id: Any, name: Any, arguments: Any) -> Identity:
 
 
 class LangChainTurn(BaseCallbackHandler):
-    """Collects what models asked for and took in one turn, and which of the calls were made."""
+    """Collects the calls that models requested in one turn, those that were made, and the tokens."""
 
     run_inline = True
     raise_error = True
 
     def __init__(self, ctx: AgentContext, *, told: set[Identity]) -> None:
-        """`told` are calls that earlier turns have told of."""
+        """`told`: calls that earlier turns recorded."""
         self.ctx = ctx
         self._told = told
         self._requests: list[Request] = []
         self._made: list[Request] = []
         self._made_by_hand: list[tuple[str, Any]] = []
         self._spent: list[Usage | None] = []
-        stand_before(BaseTool, "run", _blocking)
-        stand_before(BaseTool, "arun", _awaited)
+        replace_method(BaseTool, "run", _blocking)
+        replace_method(BaseTool, "arun", _awaited)
         _turn.set(self)
 
     @property
@@ -94,7 +94,7 @@ class LangChainTurn(BaseCallbackHandler):
             yield Request(call_id=call_id, name=name, arguments=broken.get("args"), at=now, problem=problem)
 
     def make(self, tool: BaseTool, tool_input: Any, call_id: str | None) -> Any:
-        """A tool is about to run, or to be answered from a mock: the arguments, as the model gave them."""
+        """The arguments from the model, for a tool that is about to run or to be answered from a mock."""
         request = self._find(tool.name, tool_input, call_id)
         arguments = _own_arguments(tool, tool_input) if request is None else request.arguments
         if request is None:
@@ -104,7 +104,7 @@ class LangChainTurn(BaseCallbackHandler):
         return arguments
 
     def _find(self, name: str, tool_input: Any, call_id: str | None) -> Request | None:
-        """What the model asked for that a tool is run for now; of several with one id, the one with its arguments."""
+        """The request that a tool runs for; of several with the same id, the one with these arguments."""
         named = [each for each in self._requests if (each.call_id, each.name) == (call_id, name)]
         left = [each for each in named if each not in self._made]
         fitting = [each for each in left if _is_given(each.arguments, tool_input)]
@@ -113,9 +113,9 @@ class LangChainTurn(BaseCallbackHandler):
     async def end(
         self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False
     ) -> None:
-        """Tell of the calls that no tool of LangChain's was run for: unknown tools, or functions called by hand.
+        """Record the calls for which no tool of LangChain ran: unknown tools, or functions that a node calls itself.
 
-        `is_form` knows tools that are only the form of an answer. Raises TrialError where one should have been mocked.
+        `is_form`: whether a tool is only the schema of the answer. Raises TrialError if a mock was bypassed.
         """
         known = {*self._told, *(each.identity for each in self._requests)}
         for message in messages:
@@ -126,7 +126,7 @@ class LangChainTurn(BaseCallbackHandler):
             if not self._was_made(request) and not is_form(request.name):
                 answer = answers.get(request.call_id)
                 by_hand = answer is not None and answer.status != "error"
-                if by_hand and self._mind_mocks(request.name):
+                if by_hand and self._must_not_run(request.name):
                     await self.ctx.ask(request.name, request.arguments)
                 told = _read_answer(request, answer)
                 self.ctx.record(request.name, request.arguments, told, request.at, real=by_hand)
@@ -141,8 +141,8 @@ class LangChainTurn(BaseCallbackHandler):
             return True
         return False
 
-    def _mind_mocks(self, name: str) -> bool:
-        """Whether a call that the agent answered by itself had no right to be. Raises TrialError for a mocked tool."""
+    def _must_not_run(self, name: str) -> bool:
+        """Whether a call that the agent answered itself was not allowed. Raises TrialError for a mocked tool."""
         if self.ctx.knows_tool(name):
             raise TrialError(
                 ErrorKind.CONFIG,
@@ -158,14 +158,14 @@ def _read_usage(message: AIMessage) -> Usage | None:
 
 
 def _is_given(arguments: Any, tool_input: Any) -> bool:
-    """Whether a tool is given these arguments, whatever the framework puts in beside them."""
+    """Whether the input of a tool has these arguments; the framework may add others."""
     if not isinstance(arguments, dict) or not isinstance(tool_input, dict):
         return bool(arguments == tool_input)
     return all(name in tool_input and tool_input[name] == value for name, value in arguments.items())
 
 
 def _own_arguments(tool: BaseTool, tool_input: Any) -> Any:
-    """Without what the framework puts in, such as the state of the graph."""
+    """The arguments without those that the framework adds, such as the state of the graph."""
     if isinstance(tool_input, dict):
         return {name: value for name, value in tool_input.items() if name in tool.args}
     return {next(iter(tool.args)): tool_input} if tool.args else tool_input
@@ -178,7 +178,7 @@ def _read_answer(request: Request, answer: ToolMessage | None) -> ToolAnswer:
 
 
 def read_output(output: Any) -> ToolAnswer:
-    """What a tool gave back, as a result or as the error that the model is told."""
+    """What a tool returned: a result, or the error that the model sees."""
     if isinstance(output, ToolMessage):
         text = str(output.text)
         return ToolAnswer(error=text) if output.status == "error" else ToolAnswer(result=text)
@@ -197,8 +197,8 @@ _HANDOFFS = ("transfer_to_", "transfer_back_to_", "handoff_to_")
 
 
 def _is_handoff(tool: BaseTool) -> bool:
-    """Whether the tool only hands over to another agent. Those of LangGraph's own packages are marked; one of the
-    user's is named like them, takes nothing from the model, and says that it returns a Command."""
+    """Whether the tool only hands over to another agent. LangGraph's own packages mark such tools. One of the user has
+    a similar name, takes no arguments from the model, and is annotated to return a Command."""
     if "__handoff_destination" in (tool.metadata or {}):
         return True
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
@@ -218,7 +218,7 @@ class _Call:
         self._is_mocked = turn.ctx.knows_tool(tool.name)
 
     def formed(self, answer: Any) -> Any:
-        """The answer as LangChain would have it: a message, where a model asked."""
+        """The answer in LangChain's form: a message, if a model requested the call."""
         if not self._is_mocked or self._call_id is None:
             return answer
         text = as_text(answer) or ""
@@ -233,12 +233,12 @@ class _Call:
 def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
     async def arun(self: BaseTool, tool_input: Any, *args: Any, **options: Any) -> Any:
         turn = _turn.get()
-        if turn is None or on_trial.get() is None:
+        if turn is None or current_trial.get() is None:
             return await original(self, tool_input, *args, **options)
         call = _Call(self, tool_input, options.get("tool_call_id"), turn)
         real = partial(original, self, tool_input, *args, **options)
         try:
-            return call.formed(await watch(turn.ctx, self.name, call.arguments, real, **call.how))
+            return call.formed(await record_call(turn.ctx, self.name, call.arguments, real, **call.how))
         except ToolError as error:
             return call.failed(error)
 
@@ -248,12 +248,12 @@ def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
 def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: BaseTool, tool_input: Any, *args: Any, **options: Any) -> Any:
         turn = _turn.get()
-        if turn is None or on_trial.get() is None:
+        if turn is None or current_trial.get() is None:
             return original(self, tool_input, *args, **options)
         call = _Call(self, tool_input, options.get("tool_call_id"), turn)
         real = partial(original, self, tool_input, *args, **options)
         try:
-            return call.formed(watch_blocking(turn.ctx, self.name, call.arguments, real, **call.how))
+            return call.formed(record_call_blocking(turn.ctx, self.name, call.arguments, real, **call.how))
         except ToolError as error:
             return call.failed(error)
 
@@ -261,11 +261,11 @@ def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _HOW: dict[str, Any] = {"read": read_output, "unless": GraphBubbleUp}
-"""A tool that interrupts the graph to ask a person will be run again, and is told of then."""
+"""A tool that interrupts the graph to ask a person runs again, and is recorded then."""
 
 
 class Adapter:
-    """One trial's conversation with a graph: a thread of its own, or the messages so far where it keeps none."""
+    """One trial with a graph: its own thread, or all messages if the graph has no checkpointer."""
 
     def __init__(self, target: Any) -> None:
         if not isinstance(target, Pregel):
@@ -299,14 +299,14 @@ class Adapter:
             earlier = self._said or _read(messages[:-1], self._told)
             return {"messages": [*earlier, HumanMessage(ctx.input)]}
         if self._tried == ctx.turn:
-            return None  # the thread has the message already: go on where it failed
+            return None  # the thread has the message already: continue where it failed
         self._tried = ctx.turn
         earlier = _read(messages[:-1], self._told) if ctx.turn == 0 else []
         return {"messages": [*earlier, HumanMessage(ctx.input)]}
 
 
 def _tool_names(graph: Any) -> Iterator[str]:
-    """The tools of the graph's tool nodes, those of subgraphs included. Without any, its nodes call tools by hand."""
+    """The tools of the graph's tool nodes, including subgraphs. Without any, its own nodes call tools."""
     for node in graph.nodes.values():
         yield from getattr(node.bound, "tools_by_name", ())
     for _, below in graph.get_subgraphs(recurse=True):
@@ -315,7 +315,7 @@ def _tool_names(graph: Any) -> Iterator[str]:
 
 
 def _read(messages: Sequence[Message], told: set[Identity]) -> list[BaseMessage]:
-    """The scenario's `system` and `history`; the calls in them are not those of the agent on trial."""
+    """The scenario's `system` and `history`; the calls in them are not the agent's."""
     found: list[BaseMessage] = convert_to_messages(messages)
     for message in found:
         if isinstance(message, AIMessage):
@@ -328,6 +328,6 @@ def _last_text(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def _form_of(state: Mapping[str, Any]) -> Callable[[str], bool]:
-    """An agent with a structured response "calls" its schema; that is its answer, and no tool."""
+    """Whether a name is the schema of the structured response: the model "calls" it, but it is no tool."""
     answer = state.get("structured_response")
     return lambda name: answer is not None and name == type(answer).__name__

@@ -1,7 +1,7 @@
 """Agents of LlamaIndex: one of them, or an AgentWorkflow of several.
 
-They keep nothing between calls; a memory and a `Context` do, and each trial has its own. Every tool call comes through
-`_call_tool`, that of a nested agent too; there we stand.
+Their state is in a memory and a `Context`; each trial has its own. Every tool call goes through `_call_tool`, also in
+nested agents. We replace it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +14,18 @@ from llama_index.core.memory import BaseMemory, ChatMemoryBuffer
 from llama_index.core.tools import ToolOutput
 from llama_index.core.workflow import Context
 
-from seatrial.agents.context import AgentContext, on_trial
-from seatrial.agents.replies import read_content
+from seatrial.agents.chat_messages import text_of
+from seatrial.agents.context import AgentContext, current_trial
 from seatrial.errors import ToolError, UsageError
-from seatrial.model.conversation import AgentResult, Message, Usage
+from seatrial.model.conversation import AgentResult, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 
-from .tool_recorder import as_text, stand_before, watch
+from .tool_recorder import as_text, record_call, replace_method
 
 
 class Adapter:
-    """One trial's conversation with an agent of LlamaIndex, which remembers by its memory and its Context."""
+    """One trial with an agent of LlamaIndex."""
 
     def __init__(self, target: Any) -> None:
         if not isinstance(target, BaseWorkflowAgent | AgentWorkflow):
@@ -34,14 +34,14 @@ class Adapter:
                 f"got {type(target).__name__}"
             )
         for owner in (BaseWorkflowAgent, AgentWorkflow):
-            stand_before(owner, "_call_tool", _watched)
+            replace_method(owner, "_call_tool", _watched)
         self.tool_names = _names_of(target)
         self._agent = target
         self._kept: tuple[BaseMemory, Context] | None = None
 
     async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
         memory, context = self._kept or self._begin(messages[:-1])
-        # After an error they end in the middle of something: the next try begins with new ones.
+        # After an error they end in the middle of a turn: a repeated turn starts with new ones.
         self._kept = None
         handler = self._agent.run(user_msg=ctx.input, memory=memory, ctx=context)
         spent: list[Usage | None] = []
@@ -50,18 +50,18 @@ class Adapter:
                 if isinstance(event, AgentOutput):
                     spent.append(_read_usage(event))
                 elif isinstance(event, ToolCallResult):
-                    _keep_unknown(event, ctx)
+                    _record_unknown(event, ctx)
             output = await handler
         except BaseException:
-            await handler.cancel_run()  # its steps would go on without us
+            await handler.cancel_run()  # otherwise its steps would continue
             raise
-        # LlamaIndex would warn that it cannot keep the memory in the context; we do that.
+        # LlamaIndex would warn that it cannot store the memory in the context.
         await context.store.set("memory", None)
         self._kept = memory, context
-        return AgentResult(_reply(output), [], _sum(spent))
+        return AgentResult(_reply(output), [], total_usage(spent))
 
     def _begin(self, messages: Sequence[Message]) -> tuple[BaseMemory, Context]:
-        """The memory that the framework would make, with the scenario's `system` and `history` in it."""
+        """The framework's default memory, with the scenario's `system` and `history`."""
         agent = self._agent
         first = agent.agents[agent.root_agent] if isinstance(agent, AgentWorkflow) else agent
         history = list(_read_history(messages))
@@ -69,11 +69,11 @@ class Adapter:
 
 
 _HANDOFF = "handoff"
-"""The tool by which an AgentWorkflow lets one agent hand over to another."""
+"""The tool with which an agent of an AgentWorkflow hands over to another."""
 
 
 def _names_of(target: BaseWorkflowAgent | AgentWorkflow) -> frozenset[str] | None:
-    """The names of all calls that the agent can make; None where some are found no sooner than it runs."""
+    """The names of all tools of the agent; None if a retriever chooses them at run time."""
     agents = list(target.agents.values()) if isinstance(target, AgentWorkflow) else [target]
     if any(agent.tool_retriever is not None for agent in agents):
         return None
@@ -83,12 +83,12 @@ def _names_of(target: BaseWorkflowAgent | AgentWorkflow) -> frozenset[str] | Non
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     async def call_tool(self: Any, context: Any, tool: Any, tool_input: dict[str, Any]) -> ToolOutput:
-        ctx = on_trial.get()
+        ctx = current_trial.get()
         if ctx is None:
             return await original(self, context, tool, tool_input)
         name = tool.metadata.get_name()
         try:
-            answer = await watch(
+            answer = await record_call(
                 ctx,
                 name,
                 tool_input,
@@ -114,8 +114,8 @@ def _read_output(output: ToolOutput) -> ToolAnswer:
     return ToolAnswer(result=plain_value(output.raw_output))
 
 
-def _keep_unknown(event: ToolCallResult, ctx: AgentContext) -> None:
-    """Keep the call of a tool that is not there: it is answered before it comes to where we stand."""
+def _record_unknown(event: ToolCallResult, ctx: AgentContext) -> None:
+    """Record the call of an unknown tool: LlamaIndex answers it before `_call_tool`."""
     output = event.tool_output
     if output.is_error and output.exception is None and output.raw_output is None:
         ctx.record(event.tool_name, event.tool_kwargs, ToolAnswer(error=output.content), ctx.elapsed_ms())
@@ -132,20 +132,8 @@ def _read_usage(event: AgentOutput) -> Usage | None:
     return Usage(input_tokens=taken, output_tokens=given) if taken or given else None
 
 
-def _sum(spent: Sequence[Usage | None]) -> Usage | None:
-    """The tokens of all model calls of the turn; None when one of them does not say."""
-    known = [usage for usage in spent if usage is not None]
-    if not known or len(known) < len(spent):
-        return None
-    return Usage(
-        input_tokens=sum(usage.input_tokens or 0 for usage in known),
-        output_tokens=sum(usage.output_tokens or 0 for usage in known),
-    )
-
-
 def _read_history(messages: Sequence[Message]) -> Iterator[ChatMessage]:
-    """The scenario's `system` and `history` as LlamaIndex keeps them."""
+    """The scenario's `system` and `history` as messages of LlamaIndex."""
     for message in messages:
-        text = read_content(message.get("content")) or ""
         more = {key: message[key] for key in ("tool_calls", "tool_call_id") if message.get(key)}
-        yield ChatMessage(role=message["role"], content=text, additional_kwargs=more)
+        yield ChatMessage(role=message["role"], content=text_of(message), additional_kwargs=more)

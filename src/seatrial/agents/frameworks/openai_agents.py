@@ -1,7 +1,7 @@
 """Agents of the OpenAI Agents SDK.
 
-Before each request an agent is asked for its tools, in `get_all_tools`: nested agents and those that are handed over to
-as well. In a trial it gives copies there, which are watched; the user's own tools stay as they are.
+Before each request the SDK asks an agent for its tools with `get_all_tools`, also nested agents and those after a
+handoff. In a trial it returns copies that record their calls. The user's tools do not change.
 """
 
 import copy
@@ -16,28 +16,28 @@ from agents import tool as agents_tool
 from agents.agent import AgentBase
 from agents.items import HandoffCallItem, ToolCallItem, ToolCallOutputItem
 
-from seatrial.agents.context import AgentContext, on_trial
-from seatrial.agents.replies import parse_arguments, read_calls, read_content
+from seatrial.agents.chat_messages import parse_arguments, read_calls, text_of
+from seatrial.agents.context import AgentContext, current_trial
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 
-from .tool_recorder import answers, as_text, stand_before, watch
+from .tool_recorder import as_text, record_call, replace_method, seatrial_answers
 
 _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", default=None)
-"""What the tool under way raised: the SDK makes a text of it, which does not say so."""
+"""What the running tool raised: the SDK only returns a text for it."""
 
 
 class Adapter:
-    """One trial's conversation; it goes on with the agent that answered last, as after a handoff."""
+    """One trial. It continues with the agent that answered last, as after a handoff."""
 
     def __init__(self, target: Any) -> None:
         if not isinstance(target, Agent):
             raise UsageError(f"type 'openai_agents' needs an agents.Agent, got {type(target).__name__}")
-        stand_before(AgentBase, "get_all_tools", _with_watched_tools)
-        stand_before(agents_tool, "maybe_invoke_function_tool_failure_error_function", _noting_failure)
+        replace_method(AgentBase, "get_all_tools", _with_recording_tools)
+        replace_method(agents_tool, "maybe_invoke_function_tool_failure_error_function", _noting_failure)
         self.tool_names = _names_of(target, set())
         self._agent: Agent[Any] = target
         self._said: list[Any] | None = None
@@ -58,23 +58,23 @@ class Adapter:
 
 
 def _read_usage(result: Any) -> Usage | None:
-    """What the models took; None where one of them did not say, for which the SDK has zeros."""
+    """The tokens of the models; None if one of them does not report them, which the SDK shows as zeros."""
     if any(not (each.usage.input_tokens or each.usage.output_tokens) for each in result.raw_responses):
         return None
     taken = result.context_wrapper.usage
     return Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens)
 
 
-def _with_watched_tools(original: Callable[..., Any]) -> Callable[..., Any]:
+def _with_recording_tools(original: Callable[..., Any]) -> Callable[..., Any]:
     async def get_all_tools(self: Any, *args: Any, **options: Any) -> list[Any]:
         tools: list[Any] = await original(self, *args, **options)
-        ctx = on_trial.get()
-        return tools if ctx is None else [_watched(tool, ctx) for tool in tools]
+        ctx = current_trial.get()
+        return tools if ctx is None else [_recording(tool, ctx) for tool in tools]
 
     return get_all_tools
 
 
-def _watched(tool: Any, ctx: AgentContext) -> Any:
+def _recording(tool: Any, ctx: AgentContext) -> Any:
     if not isinstance(tool, FunctionTool):
         if ctx.knows_tool(tool.name):
             ctx.fatal = TrialError(
@@ -86,13 +86,13 @@ def _watched(tool: Any, ctx: AgentContext) -> Any:
         if type(tool).__name__ not in _RUN_BY_OPENAI and not ctx.lets_tool_run(tool.name):
             ctx.fatal = TrialError(
                 ErrorKind.CONFIG,
-                f"the tool {tool.name!r} is a {type(tool).__name__}, which Seatrial can neither mock nor keep from "
-                "running, and unmocked_tools is 'error'",
+                f"the tool {tool.name!r} is a {type(tool).__name__}, which Seatrial can neither mock nor "
+                "stop, and unmocked_tools is 'error'",
                 hint="take the tool out for the trial, or set unmocked_tools: passthrough to let real tools run",
             )
             raise ctx.fatal
         return tool
-    real, twin = tool.on_invoke_tool, copy.copy(tool)
+    real, copied = tool.on_invoke_tool, copy.copy(tool)
 
     @functools.wraps(real)
     async def invoke(context: Any, arguments: str) -> Any:
@@ -104,7 +104,7 @@ def _watched(tool: Any, ctx: AgentContext) -> Any:
             return ToolAnswer(error=failed) if failed else ToolAnswer(result=plain_value(value))
 
         try:
-            return await watch(
+            return await record_call(
                 ctx,
                 tool.name,
                 parse_arguments(arguments),
@@ -115,10 +115,10 @@ def _watched(tool: Any, ctx: AgentContext) -> Any:
         except ToolError as error:
             return str(error)
 
-    twin.on_invoke_tool = invoke
-    if answers(ctx, tool.name, control=_is_agent(tool)):
-        twin.needs_approval = False
-    return twin
+    copied.on_invoke_tool = invoke
+    if seatrial_answers(ctx, tool.name, control=_is_agent(tool)):
+        copied.needs_approval = False
+    return copied
 
 
 _NAMED_AS_CALLED = frozenset(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool"))
@@ -126,12 +126,12 @@ _RUN_BY_OPENAI = _NAMED_AS_CALLED | {"HostedMCPTool", "ToolSearchTool", "Program
 
 
 def _is_agent(tool: Any) -> bool:
-    """Whether another agent is behind the tool: its own tools are watched, so that it needs no mock."""
+    """Whether the tool calls another agent. It needs no mock: that agent's tools are recorded."""
     return bool(getattr(tool, "_is_agent_tool", False))
 
 
 def _names_of(agent: Any, seen: set[int]) -> frozenset[str] | None:
-    """The names of all calls that the agent can make, through other agents as well; None where they are not known."""
+    """The names of all tools of the agent and of its other agents; None if they are not known."""
     if id(agent) in seen:
         return frozenset()
     seen.add(id(agent))
@@ -149,7 +149,7 @@ def _names_of(agent: Any, seen: set[int]) -> frozenset[str] | None:
             names |= below
     for other in agent.handoffs:
         if not isinstance(other, Agent):
-            return None  # a Handoff may know its agent only when it is made
+            return None  # a Handoff may choose its agent at run time
         below = _names_of(other, seen)
         if below is None:
             return None
@@ -168,7 +168,7 @@ def _noting_failure(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read_calls(items: Sequence[Any]) -> list[ToolCall]:
-    """The calls as the SDK tells them: beside those that were watched, handoffs and tools that OpenAI runs."""
+    """The calls that the SDK reports: the recorded ones, handoffs, and tools that OpenAI runs."""
     outputs = {_field(item.raw_item, "call_id"): item.output for item in items if isinstance(item, ToolCallOutputItem)}
     return [_read_call(item.raw_item, outputs) for item in items if isinstance(item, ToolCallItem | HandoffCallItem)]
 
@@ -183,9 +183,9 @@ def _field(raw: Any, name: str) -> Any:
 
 
 def _read_history(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
-    """The scenario's `system` and `history` as the SDK takes them."""
+    """The scenario's `system` and `history` as items of the SDK."""
     for message in messages:
-        text = read_content(message.get("content")) or ""
+        text = text_of(message)
         if message.get("role") == "tool":
             yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": text}
             continue

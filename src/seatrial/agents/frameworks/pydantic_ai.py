@@ -1,7 +1,7 @@
 """Agents of pydantic-ai.
 
-Every run of an agent, a nested one too, begins in `Agent.iter`. In a trial it gets one more capability there, whose
-hooks see each tool call and may answer it.
+Every run of an agent, also of a nested one, starts in `Agent.iter`. In a trial we add a capability there. Its hooks see
+each tool call and may answer it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,27 +27,27 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.toolsets import CombinedToolset, FunctionToolset
 
-from seatrial.agents.context import AgentContext, on_trial
-from seatrial.agents.replies import read_calls, read_content
+from seatrial.agents.chat_messages import read_calls, text_of
+from seatrial.agents.context import AgentContext, current_trial
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 
-from .tool_recorder import answers, as_text, stand_before, watch
+from .tool_recorder import as_text, record_call, replace_method, seatrial_answers
 
 _spent: ContextVar[list[Usage | None] | None] = ContextVar("spent", default=None)
-"""What the models of this turn took, those of nested agents included."""
+"""The usage of all models in this turn, including those of nested agents."""
 
 
 class Adapter:
-    """One trial's conversation with a pydantic-ai agent, which remembers by its message history."""
+    """One trial with a pydantic-ai agent."""
 
     def __init__(self, target: Any) -> None:
         if not isinstance(target, AbstractAgent):
             raise UsageError(f"type 'pydantic_ai' needs a pydantic_ai.Agent, got {type(target).__name__}")
-        stand_before(Agent, "iter", _with_watcher)
+        replace_method(Agent, "iter", _with_recorder)
         self.tool_names = _names_of(target)
         self._agent: AbstractAgent[Any, Any] = target
         self._history: list[ModelMessage] | None = None
@@ -59,29 +59,29 @@ class Adapter:
         _spent.set(spent)
         result = await self._agent.run(ctx.input, message_history=self._history)
         if isinstance(result.output, DeferredToolRequests):
-            raise _nobody_answers(result.output)
+            raise _unanswered_requests(result.output)
         self._history = result.all_messages()
         return AgentResult(as_text(result.output), [], total_usage(spent))
 
 
-def _nobody_answers(waiting: DeferredToolRequests) -> TrialError:
+def _unanswered_requests(waiting: DeferredToolRequests) -> TrialError:
     names = sorted({call.tool_name for call in (*waiting.calls, *waiting.approvals)})
     return TrialError(
         ErrorKind.CONFIG,
-        f"the agent waits for a person to approve, or for somebody else to run, {', '.join(names)}, "
+        f"the agent waits for a person to approve, or for another program to run, {', '.join(names)}, "
         "which Seatrial cannot do",
         hint="mock the tool, or make it without requires_approval for the trial",
     )
 
 
-def _with_watcher(original: Callable[..., Any]) -> Callable[..., Any]:
-    def iter_watched(self: Any, *args: Any, capabilities: Sequence[Any] | None = None, **options: Any) -> Any:
-        ctx = on_trial.get()
+def _with_recorder(original: Callable[..., Any]) -> Callable[..., Any]:
+    def iter_recorded(self: Any, *args: Any, capabilities: Sequence[Any] | None = None, **options: Any) -> Any:
+        ctx = current_trial.get()
         if ctx is not None:
             capabilities = [*(capabilities or ()), _Watcher(ctx)]
         return original(self, *args, capabilities=capabilities, **options)
 
-    return iter_watched
+    return iter_recorded
 
 
 class _Watcher(AbstractCapability[Any]):
@@ -89,14 +89,16 @@ class _Watcher(AbstractCapability[Any]):
 
     def __init__(self, ctx: AgentContext) -> None:
         self._ctx = ctx
-        self._kept: set[str] = set()
+        self._recorded: set[str] = set()
         self._outputs: set[str] = set()
         """Tools that are only the form of the agent's answer."""
 
     async def prepare_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
-        """What Seatrial answers needs no approval, and nobody outside to run it."""
+        """Tools that Seatrial answers need no approval and no other program."""
         return [
-            replace(tool, kind="function") if answers(self._ctx, tool.name, control=_is_control(tool)) else tool
+            replace(tool, kind="function")
+            if seatrial_answers(self._ctx, tool.name, control=_is_control(tool))
+            else tool
             for tool in tool_defs
         ]
 
@@ -108,53 +110,53 @@ class _Watcher(AbstractCapability[Any]):
         spent = _spent.get()
         if spent is not None:
             spent.append(_read_usage(response.usage))
-        self._keep_native(response.parts)
+        self._record_native(response.parts)
         return response
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         if tool_def.kind == "output":
             return await handler(args)
-        self._kept.add(call.tool_call_id)
+        self._recorded.add(call.tool_call_id)
         try:
-            return await watch(
+            return await record_call(
                 self._ctx, call.tool_name, _arguments(call), lambda: handler(args), control=_is_control(tool_def)
             )
         except ToolError as error:
             raise ToolFailed(str(error)) from None
 
     async def after_node_run(self, ctx: Any, *, node: Any, result: Any) -> Any:
-        """Keep the calls that came to nothing: a tool that is not there, or arguments that it does not take."""
+        """Record the calls that reached no tool: an unknown tool, or wrong arguments."""
         response, request = getattr(node, "model_response", None), getattr(result, "request", None)
         if response is not None and request is not None:
             answers = {getattr(part, "tool_call_id", None): part for part in request.parts}
             for call in response.parts:
-                if isinstance(call, ToolCallPart) and self._came_to_nothing(call):
-                    self._keep(call, ToolAnswer(error=_error_text(answers.get(call.tool_call_id))))
-            # Some models begin again with their ids in each response.
-            self._kept.clear()
+                if isinstance(call, ToolCallPart) and self._reached_no_tool(call):
+                    self._record(call, ToolAnswer(error=_error_text(answers.get(call.tool_call_id))))
+            # Some models use the same ids again in each response.
+            self._recorded.clear()
         return result
 
-    def _came_to_nothing(self, call: ToolCallPart) -> bool:
-        return call.tool_call_id not in self._kept and call.tool_name not in self._outputs
+    def _reached_no_tool(self, call: ToolCallPart) -> bool:
+        return call.tool_call_id not in self._recorded and call.tool_name not in self._outputs
 
-    def _keep_native(self, parts: Sequence[Any]) -> None:
-        """Keep the calls that the model's provider made and answered by itself."""
+    def _record_native(self, parts: Sequence[Any]) -> None:
+        """Record the calls that the model's provider made and answered itself."""
         results = {part.tool_call_id: part.content for part in parts if isinstance(part, NativeToolReturnPart)}
         for call in parts:
             if isinstance(call, NativeToolCallPart):
-                self._keep(call, ToolAnswer(result=plain_value(results.get(call.tool_call_id))))
+                self._record(call, ToolAnswer(result=plain_value(results.get(call.tool_call_id))))
 
-    def _keep(self, call: Any, answer: ToolAnswer) -> None:
+    def _record(self, call: Any, answer: ToolAnswer) -> None:
         self._ctx.record(call.tool_name, _arguments(call), answer, self._ctx.elapsed_ms())
 
 
 def _is_control(tool_def: Any) -> bool:
-    """Whether it is a tool of pydantic-ai's own, which loads other tools: such have a kind of their own."""
+    """Whether it is a tool of pydantic-ai that loads other tools."""
     return getattr(tool_def, "tool_kind", None) in ("tool-search", "capability-load")
 
 
 def _names_of(agent: AbstractAgent[Any, Any]) -> frozenset[str] | None:
-    """The names of the agent's functions; None where it has tools that are known no sooner than it runs."""
+    """The names of the agent's functions; None if it has tools that are known only at run time."""
     names: set[str] = set()
     for toolset in agent.toolsets:
         if isinstance(toolset, CombinedToolset) and not toolset.toolsets:
@@ -168,27 +170,27 @@ def _names_of(agent: AbstractAgent[Any, Any]) -> frozenset[str] | None:
 
 
 def _read_usage(taken: Any) -> Usage | None:
-    """What a request took; None where the provider did not say, which older versions tell by zeros alone."""
+    """The tokens of a request; None if the provider does not report them, which older versions show as zeros."""
     if getattr(taken, "unmeasured_requests", 0) or not (taken.input_tokens or taken.output_tokens):
         return None
     return Usage(input_tokens=taken.input_tokens, output_tokens=taken.output_tokens)
 
 
 def _arguments(call: Any) -> Any:
-    """As the model gave them; a text that is no JSON object stays a text."""
+    """The arguments as the model gave them; a text that is no JSON object stays a text."""
     return read_calls([{"function": {"name": call.tool_name, "arguments": call.args}}])[0].arguments
 
 
 def _error_text(answer: Any) -> str:
-    """What the model was told instead of a result: a text, or pydantic's list of what is wrong."""
+    """What the model gets instead of a result: a text, or pydantic's list of errors."""
     return "not answered" if answer is None else as_text(answer.content) or ""
 
 
 def _read_history(messages: Sequence[Message]) -> Iterator[ModelMessage]:
-    """The scenario's `system` and `history` as pydantic-ai keeps them."""
+    """The scenario's `system` and `history` as messages of pydantic-ai."""
     names: dict[Any, str] = {}
     for message in messages:
-        text = read_content(message.get("content")) or ""
+        text = text_of(message)
         match message.get("role"):
             case "system" | "developer":
                 yield ModelRequest(parts=[SystemPromptPart(text)])

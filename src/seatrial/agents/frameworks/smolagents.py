@@ -1,7 +1,7 @@
 """Agents of smolagents.
 
-Such an agent is its own memory, so every trial talks to a twin: a copy with a memory, a state and a Python interpreter
-of its own, whose tools and managed agents are twins as well. The user's objects stay as they are.
+Such an agent stores its own memory, so every trial uses a copy with its own memory, state and Python interpreter. Its
+tools and managed agents are copies as well. The user's objects do not change.
 """
 
 import copy
@@ -11,24 +11,24 @@ from typing import Any
 from smolagents import CodeAgent, LocalPythonExecutor, MultiStepAgent, ToolCallingAgent
 from smolagents.memory import ActionStep, AgentMemory, CallbackRegistry, MemoryStep, TaskStep
 from smolagents.memory import ToolCall as SmolCall
-from smolagents.monitoring import LogLevel, Monitor, Timing, TokenUsage
+from smolagents.monitoring import LogLevel, Monitor, Timing
 from smolagents.utils import AgentToolCallError
 
+from seatrial.agents.chat_messages import read_calls, text_of
 from seatrial.agents.context import AgentContext
-from seatrial.agents.replies import read_calls, read_content
 from seatrial.errors import UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 
-from .tool_recorder import as_text, watch_blocking
+from .tool_recorder import as_text, record_call_blocking
 
 _ANSWER = "final_answer"
-"""The tool that every agent of smolagents replies with: it is the reply, and no call."""
+"""The tool with which an agent of smolagents replies. It does not count as a call."""
 
 
 class Adapter:
-    """One trial's conversation with an agent of smolagents, which remembers by the steps in its memory."""
+    """One trial with an agent of smolagents."""
 
     def __init__(self, target: Any) -> None:
         if not isinstance(target, MultiStepAgent):
@@ -38,18 +38,18 @@ class Adapter:
         _refuse_remote(target)
         self.tool_names = frozenset(_names_of(target))
         self._target = target
-        self._twin: MultiStepAgent | None = None
+        self._copy: MultiStepAgent | None = None
         self._ctx: AgentContext | None = None
-        self._spent: list[TokenUsage | None] = []
+        self._spent: list[Usage | None] = []
 
     def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
         self._ctx, self._spent = ctx, []
-        twin = self._twin or self._with_history(messages[:-1])
-        # After an error its memory ends in the middle of something: the next try begins with a new one.
-        self._twin = None
-        output = twin.run(ctx.input, reset=False, stream=False, return_full_result=False)
-        self._twin = twin
-        return AgentResult(as_text(output), [], self._usage())
+        copied = self._copy or self._with_history(messages[:-1])
+        # After an error its memory ends in the middle of a turn: a repeated turn starts with a new copy.
+        self._copy = None
+        output = copied.run(ctx.input, reset=False, stream=False, return_full_result=False)
+        self._copy = copied
+        return AgentResult(as_text(output), [], total_usage(self._spent))
 
     @property
     def _trial(self) -> AgentContext:
@@ -57,50 +57,50 @@ class Adapter:
         return self._ctx
 
     def _with_history(self, messages: Sequence[Message]) -> MultiStepAgent:
-        twin = self._make_twin(self._target)
-        system = "\n\n".join(_text(message) for message in messages if message["role"] in ("system", "developer"))
+        copied = self._make_copy(self._target)
+        system = "\n\n".join(text_of(message) for message in messages if message["role"] in ("system", "developer"))
         if system:
-            twin.instructions = "\n\n".join(text for text in (twin.instructions, system) if text)
-            if system not in twin.system_prompt:
+            copied.instructions = "\n\n".join(text for text in (copied.instructions, system) if text)
+            if system not in copied.system_prompt:
                 raise TrialError(
                     ErrorKind.CONFIG,
-                    "the agent's prompt template has no {{custom_instructions}}, so that the scenario's system message "
-                    "has no place in it",
+                    "the agent's prompt template has no {{custom_instructions}}, so the scenario's system message "
+                    "cannot be added",
                     hint="put {{custom_instructions}} into prompt_templates['system_prompt'], or drop `system`",
                 )
-        twin.memory.steps += _steps(messages)
-        return twin
+        copied.memory.steps += _steps(messages)
+        return copied
 
-    def _make_twin(self, agent: MultiStepAgent) -> MultiStepAgent:
-        twin = copy.copy(agent)
-        twin.logger = copy.copy(agent.logger)
-        # Twenty trials side by side, each with its own panels, would only hide the report.
-        twin.logger.level = LogLevel.OFF
-        twin.monitor = Monitor(agent.model, twin.logger)
-        twin.state = dict(agent.state)
-        twin.tools = {name: tool if name == _ANSWER else self._watched(tool) for name, tool in agent.tools.items()}
-        twin.managed_agents = {
-            name: self._watched(self._make_twin(managed), control=True)
+    def _make_copy(self, agent: MultiStepAgent) -> MultiStepAgent:
+        copied = copy.copy(agent)
+        copied.logger = copy.copy(agent.logger)
+        # The panels of many concurrent trials would hide the report.
+        copied.logger.level = LogLevel.OFF
+        copied.monitor = Monitor(agent.model, copied.logger)
+        copied.state = dict(agent.state)
+        copied.tools = {name: tool if name == _ANSWER else self._recording(tool) for name, tool in agent.tools.items()}
+        copied.managed_agents = {
+            name: self._recording(self._make_copy(managed), control=True)
             for name, managed in agent.managed_agents.items()
         }
-        twin.memory = AgentMemory(twin.system_prompt)
-        twin.step_callbacks = _callbacks_of(agent, twin)
-        twin.step_callbacks.register(MemoryStep, self._count)
-        if isinstance(twin, CodeAgent):
-            twin.python_executor = _fresh_interpreter(twin.python_executor)
-        if isinstance(twin, ToolCallingAgent):
-            twin.execute_tool_call = self._keeping_refusals(twin)
-        return twin
+        copied.memory = AgentMemory(copied.system_prompt)
+        copied.step_callbacks = _callbacks_of(agent, copied)
+        copied.step_callbacks.register(MemoryStep, self._count)
+        if isinstance(copied, CodeAgent):
+            copied.python_executor = _fresh_interpreter(copied.python_executor)
+        if isinstance(copied, ToolCallingAgent):
+            copied.execute_tool_call = self._recording_refusals(copied)
+        return copied
 
-    def _watched(self, tool: Any, *, control: bool = False) -> Any:
-        """A copy of a tool, or of a managed agent, each call of which is kept and may be answered by a mock. An agent
-        needs no mock: its own tools are watched."""
+    def _recording(self, tool: Any, *, control: bool = False) -> Any:
+        """A copy of a tool or of a managed agent. Its calls are recorded and may be answered by a mock. An agent needs
+        no mock: its own tools are recorded."""
         kind = type(tool)
 
         def call(_: Any, *args: Any, sanitize_inputs_outputs: bool | None = None, **kwargs: Any) -> Any:
-            # Managed agents do not know this option.
+            # Managed agents do not have this option.
             option = {} if sanitize_inputs_outputs is None else {"sanitize_inputs_outputs": sanitize_inputs_outputs}
-            return watch_blocking(
+            return record_call_blocking(
                 self._trial,
                 tool.name,
                 _arguments(tool, args, kwargs),
@@ -108,17 +108,17 @@ class Adapter:
                 control=control,
             )
 
-        twin = copy.copy(tool)
-        twin.__class__ = type(kind.__name__, (kind,), {"__call__": call})
-        return twin
+        copied = copy.copy(tool)
+        copied.__class__ = type(kind.__name__, (kind,), {"__call__": call})
+        return copied
 
-    def _keeping_refusals(self, twin: ToolCallingAgent) -> Callable[..., Any]:
-        """What runs a tool call, keeping those that reach no tool: an unknown one, or arguments it does not take."""
-        execute = twin.execute_tool_call
+    def _recording_refusals(self, copied: ToolCallingAgent) -> Callable[..., Any]:
+        """Runs a tool call, and records calls that reach no tool: an unknown tool, or wrong arguments."""
+        execute = copied.execute_tool_call
 
         def execute_tool_call(tool_name: str, arguments: Any) -> Any:
             started = self._trial.elapsed_ms()
-            known = tool_name in twin.tools or tool_name in twin.managed_agents
+            known = tool_name in copied.tools or tool_name in copied.managed_agents
             try:
                 return execute(tool_name, arguments)
             except Exception as refusal:
@@ -130,21 +130,13 @@ class Adapter:
 
     def _count(self, step: MemoryStep) -> None:
         if hasattr(step, "token_usage"):
-            self._spent.append(step.token_usage)
-
-    def _usage(self) -> Usage | None:
-        """The tokens of all steps of the turn; None when one of them does not say."""
-        known = [usage for usage in self._spent if usage is not None]
-        if not known or len(known) < len(self._spent):
-            return None
-        return Usage(
-            input_tokens=sum(usage.input_tokens for usage in known),
-            output_tokens=sum(usage.output_tokens for usage in known),
-        )
+            tokens = step.token_usage
+            usage = tokens and Usage(input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens)
+            self._spent.append(usage)
 
 
 def _names_of(agent: MultiStepAgent) -> Iterator[str]:
-    """The names of all calls that the agent can make, through the agents that it manages as well."""
+    """The names of all tools of the agent and of the agents that it manages."""
     yield from (name for name in agent.tools if name != _ANSWER)
     for name, managed in agent.managed_agents.items():
         yield name
@@ -152,7 +144,7 @@ def _names_of(agent: MultiStepAgent) -> Iterator[str]:
 
 
 def _refuse_remote(agent: MultiStepAgent) -> None:
-    """Code that runs elsewhere calls its tools there, where nobody sees them."""
+    """Refuse code that runs elsewhere: its tool calls cannot be recorded."""
     executor = getattr(agent, "python_executor", None)
     if executor is not None and type(executor) is not LocalPythonExecutor:
         raise UsageError(
@@ -170,34 +162,34 @@ def _fresh_interpreter(executor: LocalPythonExecutor) -> LocalPythonExecutor:
     return fresh
 
 
-def _callbacks_of(agent: MultiStepAgent, twin: MultiStepAgent) -> CallbackRegistry:
-    """The user's callbacks; the agent's own, which counts for its monitor, counts for the twin's."""
+def _callbacks_of(agent: MultiStepAgent, copied: MultiStepAgent) -> CallbackRegistry:
+    """The user's callbacks. The one of the agent's monitor is replaced by the one of the copy's monitor."""
     callbacks = CallbackRegistry()
     for step, registered in agent.step_callbacks._callbacks.items():
         for callback in registered:
             counts = getattr(callback, "__self__", None) is agent.monitor
-            callbacks.register(step, twin.monitor.update_metrics if counts else callback)
+            callbacks.register(step, copied.monitor.update_metrics if counts else callback)
     return callbacks
 
 
 def _arguments(tool: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """By name, as a model would have given them: code may give them by place, or all in one mapping."""
+    """The arguments by name. Code may give them by position, or all in one mapping."""
     if len(args) == 1 and not kwargs and isinstance(args[0], dict) and set(args[0]) <= set(tool.inputs):
         return dict(args[0])
     return {**dict(zip(tool.inputs, args, strict=False)), **kwargs}
 
 
 def _steps(messages: Sequence[Message]) -> Iterator[MemoryStep]:
-    """The scenario's `history` as smolagents keeps it."""
+    """The scenario's `history` as steps of smolagents."""
     for message in messages:
         match message["role"]:
             case "user":
-                yield TaskStep(task=_text(message))
+                yield TaskStep(task=text_of(message))
             case "assistant":
                 calls = [SmolCall(call.name, call.arguments, str(call.id)) for call in _calls(message)]
-                yield _past_step(model_output=_text(message), tool_calls=calls or None)
+                yield _past_step(model_output=text_of(message), tool_calls=calls or None)
             case "tool":
-                yield _past_step(observations=_text(message))
+                yield _past_step(observations=text_of(message))
 
 
 def _calls(message: Message) -> tuple[Any, ...]:
@@ -206,7 +198,3 @@ def _calls(message: Message) -> tuple[Any, ...]:
 
 def _past_step(**said: Any) -> ActionStep:
     return ActionStep(step_number=0, timing=Timing(start_time=0.0, end_time=0.0), **said)
-
-
-def _text(message: Message) -> str:
-    return read_content(message.get("content")) or ""

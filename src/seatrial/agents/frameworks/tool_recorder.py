@@ -1,4 +1,4 @@
-"""What a framework's agent returns, as text."""
+"""What all adapters share: recording tool calls, answering them from mocks, replacing methods of a framework."""
 
 import functools
 import json
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from seatrial.agents.context import AgentContext, under_way
+from seatrial.agents.context import AgentContext, recorded_tool
 from seatrial.errors import UsageError
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 
 def as_text(value: Any) -> str | None:
-    """An agent's output as the user would read it: text as it is, anything else as JSON."""
+    """An agent's output as text: a text as it is, any other value as JSON."""
     plain = plain_value(value)
     return plain if plain is None or isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-Reads = Callable[[Any], ToolAnswer]
-"""What a framework's tool returned, as a result or as an error that the model is told."""
+ReadResult = Callable[[Any], ToolAnswer]
+"""From the return value of a framework's tool to a result, or to an error that the model sees."""
 
-Pauses = type[BaseException] | tuple[type[BaseException], ...]
+ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 _installing = Lock()
 
 
-def stand_before(owner: Any, method: str, make: Callable[[Any], Any]) -> None:
-    """Put a function of ours, made from the original, in the place of a framework's method; once for the process."""
+def replace_method(owner: Any, method: str, make: Callable[[Any], Any]) -> None:
+    """Replace a framework's method by `make(original)`, once per process."""
     with _installing:
         original = vars(owner).get(method)
         if original is None:
             raise UsageError(f"{owner.__name__} has no {method!r}; this version is not known to Seatrial")
-        if not hasattr(original, "stands_before"):
+        if not hasattr(original, "replaces"):
             ours: Any = functools.wraps(original)(make(original))
-            ours.stands_before = original
+            ours.replaces = original
             setattr(owner, method, ours)
 
 
@@ -46,62 +46,62 @@ def as_result(value: Any) -> ToolAnswer:
     return ToolAnswer(result=plain_value(value))
 
 
-async def watch(
+async def record_call(
     ctx: AgentContext,
     name: str,
     arguments: Any,
     real: Callable[[], Awaitable[Any]],
     *,
-    read: Reads = as_result,
-    unless: Pauses = (),
+    read: ReadResult = as_result,
+    unless: ExceptionTypes = (),
     control: bool = False,
 ) -> Any:
-    """What the tool answers: the mock, or the real tool where it may run. Raises ToolError where the mock does, and
-    TrialError where there is neither.
+    """The answer of the mock, or of the real tool if it may run; the call is recorded.
 
-    `unless` names exceptions that only put the call off: it will be made again, and is kept then. `control` is a tool
-    that only directs the agents, such as a handoff: it needs no mock.
+    Raises ToolError if the mock does, and TrialError if there is neither. `unless` are exceptions that postpone the
+    call: it is made and recorded later. `control` marks a tool that only directs agents, such as a handoff: it needs
+    no mock.
     """
-    if answers(ctx, name, control=control):
+    if seatrial_answers(ctx, name, control=control):
         return await ctx.ask(name, arguments)
-    with _kept(ctx, name, arguments, unless, control=control) as keep:
+    with _recorded(ctx, name, arguments, unless, control=control) as record:
         value = await real()
-        keep(read(value))
+        record(read(value))
         return value
 
 
-def watch_blocking(
+def record_call_blocking(
     ctx: AgentContext,
     name: str,
     arguments: Any,
     real: Callable[[], Any],
     *,
-    read: Reads = as_result,
-    unless: Pauses = (),
+    read: ReadResult = as_result,
+    unless: ExceptionTypes = (),
     control: bool = False,
 ) -> Any:
-    """The same for sync tools, in a thread that may wait."""
-    if answers(ctx, name, control=control):
+    """The same for sync tools. Blocks the thread."""
+    if seatrial_answers(ctx, name, control=control):
         return ctx.ask_blocking(name, arguments)
-    with _kept(ctx, name, arguments, unless, control=control) as keep:
+    with _recorded(ctx, name, arguments, unless, control=control) as record:
         value = real()
-        keep(read(value))
+        record(read(value))
         return value
 
 
-def answers(ctx: AgentContext, name: str, *, control: bool = False) -> bool:
-    """Whether Seatrial answers the call in the place of the real tool: by its mock, or by ending the trial."""
+def seatrial_answers(ctx: AgentContext, name: str, *, control: bool = False) -> bool:
+    """Whether Seatrial answers the call instead of the real tool: from a mock, or with an error that ends the trial."""
     return ctx.knows_tool(name) if control else not ctx.lets_tool_run(name)
 
 
 @contextmanager
-def _kept(
-    ctx: AgentContext, name: str, arguments: Any, unless: Pauses, *, control: bool
+def _recorded(
+    ctx: AgentContext, name: str, arguments: Any, unless: ExceptionTypes, *, control: bool
 ) -> "Iterator[Callable[[ToolAnswer], None]]":
-    """Keep the call however it ends."""
+    """Record the call, however it ends."""
     call = ctx.begin_call(name, arguments, real=not control)
     answers: list[ToolAnswer] = []
-    token = under_way.set(name)
+    token = recorded_tool.set(name)
     try:
         yield answers.append
     except unless:
@@ -110,5 +110,5 @@ def _kept(
         answers.append(ToolAnswer(error=f"{type(raised).__name__}: {raised}"))
         raise
     finally:
-        under_way.reset(token)
+        recorded_tool.reset(token)
         ctx.end_call(call, answers[0] if answers else None)

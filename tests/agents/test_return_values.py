@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.agents.replies import read_reply
+from seatrial.agents.return_values import read_reply
 from seatrial.model.conversation import AgentResult, ToolCall, Usage
 from seatrial.model.results import AgentFailure
 
