@@ -1,7 +1,7 @@
 """Whether a test asserts the verdicts of its runs, for the pytest plugin.
 
-Reading a verdict is not an assertion: `if report.passed:` and `print(report.status)` fail no test. It is one where the
-code that reads the verdict stands inside an `assert` statement, or in a call of a unittest method such as
+Reading a verdict is not an assertion: `if report.passed:` and `print(report.status)` fail no test. It is one if the
+code that reads the verdict is part of an `assert` statement, or of a call of a unittest method such as
 `self.assertTrue`.
 """
 
@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 unsettled: list[Any] = []
-"""Reports that the test under way has made."""
+"""Reports that the current test has made."""
 
 
 def in_a_test() -> bool:
@@ -23,7 +23,7 @@ def in_a_test() -> bool:
 
 
 def is_asserting(frame: FrameType) -> bool:
-    """Whether the code that the frame has come to is part of an assertion. False where its source cannot be read."""
+    """Whether the current code of the frame is part of an assertion. False if its source cannot be read."""
     code = frame.f_code
     line, _, column, _ = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     if line is None:
@@ -37,7 +37,7 @@ def is_asserting(frame: FrameType) -> bool:
 
 @lru_cache(maxsize=64)
 def _asserts(source: str) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
-    """From where to where each assertion goes: (line, column) of its start and its end."""
+    """Start and end of each assertion, as (line, column)."""
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The one place that reads time, so that everything else can be given it."""
+"""The only module that reads the time."""
 
 from datetime import UTC, datetime
 from time import perf_counter
@@ -10,5 +10,5 @@ def now() -> datetime:
 
 
 def milliseconds() -> float:
-    """A monotonic reading in milliseconds; only differences mean something."""
+    """A monotonic time in milliseconds; only differences have a meaning."""
     return perf_counter() * 1000.0

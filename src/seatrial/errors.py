@@ -2,18 +2,18 @@
 
 SeatrialError
 ├── UsageError        a mistake on the user's side; shown without a traceback, exit code 2
-│   └── MissingExtra  something optional is not installed; says the one `pip install` line
-├── StoreError        the store cannot keep or give back what it should: disk full, connection lost, saved twice
+│   └── MissingExtra  an optional package is not installed; names the `pip install` command
+├── StoreError        the store cannot save or read: disk full, connection lost, trial saved twice
 └── ToolError         raised by a mocked tool; the agent sees it as the tool's error
 """
 
 
 class SeatrialError(Exception):
-    """The root of everything Seatrial raises on purpose."""
+    """The base class of all exceptions of Seatrial."""
 
 
 class UsageError(SeatrialError):
-    """A mistake on the user's side: a file, a flag, a setting. The text says where, what, and what now."""
+    """A mistake on the user's side: a file, a flag, a setting. The text says where, what, and what to do."""
 
 
 class MissingExtra(UsageError):
@@ -24,7 +24,7 @@ class MissingExtra(UsageError):
 
 
 class StoreError(SeatrialError):
-    """The store could not keep or give back something; what was not reported as saved must count as lost."""
+    """The store could not save or read. Trials that were not reported as saved count as lost."""
 
 
 class ToolError(SeatrialError):

@@ -1,4 +1,4 @@
-"""The folder `.seatrial` and all files in it are for their owner alone: they hold what users and agents said.
+"""Files and folders with the right permissions: `.seatrial` is readable by its owner only, since it has conversations.
 
 Files elsewhere keep the permissions that the system gives them: a store that a team shares stays shared.
 """
@@ -12,7 +12,7 @@ _NAME = ".seatrial"
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder and those above it. Raises OSError."""
+    """Make the folder and its parents. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in (folder, *folder.parents):
         if one.name == _NAME:
@@ -20,14 +20,14 @@ def make_folder(folder: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file, unless it is there, that nobody else can read. Files elsewhere are left to others to make."""
+    """Make an empty private file if there is none. Outside `.seatrial` nothing is made."""
     if _is_ours(path):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         keep_private(path)
 
 
 def keep_private(path: Path) -> None:
-    """Let nobody else read the file."""
+    """Make a file in `.seatrial` readable by its owner only."""
     if _is_ours(path) and path.exists():
         _set_mode(path, 0o600)
 
@@ -37,29 +37,29 @@ def _is_ours(path: Path) -> bool:
 
 
 def _set_mode(path: Path, mode: int) -> None:
-    with suppress(OSError):  # it belongs to another user, who has decided
+    with suppress(OSError):  # it belongs to another user
         if path.stat().st_mode & 0o777 != mode:
             path.chmod(mode)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Where to write: a new file beside the path, which takes its place at the end. A link stays a link.
+    """A new file to write to, which replaces the path at the end. A link stays a link. Raises OSError.
 
-    A pipe or a device cannot be replaced; it takes what is written as it comes. Raises OSError.
+    A pipe or a device is written to directly.
     """
     make_folder(path.parent)
     if path.exists() and not path.is_file() and not path.is_dir():
         yield path
         return
-    # Only now: of a pipe that a shell hands over, such as /dev/stdout, the real path is no path at all.
+    # Not earlier: a pipe such as /dev/stdout has no real path.
     place = Path(os.path.realpath(path))
     if place.is_dir():
         raise IsADirectoryError(f"{str(place)!r} is a folder")
-    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
+    new = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        make_file(draft)
-        yield draft
-        os.replace(draft, place)
+        make_file(new)
+        yield new
+        os.replace(new, place)
     finally:
-        draft.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The process that matches patterns which may need long: run as a script by `seatrial.patterns`, and never imported.
+"""The process that matches slow patterns: `seatrial.patterns` runs it as a script, and nothing imports it.
 
-Questions come on stdin, answers go to stdout, both by `marshal`. It ends with its parent, which closes stdin. A match
-that takes longer than the limit ends it with code 1, which needs no lock of the interpreter.
+Questions come on stdin, answers go to stdout, both encoded by `marshal`. The process ends when its parent closes stdin.
+A match that exceeds the limit ends it with code 1; `faulthandler` does this without the interpreter's lock.
 """
 
 import faulthandler
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def answer(pattern: str, text: str, flags: int, first: bool) -> Any:
-    """The places of the first match or of all; a text where matching raises."""
+    """The first match, or all of them; an error message if matching raises."""
     try:
         if first:
             found = re.search(pattern, text, flags)

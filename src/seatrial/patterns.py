@@ -1,8 +1,8 @@
-"""Patterns from suites: matched with Python's `re`, and with a time limit.
+"""Regular expressions from suites, matched with Python's `re` and a time limit.
 
-`re` holds the interpreter's lock while it matches: no thread and no signal can stop it. So the decision is made before
-the match. A pattern that needs few steps on this text is matched here. Any other is matched by a worker process, which
-ends itself when the limit is over. The parsed pattern tells how many steps it may need.
+`re` holds the interpreter's lock while it matches: no thread and no signal can stop it. So a pattern that may need many
+steps on a text is matched in a worker process, which ends itself at the time limit. The number of steps is estimated
+from the parsed pattern.
 """
 
 import atexit
@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from re import _constants, _parser  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from seatrial.model.conversation import ErrorKind
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import subprocess
 
 LIMIT_SECONDS = 1.0
-_MOST_STEPS = 1_000_000
+_MAX_STEPS = 1_000_000
 """About ten milliseconds."""
 _WORKER = Path(__file__).with_name("pattern_worker.py")
 _TOOK_TOO_LONG = 1
@@ -35,21 +35,21 @@ _HINT = "simplify the pattern; avoid a repeat inside a repeat, such as (a+)+"
 
 
 class PatternError(TrialError):
-    """There is no answer whether the pattern matches: it took too long, or the worker process failed."""
+    """It is unknown whether the pattern matches: the match took too long, or the worker process failed."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(ErrorKind.EVALUATOR, message, hint=hint)
 
 
 class Found(NamedTuple):
-    """The place of a match in the text."""
+    """Start and end of a match in the text."""
 
     start: int
     end: int
 
 
 def problem(pattern: str) -> str | None:
-    """Why it is not a regular expression; None when it is one."""
+    """Why it is not a regular expression; None if it is one."""
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -58,7 +58,7 @@ def problem(pattern: str) -> str | None:
 
 
 def search(pattern: str, text: str, flags: int = 0) -> Found | None:
-    """The first match. Raises PatternError where there is no answer within the limit."""
+    """The first match. Raises PatternError if there is no answer within the limit."""
     if _is_quick(pattern, text, flags):
         found = re.search(pattern, text, flags)
         return None if found is None else Found(*found.span())
@@ -66,88 +66,54 @@ def search(pattern: str, text: str, flags: int = 0) -> Found | None:
 
 
 def find_all(pattern: str, text: str, flags: int = 0) -> list[Found]:
-    """All matches, in their order. Raises PatternError where there is no answer within the limit."""
+    """All matches, in order. Raises PatternError if there is no answer within the limit."""
     if _is_quick(pattern, text, flags):
         return [Found(*found.span()) for found in re.finditer(pattern, text, flags)]
     return _worker.ask(pattern, text, flags, first=False)
 
 
 def _is_quick(pattern: str, text: str, flags: int) -> bool:
-    factor, power = _ways(pattern, int(flags))
     try:
-        return factor * math.pow(len(text) + 1, power + 1) <= _MOST_STEPS
-    except OverflowError:
+        return (len(text) + 1) * _most_ways(_parse(pattern, int(flags)), len(text)) <= _MAX_STEPS
+    except RecursionError:
         return False
 
 
-class Ways(NamedTuple):
-    """In how many ways a pattern can match from one place of a text of n characters: factor * n ** power at most."""
-
-    factor: float = 1.0
-    power: float = 0.0
-
-    def then(self, other: "Ways") -> "Ways":
-        return Ways(self.factor * other.factor, self.power + other.power)
-
-
-_ONE = Ways()
-_ENDLESS = Ways(float("inf"))
-_SINGLE = {"LITERAL", "NOT_LITERAL", "ANY", "IN", "AT", "RANGE", "CATEGORY"}
-
-
 @lru_cache(maxsize=1024)
-def _ways(pattern: str, flags: int) -> Ways:
-    try:
-        return _ways_of(_parser.parse(pattern, flags))
-    except RecursionError:
-        return _ENDLESS
+def _parse(pattern: str, flags: int) -> list[tuple[Any, Any]]:
+    return list(_parser.parse(pattern, flags))
 
 
-def _ways_of(parts: Iterable[tuple[Any, Any]]) -> Ways:
-    found = _ONE
+def _most_ways(parts: Iterable[tuple[Any, Any]], length: int) -> float:
+    """An upper bound of the ways in which a pattern can match from one place of a text of this length."""
+    ways = 1.0
     for operator, operand in parts:
-        found = found.then(_ways_of_part(str(operator), operand))
-    return found
+        match str(operator):
+            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT" | "RANGE" | "CATEGORY":
+                pass
+            case "SUBPATTERN":
+                ways *= _most_ways(operand[3], length)
+            case "ATOMIC_GROUP":
+                ways *= _most_ways(operand, length)
+            case "ASSERT" | "ASSERT_NOT":
+                ways *= _most_ways(operand[1], length)
+            case "BRANCH":
+                ways *= sum(_most_ways(branch, length) for branch in operand[1])
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                ways *= _ways_to_repeat(_most_ways(operand[2], length), operand[1], length)
+            case _:
+                return math.inf
+    return ways
 
 
-def _ways_of_part(operator: str, operand: Any) -> Ways:
-    match operator:
-        case "SUBPATTERN":
-            return _ways_of(operand[3])
-        case "ATOMIC_GROUP":
-            return _ways_of(operand)
-        case "ASSERT" | "ASSERT_NOT":
-            return _ways_of(operand[1])
-        case "BRANCH":
-            return _either(map(_ways_of, operand[1]))
-        case "GROUPREF_EXISTS":
-            return _either(_ways_of(each) for each in operand[1:] if each is not None)
-        case "GROUPREF":
-            return Ways(power=1.0)
-        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-            _, most, repeated = operand
-            return _repeat(_ways_of(repeated), most)
-    return _ONE if operator in _SINGLE else _ENDLESS
-
-
-def _either(branches: Iterable[Ways]) -> Ways:
-    known = list(branches)
-    return Ways(sum(each.factor for each in known), max(each.power for each in known))
-
-
-def _repeat(ways: Ways, most: Any) -> Ways:
-    if ways == _ONE:
-        return Ways(power=1.0) if most is _constants.MAXREPEAT else Ways(most + 1.0)
-    if most is _constants.MAXREPEAT:
-        return _ENDLESS
-    try:
-        return Ways((ways.factor + 1.0) ** most, ways.power * most)
-    except OverflowError:
-        return _ENDLESS
+def _ways_to_repeat(ways: float, most: int, length: int) -> float:
+    if ways == 1.0:
+        return min(most, length) + 1.0
+    return (ways + 1.0) ** most if most <= 8 and ways <= _MAX_STEPS else math.inf
 
 
 class _Worker:
-    """One process that matches patterns, started when it is first needed. A match that ends it is not repeated."""
+    """A process that matches patterns, started at the first use. A match that ends it is not repeated."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -160,7 +126,7 @@ class _Worker:
             try:
                 answer = _exchange(process, (pattern, text, int(flags), first, LIMIT_SECONDS))
             finally:
-                if answer is None:  # it ended; or we were interrupted, and its answer would be taken for the next one
+                if answer is None:  # it ended; or we were interrupted, and its answer would go to the next question
                     self.stop()
         if answer is None:
             raise _no_answer(pattern, process.returncode)
@@ -174,7 +140,7 @@ class _Worker:
             try:
                 self._process = _start()
             except OSError as error:
-                message = f"the pattern {pattern!r} needs a process of its own, which could not be started: {error}"
+                message = f"the pattern {pattern!r} needs a worker process, which could not be started: {error}"
                 raise PatternError(message) from None
         return self._process
 
@@ -187,7 +153,7 @@ class _Worker:
         _close_pipes(process)
 
     def forget(self) -> None:
-        """In a fork: the process belongs to the parent, and so does the lock if a thread of the parent has it."""
+        """In a fork: the process belongs to the parent, and a thread of the parent may hold the lock."""
         process, self._process = self._process, None
         self._lock = threading.Lock()
         if process is not None:
@@ -205,18 +171,18 @@ def _start() -> "subprocess.Popen[bytes]":
     import subprocess
 
     command = [sys.executable, "-I", "-S", str(_WORKER)]
-    # Nothing is buffered on the way in: what a fork finds in a buffer, it would send once more.
+    # Input is not buffered: a fork would send the content of the buffer again.
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
     )
     process.stdout = io.BufferedReader(cast(io.RawIOBase, process.stdout))
-    if not process.stdout.read(1):  # until it is ready: the time that a start takes is no part of the limit
+    if not process.stdout.read(1):  # wait until it is ready: the start does not count towards the limit
         raise OSError(f"{sys.executable} ended with {process.wait()}")
     return process
 
 
 def _exchange(process: "subprocess.Popen[bytes]", question: tuple[Any, ...]) -> list[Any] | str | None:
-    """The matches, or what the worker says instead; None when it ended without an answer."""
+    """The matches, or an error message; None if the worker ended without an answer."""
     assert process.stdin is not None
     assert process.stdout is not None
     rest = memoryview(marshal.dumps(question))
@@ -242,13 +208,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def limited_schema(schema: Any, kind: Any) -> tuple[Any, Any]:
-    """A JSON Schema and its validator class, made so that its patterns are matched with the limit as well.
+    """A JSON Schema and its validator class, changed so that its patterns are matched with the time limit.
 
     `additionalProperties` and `unevaluatedProperties` match the patterns of `patternProperties` again, without a limit.
-    So they come last, when it is known that these patterns end.
+    So they come last: by then the patterns have been matched within the limit.
     """
     if isinstance(schema, Mapping):
-        # Without it a reference to the root would go back to the class that knows no limit.
+        # With it, a reference to the root would use the original class, without the limit.
         schema = {key: value for key, value in schema.items() if key != "$schema"}
     return _patterns_first(schema), _limited_kind(kind)
 

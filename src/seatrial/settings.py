@@ -1,6 +1,6 @@
-"""The table of settings: what may stand in `[tool.seatrial]` of pyproject.toml or in the environment.
+"""The settings in `[tool.seatrial]` of pyproject.toml and in the environment: name, default and help in one table.
 
-Entry points read it, and a judge that is used without a run. Everything else takes arguments.
+Only entry points read settings, and a judge that is used without a run. Everything else takes arguments.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from seatrial.model.struct import Struct
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """One line of the table."""
+    """One setting."""
 
     kind: type | tuple[type, ...]
     default: Any
@@ -26,48 +26,38 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "store": Setting(
         kind=str,
         default=".seatrial/runs.db",
-        help="where runs are kept: a file, or postgresql://…",
+        help="Where runs are stored: a file or postgresql://…",
         variable="SEATRIAL_STORE",
     ),
     "cache": Setting(
-        kind=str, default=".seatrial/cache", help="where answers of models are kept", variable="SEATRIAL_CACHE"
+        kind=str, default=".seatrial/cache", help="Where answers of models are cached", variable="SEATRIAL_CACHE"
     ),
     "agent": Setting(
-        kind=(str, dict), default=None, help="the agent of suites that name none", variable="SEATRIAL_AGENT"
+        kind=(str, dict), default=None, help="The agent of suites that name none", variable="SEATRIAL_AGENT"
     ),
-    "judge_model": Setting(
-        kind=(str, dict), default=None, help="the model that judges", variable="SEATRIAL_JUDGE_MODEL"
-    ),
+    "judge_model": Setting(kind=(str, dict), default=None, help="The judge's model", variable="SEATRIAL_JUDGE_MODEL"),
     "user_model": Setting(
-        kind=(str, dict), default=None, help="the model that plays users", variable="SEATRIAL_USER_MODEL"
+        kind=(str, dict), default=None, help="The model of simulated users", variable="SEATRIAL_USER_MODEL"
     ),
     "dedup_model": Setting(
         kind=(str, dict),
         default=None,
-        help="the model that merges behaviour failures; the judge's where not set",
+        help="The model that merges equal behaviour failures. Default: the judge's model",
         variable="SEATRIAL_DEDUP_MODEL",
     ),
-    "testpaths": Setting(kind=list, default=(), help="folders whose scenario files pytest collects"),
-    "live": Setting(kind=bool, default=False, help="pytest may ask models", variable="SEATRIAL_LIVE"),
+    "testpaths": Setting(kind=list, default=(), help="Folders whose scenario files pytest collects"),
+    "live": Setting(kind=bool, default=False, help="Whether pytest may call models", variable="SEATRIAL_LIVE"),
     "redact": Setting(
-        kind=dict, default=None, help="`{except: [NAME]}`: variables whose values are no secrets, whatever their names"
+        kind=dict, default=None, help="`{except: [NAME]}`: variables whose values are not secret, despite their names"
     ),
-    "groups": Setting(kind=dict, default=None, help="gates over the tests of a pytest session, by name"),
+    "groups": Setting(kind=dict, default=None, help="Gates over the tests of a pytest session, by name"),
 }
-_SWITCHES: Final = {
-    "1": True,
-    "true": True,
-    "yes": True,
-    "on": True,
-    "0": False,
-    "false": False,
-    "no": False,
-    "off": False,
-}
+_YES: Final = ("1", "true", "yes", "on")
+_NO: Final = ("0", "false", "no", "off")
 
 
 def read_settings(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Every setting's value: from the environment, else from the nearest pyproject.toml, else its default."""
+    """The value of every setting: from the environment, else the nearest pyproject.toml, else its default."""
     values = {name: setting.default for name, setting in SETTINGS.items()}
     values.update(_from_project(folder))
     for name, setting in SETTINGS.items():
@@ -78,11 +68,11 @@ def read_settings(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_switch(name: str, given: str) -> bool:
-    """Whether a text says yes or no. Raises UsageError for any other."""
-    found = _SWITCHES.get(given.strip().lower())
-    if found is None:
-        raise UsageError(f"{name}={given!r}: expected one of {', '.join(_SWITCHES)}")
-    return found
+    """The value of a setting that is on or off. Raises UsageError for any other text."""
+    text = given.strip().lower()
+    if text not in _YES + _NO:
+        raise UsageError(f"{name}={given!r}: expected one of {', '.join(_YES + _NO)}")
+    return text in _YES
 
 
 def _from_project(folder: Path) -> dict[str, Any]:
@@ -134,12 +124,12 @@ def _check_redact(table: Any) -> str | None:
 
 
 def not_redacted(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The variables whose values are no secrets."""
+    """The variables whose values are not secret."""
     return tuple((settings["redact"] or {}).get("except", ()))
 
 
 def models_from(settings: dict[str, Any]) -> dict[str, Any]:
-    """Which model plays which role, where a scenario does not say."""
+    """The models by role, for scenarios that name none."""
     return {
         role: settings[f"{role}_model"]
         for role in ("judge", "user", "dedup")

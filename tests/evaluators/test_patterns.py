@@ -57,5 +57,5 @@ def test_what_cannot_be_started_is_told_with_the_pattern(monkeypatch: pytest.Mon
     monkeypatch.setattr(patterns, "_worker", patterns._Worker())
     monkeypatch.setattr("sys.executable", "/no/such/python")
 
-    with pytest.raises(PatternError, match=r"the pattern '\(x\|xy\)\*z' needs a process of its own.*No such file"):
+    with pytest.raises(PatternError, match=r"the pattern '\(x\|xy\)\*z' needs a worker process.*No such file"):
         search("(x|xy)*z", "xyz")

@@ -1,4 +1,4 @@
-"""Whether spans are wanted at all: looked up for every run, so it imports nothing before it must."""
+"""Starts spans for a run if the environment asks for them. OpenTelemetry is imported only then."""
 
 import logging
 import sys
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The switch of OpenTelemetry's own GenAI instrumentations for messages, arguments and results."""
+"""The variable of OpenTelemetry's GenAI instrumentations that allows messages, arguments and results."""
 
 
 def span_listeners(environ: Mapping[str, str]) -> tuple[Callable[[Event], None], ...]:
-    """A listener that writes spans, where the environment names an exporter or the process has a TracerProvider.
+    """A listener that writes spans, if the environment names an exporter or the process has a TracerProvider.
 
-    None where the extra `otel` is not installed: the variables are there for other programs as well.
+    None if the extra `otel` is not installed: the variables may be meant for other programs.
     """
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()
@@ -35,7 +35,7 @@ def span_listeners(environ: Mapping[str, str]) -> tuple[Callable[[Event], None],
 
 
 def captures_content(environ: Mapping[str, str]) -> bool:
-    """Whether what was said may be part of the spans; it is not unless somebody says so."""
+    """Whether messages may be part of the spans; by default they are not."""
     return environ.get(CONTENT, "").strip().lower() in ("true", "span_only", "span_and_event")
 
 
@@ -47,7 +47,7 @@ def _names_exporter(environ: Mapping[str, str]) -> bool:
 
 
 def _provider_of_process() -> Any:
-    """The TracerProvider that the user's own code has set; None where there is none."""
+    """The TracerProvider that the user's own code has set, if any."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None
@@ -65,10 +65,10 @@ _log = logging.getLogger("seatrial.telemetry")
 
 
 class SpanListener:
-    """Told of a trial after its commit. Whatever goes wrong here is said once, in the log, and touches no verdict."""
+    """Writes spans. The first error is logged and ends it; it never changes a verdict."""
 
     def __init__(self, provider: "TracerProvider | None", environ: Mapping[str, str], *, with_content: bool) -> None:
-        """`provider`: the one of the process; None: one of our own, as the environment says."""
+        """`provider`: that of the process; None: make one, as the environment says."""
         self._given = provider
         self._environ = environ
         self._with_content = with_content
@@ -103,7 +103,7 @@ class SpanListener:
             self._own = OwnProvider(self._environ)
             provider = self._own.provider
         self._run = run
-        # Trials end on other threads; whoever started the run may have a span open.
+        # The span in which the run was started: trials end on other threads, which do not know it.
         self._context = context.get_current()
         self._tracer = provider.get_tracer("seatrial", __version__)
 

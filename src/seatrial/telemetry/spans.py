@@ -1,7 +1,8 @@
-"""What evaluators and judges said, as `gen_ai.evaluation.result` events."""
+"""Spans of trials, turns and tool calls, with results as `gen_ai.evaluation.result` events; and their export."""
 
 import json
 import queue
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -12,13 +13,12 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_contex
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorInfo, PlayedTurn, ToolCall, Usage
-from seatrial.model.results import EvalResult, Judgement, MetricScore, OutcomeResult
+from seatrial.model.results import EvalResult, Judgement
 from seatrial.model.run import Run, Trial
 from seatrial.model.run import Status as Verdict
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer
 
 
@@ -26,7 +26,7 @@ Attributes = dict[str, str | bool | int | float]
 
 
 def evaluation_events(trial: Trial) -> Iterator[tuple[int | None, Attributes]]:
-    """(turn that it speaks about or None for the trial, attributes of the event), one for each result."""
+    """One event for each result: its turn, or None for the whole trial, and its attributes."""
     for result in trial.results:
         yield result.turn, _of_result(result)
     if trial.judgement is not None:
@@ -35,40 +35,26 @@ def evaluation_events(trial: Trial) -> Iterator[tuple[int | None, Attributes]]:
 
 def _of_result(result: EvalResult) -> Attributes:
     if result.error is not None:
-        # An instrument that could not answer has no score: a zero would count against the agent.
-        return {
-            "gen_ai.evaluation.name": result.evaluator,
-            "gen_ai.evaluation.score.label": "error",
-            "gen_ai.evaluation.explanation": result.error.message,
-            "error.type": result.error.kind.value,
-        }
+        return _error_event(result.evaluator, result.error)
     return _event(result.evaluator, result.score, "pass" if result.passed else "fail", result.reasoning)
 
 
 def _of_judgement(judgement: Judgement) -> Iterator[tuple[int | None, Attributes]]:
     for score in judgement.scores:
-        yield score.turn, _of_score(score)
+        yield score.turn, _event(score.metric, score.value, score.label, score.reason)
     for outcome in judgement.outcomes:
-        yield None, _of_outcome(outcome)
+        label = "pass" if outcome.passed else "fail"
+        name = f"outcome: {outcome.statement}"
+        yield None, _event(name, float(outcome.passed), label, outcome.justification)
     if judgement.overall_score is not None:
         yield None, _event("overall_score", judgement.overall_score, None, judgement.summary)
     if judgement.error is not None:
-        yield (
-            None,
-            {
-                **_event("judge", None, "error", judgement.error.message),
-                "error.type": judgement.error.kind.value,
-            },
-        )
+        yield None, _error_event("judge", judgement.error)
 
 
-def _of_score(score: MetricScore) -> Attributes:
-    return _event(score.metric, score.value, score.label, score.reason)
-
-
-def _of_outcome(outcome: OutcomeResult) -> Attributes:
-    label = "pass" if outcome.passed else "fail"
-    return _event(f"outcome: {outcome.statement}", float(outcome.passed), label, outcome.justification)
+def _error_event(name: str, error: ErrorInfo) -> Attributes:
+    """An event without a score: a zero would count against the agent."""
+    return {**_event(name, None, "error", error.message), "error.type": error.kind.value}
 
 
 def _event(name: str, value: float | None, label: str | None, explanation: str) -> Attributes:
@@ -87,7 +73,7 @@ EVENT = "gen_ai.evaluation.result"
 
 
 class TrialSpans:
-    """Writes the trials of one run."""
+    """Writes the spans of one run."""
 
     def __init__(self, tracer: "Tracer", run: Run, *, with_content: bool) -> None:
         self._tracer = tracer
@@ -158,7 +144,7 @@ class TrialSpans:
 
     def _write_calls(self, turn: PlayedTurn, inside: "Context", began: int) -> None:
         for call in turn.tool_calls or ():
-            # A call that only the agent told us of has no time; it happened somewhere in the turn.
+            # A call that the agent reported has no time; use that of the turn.
             started = turn.started_ms if call.started_ms is None else call.started_ms
             span = self._tracer.start_span(
                 f"execute_tool {call.name}",
@@ -176,7 +162,7 @@ class TrialSpans:
         return "/".join(part for part in (self._run.id, key.suite, key.name, key.agent, trial.id) if part)
 
     def _agent_of(self, suite: str) -> str:
-        """What stands for the agent in the record of the run: its import path, its model, or its type."""
+        """The agent's import path, model or type, from the config of the run."""
         config = self._run.config or {}
         spec = config.get("agent") or (config.get("agents") or {}).get(suite)
         if isinstance(spec, Mapping):
@@ -228,12 +214,7 @@ def _content(turn: PlayedTurn, history: Sequence[Mapping[str, Any]]) -> Attribut
 
 def _message(role: str, content: Any) -> dict[str, Any]:
     text = content if isinstance(content, str) else _json(content)
-    return {"role": role, "parts": list(_text_parts(text))}
-
-
-def _text_parts(text: str) -> Iterator[dict[str, str]]:
-    if text:
-        yield {"type": "text", "content": text}
+    return {"role": role, "parts": [{"type": "text", "content": text}] if text else []}
 
 
 def _json(value: Any) -> str:
@@ -250,19 +231,19 @@ def _ms(milliseconds: float) -> int:
 
 BATCH: Final = 512
 WAITING: Final = 4096
-"""Spans held in memory; beyond, whoever ends a span waits, and memory stays flat."""
+"""The most spans in memory. When there are more, the run waits for the export."""
 CLOSE_SECONDS: Final = 15.0
 
 
 class Sender(SpanProcessor):
-    """Exports in a thread of its own. After the first failure nothing more is tried, only counted."""
+    """Exports in a thread of its own. After the first failure it only counts the spans."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
         self._waiting: queue.Queue[ReadableSpan | None] = queue.Queue(WAITING)
         self._broken = False
         self.lost = 0
-        """Spans that did not get through."""
+        """Spans that were not exported."""
         self._thread = threading.Thread(target=self._work, name="seatrial-spans", daemon=True)
         self._thread.start()
 
@@ -271,7 +252,7 @@ class Sender(SpanProcessor):
             self._waiting.put(span)
 
     def shutdown(self) -> None:
-        """Send what waits; a collector that hangs is not waited for for ever."""
+        """Export the rest, but do not wait longer than CLOSE_SECONDS."""
         self._waiting.put(None)
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive():
@@ -282,57 +263,47 @@ class Sender(SpanProcessor):
         return True
 
     def _work(self) -> None:
-        while (span := self._waiting.get()) is not None:
-            batch = [span]
-            ended = False
-            while len(batch) < BATCH and not ended:
-                try:
-                    following = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    ended = True
-                else:
-                    batch.append(following)
-            self._export(batch)
-            if ended:
-                return
+        ended = False
+        while not ended:
+            batch = [self._waiting.get()]
+            while len(batch) < BATCH and batch[-1] is not None and not self._waiting.empty():
+                batch.append(self._waiting.get())
+            ended = batch[-1] is None
+            self._export([span for span in batch if span is not None])
 
     def _export(self, batch: list[ReadableSpan]) -> None:
-        if not self._broken:
+        if batch and not self._broken:
             try:
                 self._broken = self._exporter.export(batch) is not SpanExportResult.SUCCESS
             except Exception:
-                # Exporters are foreign code, and this thread is the border to them.
+                # An exporter is foreign code.
                 self._broken = True
         if self._broken:
             self.lost += len(batch)
 
 
 class OwnProvider:
-    """Lives as long as the run."""
+    """A TracerProvider for one run, with the exporter that the environment names."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
         from opentelemetry.sdk.trace import TracerProvider
 
         self._sender = Sender(_exporter(environ))
-        # Resource.create lets OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before ours.
+        # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
         named = {} if environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "seatrial"}
         self.provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
         self.provider.add_span_processor(self._sender)
 
     def close(self) -> int:
-        """Send what is left; how many spans did not get through."""
+        """Export the rest. Returns the number of spans that were not exported."""
         self.provider.shutdown()
         return self._sender.lost
 
 
-def _exporter(environ: Mapping[str, str]) -> "SpanExporter":
+def _exporter(environ: Mapping[str, str]) -> SpanExporter:
     kind = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() or "otlp"
     if kind == "console":
-        import sys
-
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         return ConsoleSpanExporter(out=sys.stderr)  # stdout is for the report
@@ -341,10 +312,10 @@ def _exporter(environ: Mapping[str, str]) -> "SpanExporter":
     raise UsageError(f"OTEL_TRACES_EXPORTER={kind!r}: expected otlp, console or none")
 
 
-def _otlp(environ: Mapping[str, str]) -> "SpanExporter":
+def _otlp(environ: Mapping[str, str]) -> SpanExporter:
     protocol = environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     if protocol not in (None, "", "http/protobuf"):
-        raise UsageError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}: only http/protobuf is spoken here")
+        raise UsageError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}: only http/protobuf is supported")
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:

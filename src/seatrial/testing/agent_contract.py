@@ -1,4 +1,4 @@
-"""What every adapter of an agent must hold, as checks that run real scenarios against a real agent.
+"""The contract of an adapter: checks that run scenarios against a real agent of its framework.
 
     CONTRACT = AgentContract(agent={"type": "langgraph", "target": "agent:graph"})
 
@@ -6,7 +6,7 @@
     def test_the_adapter_holds(clause: str) -> None:
         CONTRACT.check(clause)
 
-The agent is one of the little shop in `seatrial.testing.shop`. A clause that does not hold raises AssertionError.
+The agent works in the shop of `seatrial.testing.shop`. A clause that does not hold raises AssertionError.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,11 +25,11 @@ from . import shop
 from .shop import COURIER_SECONDS
 
 PARALLEL = 8
-"""Trials that are played side by side to see whether they mix."""
+"""The number of concurrent trials in the checks that trials do not mix."""
 
 
 class AgentContract(Struct, frozen=True, kw_only=True):
-    """An agent of the little shop, and what its adapter can do. What it cannot do, it must refuse."""
+    """An agent of the shop, and what its adapter can do. It must refuse what it cannot do."""
 
     agent: Any
     """As in a suite: a mapping with a type, an import path, a Python object."""
@@ -38,11 +38,11 @@ class AgentContract(Struct, frozen=True, kw_only=True):
     history: bool = True
     """The scenario's `history` reaches the agent."""
     unknown_tools: bool = True
-    """A call of a tool that does not exist is seen, and the agent told so."""
+    """A call of a tool that does not exist is recorded, and the agent gets an error."""
     nested: str | None = None
-    """The tool behind which another agent looks up orders; None where there is none."""
+    """The tool that calls another agent, which looks up orders; None if there is none."""
     handoff: str | None = None
-    """The call that shows that another agent has taken over; None where there is none."""
+    """The call that hands over to another agent; None if there is none."""
     tells_tools: bool = False
     """The names of the agent's tools are known before the first trial."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -54,13 +54,13 @@ class AgentContract(Struct, frozen=True, kw_only=True):
         return [name for name, (applies, _) in _CLAUSES.items() if applies(self)]
 
     def check(self, clause: str) -> None:
-        """Raise AssertionError, with what was seen instead, unless the clause holds."""
+        """Raise AssertionError, with the observed values, unless the clause holds."""
         _CLAUSES[clause][1](self)
 
     def play(self, *scenarios: Scenario) -> list[Trial]:
-        """The trials of the scenarios, all played at once."""
+        """The trials of the scenarios, run concurrently."""
         report = seatrial.run(scenarios, agent=self.agent, store=None, concurrency=PARALLEL, **self.config)
-        report.asserted = True  # by the clause, which looks at the trials
+        report.asserted = True  # by the clause
         return list(report.trials())
 
 
@@ -113,7 +113,7 @@ def _remembers(contract: AgentContract) -> None:
 
 
 def _keeps_turns_apart(contract: AgentContract) -> None:
-    """The calls of the first turn are not told again in the second."""
+    """The calls of the first turn are not repeated in the second."""
     turns = (Turn(user="Where is order A-1?"), Turn(user="Where is order C-3?"))
     (trial,) = contract.play(Scenario(name="calls by turn", turns=turns))
     _require_no_error(trial)
@@ -131,7 +131,7 @@ def _trials_apart(contract: AgentContract) -> None:
 def _overruns(contract: AgentContract) -> None:
     seconds = COURIER_SECONDS / 5
     (trial,) = contract.play(Scenario(name="timeout", input="Call the courier.", timeout_seconds=seconds))
-    assert trial.error is not None, "the agent was too slow, and nobody minded"
+    assert trial.error is not None, "the agent exceeded its timeout, but the trial has no error"
     assert trial.error.kind is ErrorKind.LIMIT, trial.error
 
 
@@ -155,7 +155,7 @@ def _history(contract: AgentContract) -> None:
 
 
 def _history_calls(contract: AgentContract) -> None:
-    """Calls that stand in the history are not the agent's own."""
+    """Calls in the history are not calls of the agent."""
     call = {
         "id": "call_old",
         "type": "function",
@@ -175,7 +175,7 @@ def _history_calls(contract: AgentContract) -> None:
 
 
 def _mocks(contract: AgentContract) -> None:
-    """Side by side, each with answers of its own; a tool that is not mocked stays what it is, if it may."""
+    """Concurrent trials have their own mocks; with passthrough, a tool without a mock runs."""
     orders = [f"M-{number}" for number in range(PARALLEL)]
     trials = contract.play(*(_mocked(order, {"returns": f"it is in parcel P-mock-{order}"}) for order in orders))
     for order, trial in zip(orders, trials, strict=True):
@@ -188,11 +188,11 @@ def _mocks(contract: AgentContract) -> None:
 
 
 def _unmocked(contract: AgentContract) -> None:
-    """Beside mocks, a tool without one never runs."""
+    """In a scenario with mocks, a tool without one never runs."""
     mocks = {"lookup_order": {"returns": "it is in parcel P-unmocked"}}
     (trial,) = contract.play(Scenario(name="unmocked", input="Where is order U-1?", mocks=mocks))
     assert "P-unmocked" not in shop.TRACKED, "the real tool ran, though it has no mock"
-    assert trial.error is not None, "a tool without a mock was called, and nobody minded"
+    assert trial.error is not None, "a tool without a mock was called, but the trial has no error"
     assert trial.error.kind is ErrorKind.TOOL, trial.error
     assert trial.error.message == "Tool 'track_parcel' was called but no mock is defined", trial.error
     assert "track_parcel: {returns: {}}" in (trial.error.hint or ""), trial.error
@@ -202,11 +202,11 @@ def _unmocked(contract: AgentContract) -> None:
 
 
 def _unmocked_and_none(contract: AgentContract) -> None:
-    """Without mocks too, where the scenario asks for it."""
+    """With unmocked_tools: error, no tool runs even without mocks."""
     asked = Scenario(name="no mocks", input="Where is order U-2?", unmocked_tools="error")
     (trial,) = contract.play(asked)
     assert "P-U-2" not in shop.TRACKED, "the real tool ran, though it has no mock"
-    assert trial.error is not None, "a tool without a mock was called, and nobody minded"
+    assert trial.error is not None, "a tool without a mock was called, but the trial has no error"
     assert trial.error.message == "Tool 'lookup_order' was called but no mock is defined", trial.error
 
 
@@ -217,7 +217,7 @@ def _refuses_unknown_names(contract: AgentContract) -> None:
         contract.play(asked)
     except UsageError as problem:
         refusal = str(problem)
-    assert refusal, "a mock was misspelt, and nobody minded"
+    assert refusal, "a mock names an unknown tool, but the run was not refused"
     assert "no tool 'lookup_ordr'. Did you mean 'lookup_order'?" in refusal, refusal
 
 
@@ -297,7 +297,7 @@ _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentCon
     "a handoff is told": (lambda c: c.handoff is not None, _handoff),
     "a handoff needs no mock": (lambda c: c.handoff is not None and c.mocks, _handoff_without_mock),
 }
-"""Name -> (whether it applies, the check)."""
+"""By name: whether the clause applies, and the check."""
 
 
 def _introduction(name: str) -> Scenario:

@@ -1,4 +1,4 @@
-"""A model on loopback for tests: it speaks chat completions, says what it is told to, and remembers every request."""
+"""A local model server for tests: chat completions with scripted answers, and a record of every request."""
 
 import json
 import threading
@@ -11,16 +11,16 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReply:
-    """What the server sends back: a chat message with `content`, or `body` as it is."""
+    """A response of the server: a chat message with `content`, or the given `body`."""
 
     content: str = ""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
     usage: tuple[int, int] | None = (10, 5)
-    """Input and output tokens; None: the server does not say."""
+    """Input and output tokens; None: not part of the response."""
     hold: threading.Event | None = None
-    """Sent only once this is set."""
+    """Wait for this event before sending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class ReceivedRequest:
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024
-    """Many may knock at once; with the default of 5 some are turned away before a thread is there for them."""
+    """With the default of 5, some of many concurrent connections are refused."""
 
 
 Answers = Sequence[ServerReply | str] | Callable[[ReceivedRequest], ServerReply | str]
@@ -56,7 +56,7 @@ class ModelServer:
         self._closing = threading.Event()
         self.requests: list[ReceivedRequest] = []
         self.most_at_once = 0
-        """The most requests that were being answered at the same time."""
+        """The highest number of concurrent requests."""
         self._server = _Listener(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -107,7 +107,7 @@ class ModelServer:
                 text = reply.body if reply.body is not None else json.dumps(_completion(reply, model))
                 try:
                     self._send(reply, text.encode())
-                except ConnectionError:  # the client did not wait
+                except ConnectionError:  # the client closed the connection
                     self.close_connection = True
 
             def _send(self, reply: ServerReply, payload: bytes) -> None:

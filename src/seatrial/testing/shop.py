@@ -1,7 +1,7 @@
-"""A little shop for agents on contract: its tools, and a model that needs no network to work in it.
+"""A shop for tests of adapters: tools, and a fake model without a network.
 
-Whoever tests an adapter builds an agent of that framework with these tools, and with a fake model that asks `next_step`
-what to do. The contract knows what such an agent must come to.
+To test an adapter, build an agent of its framework with these tools, and with a model that calls `next_step`. The
+contract knows what such an agent must do.
 """
 
 import re
@@ -12,7 +12,7 @@ from seatrial.model.struct import Struct
 
 
 class ShopError(Exception):
-    """A tool of the shop failed; the agent should be told so in the way its framework has for that."""
+    """A tool of the shop failed. The framework should report it to the agent."""
 
 
 def lookup_order(order_id: str) -> str:
@@ -36,7 +36,7 @@ def refund_order(order_id: str) -> str:
 
 
 COURIER_SECONDS = 3.0
-"""How long `wait_for_courier` should take in an agent on contract: longer than its timeout there."""
+"""How long `wait_for_courier` must take: longer than the timeout of the contract."""
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -47,14 +47,14 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 def next_step(conversation: Sequence[Mapping[str, Any]]) -> str | Call:
-    """What the model says next: a reply, or a tool call. Messages have a `role` and a `content`, both texts.
+    """The model's next step: a reply or a tool call. Messages have a `role` and a `content`, both texts.
 
-    Roles: user, assistant, tool; any other is passed over, and so may the assistant's be left out.
+    Only messages of the roles user and tool are used.
     """
     said = [(message["role"], str(message["content"])) for message in conversation]
     last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=-1)
     if last < 0:
-        return "Nobody asked anything."
+        return "There is no question."
     results = [text for role, text in said[last:] if role == "tool"]
     request = said[last][1]
     order = re.search(r"order (\w+-\w+)", request)
@@ -74,7 +74,7 @@ _CALLS = {
     "expert": Call(name="ask_expert", arguments={"question": "Where is order E-5?"}),
     "teleport": Call(name="teleport_parcel", arguments={"parcel_id": "P-A-1"}),
 }
-"""A word in the request -> the call that it leads to. Nobody has a `teleport_parcel`."""
+"""By a word in the request: the call to make. No agent has a tool `teleport_parcel`."""
 
 
 def _find(order: str, results: Sequence[str]) -> str | Call:
