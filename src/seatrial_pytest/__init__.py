@@ -1,8 +1,8 @@
 """The pytest plugin: scenario files as tests, and a fixture for tests in Python.
 
-A top-level module and not a room of `seatrial`, because pytest imports it in every project of an environment that has
-Seatrial installed, whether the project uses it or not. So nothing but hooks is here, nothing but pytest is imported,
-and everything else is loaded when a scenario file is found, a fixture is used or a setting asks for it.
+A top-level package, because pytest imports it in every project of an environment that has Seatrial installed, even if
+the project does not use it. So this module contains only hooks and imports only pytest. The rest is loaded when pytest
+finds a scenario file, or a test uses a fixture, or the settings mention Seatrial.
 """
 
 import sys
@@ -49,9 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _leave_asserts_alone() -> None:
-    """Take Seatrial out of the modules whose asserts pytest rewrites, which are all of a package with a plugin.
+    """Do not let pytest rewrite Seatrial's own asserts, as it does for every package with a plugin.
 
-    They are no tests, and importing them through the rewriter takes 400 ms longer.
+    Importing Seatrial through the rewriter takes 400 ms longer.
     """
     for finder in sys.meta_path:
         marked = getattr(finder, "_must_rewrite", None)
@@ -62,17 +62,17 @@ def _leave_asserts_alone() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     if _is_mentioned(config):
-        from .configure import set_up
+        from .options import configure
 
-        set_up(config)
+        configure(config)
 
 
 def _is_mentioned(config: pytest.Config) -> bool:
-    """Whether the project or the command line says anything to Seatrial; found without importing it."""
+    """Whether the project or the command line has settings for Seatrial. Reads them without importing it."""
     given = (value for name, value in vars(config.option).items() if name.startswith("seatrial_"))
     if any(value is not None and value is not False for value in given):
         return True
-    values: Any = getattr(config, "_inicfg", None)  # there is no public way to see keys that pytest does not know
+    values: Any = getattr(config, "_inicfg", None)  # pytest has no public way to read unknown keys
     if any(str(key).startswith("seatrial") for key in values or ()):
         return True
     project = config.rootpath / "pyproject.toml"
@@ -80,7 +80,7 @@ def _is_mentioned(config: pytest.Config) -> bool:
 
 
 def is_trial_file(file_path: Path) -> bool:
-    """Whether its name alone says that it holds scenarios."""
+    """Whether the name marks a scenario file."""
     return file_path.name.lower().endswith((".trial.yaml", ".trial.yml", ".trial.json"))
 
 
@@ -94,17 +94,17 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """At the end of a test, scenarios that did not pass fail it; also those that it plays by `seatrial.run()`."""
+    """Fail a test at its end for scenarios that did not pass; also for those that `seatrial.run()` played."""
     try:
         if "seatrial" in getattr(item, "fixturenames", ()):
-            from .settling import refusing_return
+            from .fixture import refusing_return
 
             with refusing_return(item):
                 result = yield
         else:
             result = yield
         if "seatrial.assertions" in sys.modules:
-            from .settling import settle
+            from .fixture import settle
 
             settle(item)
         return result
@@ -115,15 +115,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist starts a worker: all of them play one run."""
-    from .summary import name_the_run
+    """Let all workers of xdist share one run."""
+    from .session_plugin import run_identity
 
-    node.workerinput["seatrial"] = name_the_run(node.config)
+    node.workerinput["seatrial"] = run_identity(node.config)
 
 
 @pytest.fixture
 def seatrial_agent(request: pytest.FixtureRequest) -> Any:
-    """The agent that scenarios are played with. Define a fixture of this name to supply your own."""
+    """The agent that plays scenarios. Define a fixture of this name to supply your own."""
     from .agents import find_agent
 
     return find_agent(request)

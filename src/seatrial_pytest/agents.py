@@ -1,12 +1,15 @@
-"""Which agent a scenario is played with: the flag's, the fixture's, the suite's, the settings'."""
+"""Which agent plays a scenario: the flag's, the fixture's, the suite's or the settings'."""
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .exceptions import COLLECTED, ScenarioErrored
-from .options import options_of
+from .options import Options, options_of
+from .outcome import COLLECTED, ScenarioErrored
+
+if TYPE_CHECKING:
+    from .files import CollectedScenario
 
 _HOW = """Supply one in any of these ways:
     a fixture in conftest.py:
@@ -19,25 +22,35 @@ _HOW = """Supply one in any of these ways:
 
 
 def find_agent(request: pytest.FixtureRequest) -> Any:
-    """What the fixture gives where nobody supplied one: the flag's or the settings' agent; None where it may be so."""
+    """The value of the default fixture `seatrial_agent`: the flag's or the settings' agent, or None."""
     options = options_of(request.config)
     found = options.agent if options.agent is not None else options.default_agent
     if found is None and "seatrial" not in request.fixturenames and COLLECTED not in request.node.stash:
-        # Somebody asks for it by name and would get nothing.
-        raise ScenarioErrored(no_agent(request.node.nodeid))
+        # A test that uses the fixture itself would get None.
+        raise ScenarioErrored(_no_agent(request.node))
     return found
 
 
 def is_supplied(node: pytest.Collector | pytest.Item) -> bool:
-    """Whether the project has a fixture `seatrial_agent` of its own for this place."""
+    """Whether the project defines a fixture `seatrial_agent` for this node."""
     found = node.session._fixturemanager.getfixturedefs("seatrial_agent", node) or ()
     return any(definition.func.__module__ != "seatrial_pytest" for definition in found)
 
 
+def choose_agent(collected: "CollectedScenario", options: Options) -> Any:
+    """The agent of a scenario from a file, if no fixture supplies it."""
+    if options.agent is not None:
+        return options.agent
+    suite = collected.loaded.suite
+    if collected.agent_name and suite.agents:
+        return suite.agents[collected.agent_name]
+    return suite.agent if suite.agent is not None else options.default_agent
+
+
 def require_agent(agent: Any, item: pytest.Item) -> Any:
-    """The agent, unless there is none, or it is one that nobody awaited. Raises ScenarioErrored."""
+    """The agent. Raises ScenarioErrored if it is missing, or a coroutine that was not awaited."""
     if agent is None:
-        raise ScenarioErrored(no_agent(item.nodeid))
+        raise ScenarioErrored(_no_agent(item))
     if inspect.iscoroutine(agent) or inspect.isasyncgen(agent):
         if inspect.iscoroutine(agent):
             agent.close()
@@ -48,5 +61,5 @@ def require_agent(agent: Any, item: pytest.Item) -> Any:
     return agent
 
 
-def no_agent(where: str) -> str:
-    return f"{where}: no agent to run. {_HOW}"
+def _no_agent(item: pytest.Item) -> str:
+    return f"{item.nodeid}: no agent to run. {_HOW}"

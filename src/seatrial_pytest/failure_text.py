@@ -1,4 +1,4 @@
-"""What a test prints when its scenario did not pass: the verdict, the reasons, and the conversation."""
+"""The text of a failed scenario: the verdict, the reasons and the conversations."""
 
 from collections.abc import Iterator
 
@@ -12,11 +12,11 @@ _TEXT_LIMIT = 2_000
 _TRIALS_SHOWN = 5
 _MARKS = {Status.PASSED: "✓", Status.INCONCLUSIVE: "?", Status.NOT_RUN: "-"}
 _OFFENDING = ("✗", "ERROR", "- ", "+ ", "! ")
-"""How lines begin that say what was wrong; whatever an agent said begins with who said it."""
+"""Prefixes of lines that say what is wrong; lines of the conversation start with the speaker."""
 
 
 def describe(played: PlayedScenario, *, run: str, verbosity: int) -> str:
-    """The text of the failure. With -v every failed conversation, with -vv those that passed as well."""
+    """The text of the failure. -v shows every failed conversation, -vv also the passed ones."""
     return "\n".join(escape_ci_commands(line) for line in _describe(played, run, verbosity))
 
 
@@ -72,7 +72,7 @@ def _trial(trial: Trial, *, whole: bool) -> Iterator[str]:
 
 
 def _conversation(trial: Trial) -> Iterator[str]:
-    """The conversation, with `>` before the turns and findings that speak against the trial."""
+    """The conversation, with `>` before turns and checks that failed."""
     wrong = {result.turn for result in trial.results if not result.passed}
     wrong |= {trial.error.turn} if trial.error is not None else set()
     turn: int | None = None

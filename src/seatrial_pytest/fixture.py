@@ -1,31 +1,42 @@
-"""The fixture `seatrial`: scenarios played by tests in Python, sync or async."""
+"""Python tests: the fixture `seatrial`, its results, and the end of the test."""
 
 import asyncio
+import functools
+import inspect
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from seatrial.model.run import Status
+from seatrial.assertions import is_asserting, unsettled
+from seatrial.model.conversation import ToolCall, Transcript
+from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, CalledTools
+from seatrial.model.run import Interval, ScenarioOutcome, Status, Trial
 from seatrial.model.scenario import Scenario
 from seatrial.runs.scenario_session import PlayedScenario, ScenarioRequest
 from seatrial.scenarios.load import load
 
 from .agents import require_agent
-from .exceptions import ScenarioErrored, notes_of
-from .items import end, explained, keep, play_request, raise_for, require_live
-from .pytest_run import PytestRun, read_marker
-from .result import ScenarioResult
+from .failure_text import in_one_line
+from .outcome import COLLECTED, ScenarioErrored, ScenarioFailed, known_notes, notes_of
+from .pytest_run import PytestRun, end, ending_test, keep, play_request, raise_for, read_marker, require_live
+
+if TYPE_CHECKING:
+    from seatrial.runs.report import Report
 
 _in_turn: ContextVar[bool] = ContextVar("in_turn", default=False)
+_HOW_TO_EXPECT = (
+    "If the test expects this, assert it, as in `assert report.status == 'failed'`, or mark the test with "
+    "@pytest.mark.seatrial(expect_failure=True)"
+)
 
 
 class Seatrial:
-    """Plays scenarios for one test, and sees to it that the test looks at what they came to."""
+    """Plays scenarios for one test, and requires that the test checks their verdicts."""
 
     def __init__(self, item: Any, agent: Any) -> None:
         self._item = item
@@ -34,7 +45,7 @@ class Seatrial:
         self._marker = read_marker(item)
         self._results: list[ScenarioResult] = []
         self._turn = threading.Lock()
-        """Threads of the test take turns: one loop plays the scenarios, and their names are counted."""
+        """Threads of the test take turns: names of scenarios are counted."""
         notes_of(item).fixture = self
         if self._marker.get("live"):
             require_live(item, "it is marked live")
@@ -46,43 +57,43 @@ class Seatrial:
         agent: Any = None,
         trials: int | str | None = None,
         threshold: float | None = None,
-    ) -> ScenarioResult:
-        """Play the scenario's trials. A text is the user's message of a scenario of one turn.
+    ) -> "ScenarioResult":
+        """Play the scenario's trials. A text is the user message of a scenario with one turn.
 
         `result = seatrial.run(scenario)`; in an async test `result = await seatrial.run(scenario)`.
         """
         __tracebackhide__ = True
-        with self._hiding_no_failure(), self._taking_turn():
+        with self._keeping_failures(), self._taking_turn():
             request = self._request(scenario, agent, trials=trials, threshold=threshold)
             if request.scenario.skip is not None:
                 notes_of(self._item).unplayed.append(request)
                 pytest.skip(request.scenario.skip)
             name = request.scenario.name
             if _loop_is_running():
-                result = ScenarioResult.pending(name, partial(self._play, request))
+                result = ScenarioResult(name, play=functools.partial(self._play, request))
             else:
-                result = ScenarioResult(played=play_request(self._item, request), name=name)
+                result = ScenarioResult(name, played=play_request(self._item, request))
             self._results.append(result)
         return result
 
-    def check(self, result: ScenarioResult, *evaluators: Any) -> ScenarioResult:
-        """Let evaluators look at every trial, and fail the test unless enough of them pass, by all that is expected.
+    def check(self, result: "ScenarioResult", *evaluators: Any) -> "ScenarioResult":
+        """Check every trial with more evaluators; fail the test unless enough trials pass all checks.
 
-        Works in sync and async tests alike; it may be awaited, but need not be.
+        Works in sync and async tests; it may be awaited, but need not be.
         """
         __tracebackhide__ = True
-        opened = self._run.open()
-        with self._taking_turn(), explained(self._item):
+        session = self._run.session
+        with self._taking_turn(), ending_test(self._item):
             if evaluators:
-                result.replace(opened.check(result.played, evaluators))
-        keep(self._item, result.played, opened)
+                result.replace(session.check(result.played, evaluators))
+        keep(self._item, result.played, session)
         result.asserted = True
-        with self._hiding_no_failure():
+        with self._keeping_failures():
             end(self._item, result.played)
         return result
 
     def settle(self) -> None:
-        """At the end of the test: what it did not assert must have passed, and it must have looked at everything."""
+        """At the end of the test: fail it for a scenario that did not pass, or whose result the test never read."""
         __tracebackhide__ = True
         if notes_of(self._item).call_ended_early:
             return
@@ -98,22 +109,22 @@ class Seatrial:
 
     @property
     def passed(self) -> list[bool]:
-        """Which scenarios of the test passed, in the order in which they were played."""
+        """Whether each scenario passed, in the order in which they were played."""
         return [result.played.outcome.verdict.passed for result in self._results]
 
-    def _is_excused(self, result: ScenarioResult) -> bool:
-        """Whether the scenario may have failed: an assertion read the verdict, or the marker expects a failure."""
+    def _is_excused(self, result: "ScenarioResult") -> bool:
+        """Whether the scenario passed, an assertion read its verdict, or the marker expects its failure."""
         verdict = result.played.outcome.verdict
         is_expected = bool(self._marker.get("expect_failure")) and verdict.status is Status.FAILED
         return result.asserted or verdict.passed or is_expected
 
     @contextmanager
     def _taking_turn(self) -> Iterator[None]:
-        """Not for an agent or an evaluator: the turn in which it is asked does not end before it answers."""
+        """Raises ScenarioErrored for a call from an agent or an evaluator: it would wait for itself."""
         __tracebackhide__ = True
         if _in_turn.get():
             raise ScenarioErrored(
-                f"{self._item.nodeid}: an agent or an evaluator called the fixture seatrial, which is waiting for it. "
+                f"{self._item.nodeid}: an agent or an evaluator called the fixture seatrial, which waits for it. "
                 "Play the other scenario in the test, before or after this one"
             )
         with self._turn:
@@ -124,8 +135,8 @@ class Seatrial:
                 _in_turn.reset(token)
 
     @contextmanager
-    def _hiding_no_failure(self) -> Iterator[None]:
-        """A test that is skipped or xfailed here does not come to assert what failed before."""
+    def _keeping_failures(self) -> Iterator[None]:
+        """A skip or xfail must not hide a scenario that failed before: the test would never assert it."""
         __tracebackhide__ = True
         try:
             yield
@@ -135,7 +146,7 @@ class Seatrial:
                     raise_for(self._item, result.played)
             raise
 
-    def _request(self, scenario: Scenario | str, agent: Any, **own: Any) -> ScenarioRequest:
+    def _request(self, scenario: Scenario | str, agent: Any, **arguments: Any) -> ScenarioRequest:
         __tracebackhide__ = True
         item, options = self._item, self._run.options
         if isinstance(scenario, str):
@@ -145,10 +156,10 @@ class Seatrial:
         marked: dict[str, Any] = {key: self._marker[key] for key in ("trials", "threshold") if key in self._marker}
         given: dict[str, Any] = {
             **marked,
-            **{key: value for key, value in own.items() if value is not None},
+            **{key: value for key, value in arguments.items() if value is not None},
             **self._run.overrides,
         }
-        with explained(item):
+        with ending_test(item):
             loaded = load([scenario], overrides=given, environ=options.environ)[0]
         resolved, *others = loaded.scenarios
         if others:
@@ -167,20 +178,141 @@ class Seatrial:
         )
 
     def _name(self, scenario: str) -> str:
-        """What the scenario is kept under: the test, the scenario, and how often the test played it before."""
+        """The stored name: the test, the scenario, and a number if the test plays it several times."""
         test = self._item.nodeid.partition("::")[2]
         before = sum(each.name == scenario for each in self._results)
         name = test if scenario == self._item.name else f"{test}: {scenario}"
         return f"{name} ({before + 1})" if before else name
 
     async def _play(self, request: ScenarioRequest) -> PlayedScenario:
-        """On the run's loop, while the test's own goes on."""
+        """Play on the session's loop while the test's own loop runs."""
         __tracebackhide__ = True
-        opened = self._run.open()
-        with self._hiding_no_failure(), explained(self._item, request):
-            played = await asyncio.wrap_future(opened.start(request))
-        keep(self._item, played, opened)
+        session = self._run.session
+        with self._keeping_failures(), ending_test(self._item, request):
+            played = await asyncio.wrap_future(session.start(request))
+        keep(self._item, played, session)
         return played
+
+
+class ScenarioResult:
+    """A scenario's verdict and its trials. In an async test, `await` it first.
+
+    It notes how the test uses it: reading a verdict is an assertion only inside an `assert` statement.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        played: PlayedScenario | None = None,
+        play: Callable[[], Coroutine[Any, Any, PlayedScenario]] | None = None,
+    ) -> None:
+        """`play`: plays the scenario when the result is awaited."""
+        self.name = name
+        self._played = played
+        self._play = play
+        self.asserted = False
+        """An assertion read the verdict, or `seatrial.check` was called."""
+        self.seen = False
+        """The test read the verdict or the trials."""
+
+    def __await__(self) -> Generator[Any, None, "ScenarioResult"]:
+        if self._play is not None:
+            play, self._play = self._play, None
+            self._played = yield from play().__await__()
+        return self
+
+    @property
+    def awaited(self) -> bool:
+        return self._played is not None
+
+    @property
+    def played(self) -> PlayedScenario:
+        if self._played is None:
+            raise ScenarioErrored(
+                f"seatrial.run({self.name!r}) has not been awaited, so nothing was played. "
+                "In an async test write: result = await seatrial.run(scenario)"
+            )
+        return self._played
+
+    def replace(self, played: PlayedScenario) -> None:
+        """Use the trials with the results of more evaluators."""
+        self._played = played
+
+    @property
+    def outcome(self) -> ScenarioOutcome:
+        """The verdict with its counts."""
+        return self._read()
+
+    @property
+    def passed(self) -> bool:
+        return self._read().verdict.passed
+
+    def __bool__(self) -> bool:
+        return self._read().verdict.passed
+
+    @property
+    def status(self) -> Status:
+        return self._read().verdict.status
+
+    @property
+    def failure_reasons(self) -> tuple[str, ...]:
+        return self._read().verdict.failure_reasons
+
+    def _read(self) -> ScenarioOutcome:
+        """The outcome. Notes whether the caller of the public property is part of an assertion."""
+        self.seen = True
+        outcome = self.played.outcome
+        self.asserted = self.asserted or is_asserting(sys._getframe(2))
+        return outcome
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of trials that passed; None if none was played."""
+        self.seen = True
+        outcome = self.played.outcome
+        return outcome.passed / outcome.played if outcome.played else None
+
+    @property
+    def interval(self) -> Interval | None:
+        self.seen = True
+        return self.played.outcome.interval
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        self.seen = True
+        return self.played.trials
+
+    @property
+    def transcript(self) -> Transcript:
+        """The last trial's transcript."""
+        return self.trials[-1].transcript
+
+    @property
+    def reply(self) -> str:
+        """The last reply of the last trial."""
+        return self.transcript.reply
+
+    @property
+    def tool_calls(self) -> Sequence[ToolCall] | None:
+        """The last trial's calls; None if they were not recorded."""
+        return self.transcript.tool_calls
+
+    @property
+    def tools_called(self) -> list[str]:
+        """The names of called tools, in order. Raises ScenarioErrored if the answer is not known."""
+        transcript = self.transcript
+        message = NOT_RECORDED if transcript.tool_calls is None else MAY_BE_MORE
+        unknown = None if transcript.calls_complete else ScenarioErrored(f"{self.name}: {message}. {RECORD_CALLS}")
+        if unknown is not None and transcript.tool_calls is None and not transcript.reachable_tools:
+            raise unknown
+        names = [call.name for call in transcript.seen_calls]
+        return CalledTools(names, known=transcript.reachable_tools, unknown=unknown)
+
+    def __repr__(self) -> str:
+        if self._played is None:
+            return f"<ScenarioResult {self.name}: not awaited>"
+        return f"<ScenarioResult {in_one_line(self._played.outcome)}>"
 
 
 def _loop_is_running() -> bool:
@@ -192,12 +324,84 @@ def _loop_is_running() -> bool:
 
 
 def runs_async(item: pytest.Function) -> bool:
-    """Whether the test is a coroutine that plays scenarios and that no other plugin has taken on."""
+    """Whether the test is a coroutine that plays scenarios and that no other plugin runs."""
     taken = item.get_closest_marker("asyncio") or item.get_closest_marker("anyio") or item.get_closest_marker("trio")
     return "seatrial" in item.fixturenames and asyncio.iscoroutinefunction(item.obj) and taken is None
 
 
 def run_async(item: Any) -> None:
-    """Run the test on an event loop of its own."""
+    """Run the test on a new event loop."""
     arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     asyncio.run(item.obj(**arguments))
+
+
+def settle(item: pytest.Item) -> None:
+    """Fail the test for scenarios that did not pass. Raises ScenarioFailed or ScenarioErrored."""
+    __tracebackhide__ = True
+    notes = known_notes(item)
+    fixture = None if notes is None else notes.fixture
+    reports, unsettled[:] = list(unsettled), []
+    if fixture is not None:
+        fixture.settle()
+    expects_failure = bool((fixture or reports) and read_marker(item).get("expect_failure"))
+    for report in reports:
+        _settle_report(report, expects_failure=expects_failure)
+    passed = [report.record.outcome.verdict.passed for report in reports]
+    passed += [] if fixture is None else fixture.passed
+    if expects_failure and passed and all(passed):
+        raise ScenarioFailed(f"{item.nodeid}: the marker says expect_failure, and every scenario passed")
+
+
+def _settle_report(report: "Report", *, expects_failure: bool) -> None:
+    __tracebackhide__ = True
+    verdict = report.record.outcome.verdict
+    if report.asserted or verdict.passed or (expects_failure and verdict.status is Status.FAILED):
+        return
+    text = "\n  ".join((f"run {report.run.id}: {verdict.status}", *report.failure_reasons, _HOW_TO_EXPECT))
+    raise ScenarioFailed(text) if verdict.status is Status.FAILED else ScenarioErrored(text)
+
+
+@contextmanager
+def refusing_return(item: Any) -> Iterator[None]:
+    """Raise ScenarioErrored if a test that uses the fixture returns a value: pytest would ignore it."""
+    __tracebackhide__ = True
+    is_python = isinstance(item, pytest.Function) and COLLECTED not in item.stash
+    if not is_python or "seatrial" not in item.fixturenames:
+        yield
+        return
+    function = item.obj
+    returned: list[Any] = []
+    item.obj = _noting(function, returned)
+    try:
+        yield
+    finally:
+        item.obj = function
+    if returned:
+        raise ScenarioErrored(
+            f"{item.nodeid}: the test returns {returned[0]!r:.100}, which pytest ignores. "
+            "Write `assert` instead of `return`"
+        )
+
+
+def _noting(function: Callable[..., Any], returned: list[Any]) -> Callable[..., Any]:
+    """The test function; it also adds its return value to the list."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def noting_async(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True
+            value = await function(*args, **kwargs)
+            returned.extend([] if value is None else [value])
+
+        return noting_async
+
+    @functools.wraps(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        value = function(*args, **kwargs)
+        if inspect.isawaitable(value) or inspect.isasyncgen(value):
+            return value
+        returned.extend([] if value is None else [value])
+        return None
+
+    return noting

@@ -1,7 +1,7 @@
 """Groups of `[tool.seatrial.groups]`: gates over the tests of a session, by tag or marker.
 
-A group can make a session red that pytest would call green, and green where pytest would call it red; but it takes
-nothing upon itself except failures: no error, no set-up that failed, no file that could not be read, no early stop.
+A group can fail a session that pytest would pass, and pass one that pytest would fail. It absorbs only failures: never
+an error, a failed setup, a file that could not be read, or an early stop.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .session_results import Entry
+from .session_plugin import ItemResult
 
 _KEYS = ("tags", "threshold", "must_pass")
 
@@ -26,13 +26,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVerdict:
-    """What became of a group."""
+    """The verdict of a group."""
 
     group: Group
     passed: int
     total: int
     problems: tuple[str, ...] = ()
-    """What makes it fail."""
+    """The reasons of a failed group."""
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     """Tests of the group that failed."""
@@ -50,7 +50,7 @@ class GroupVerdict:
 
 
 def read_groups(raw: Mapping[str, Any]) -> tuple[Group, ...]:
-    """The groups as written in the settings. Raises pytest.UsageError with everything that is wrong."""
+    """The groups of the settings. Raises pytest.UsageError with all problems."""
     problems = [
         f"[tool.seatrial.groups.{name}] {problem}" for name, table in raw.items() for problem in _check_table(table)
     ]
@@ -86,13 +86,13 @@ def _check_table(table: Any) -> Iterator[str]:
         yield "needs 'tags' or 'must_pass', else it gates nothing"
 
 
-def decide_group(group: Group, entries: Sequence[Entry], *, partial: bool) -> GroupVerdict:
-    """The verdict. `partial`: only some tests were asked for, so a member that is not there may be elsewhere."""
+def decide_group(group: Group, items: Sequence[ItemResult], *, partial: bool) -> GroupVerdict:
+    """The verdict. `partial`: only some tests were selected, so a missing member is not a problem."""
     from seatrial.verdicts.rates import reaches
 
-    members = [entry for entry in entries if not entry.marks.isdisjoint(group.tags)]
-    ran = [entry for entry in members if entry.ending not in ("skipped", "xfailed")]
-    passed = sum(entry.ending == "passed" for entry in ran)
+    members = [item for item in items if not item.marks.isdisjoint(group.tags)]
+    ran = [item for item in members if item.ending not in ("skipped", "xfailed")]
+    passed = sum(item.ending == "passed" for item in ran)
     problems: list[str] = []
     notes: list[str] = []
     if ran and not reaches(passed, len(ran), group.threshold):
@@ -102,7 +102,7 @@ def decide_group(group: Group, entries: Sequence[Entry], *, partial: bool) -> Gr
     elif group.tags and not ran:
         notes.append("all of its tests were skipped")
     for name in group.must_pass:
-        for text, is_problem in _missed(name, entries, partial=partial):
+        for text, is_problem in _missed(name, items, partial=partial):
             (problems if is_problem else notes).append(text)
     return GroupVerdict(
         group=group,
@@ -110,17 +110,17 @@ def decide_group(group: Group, entries: Sequence[Entry], *, partial: bool) -> Gr
         total=len(ran),
         problems=tuple(problems),
         notes=tuple(notes),
-        failures=tuple(entry.nodeid for entry in ran if entry.ending != "passed"),
+        failures=tuple(item.nodeid for item in ran if item.ending != "passed"),
     )
 
 
-def _missed(name: str, entries: Sequence[Entry], *, partial: bool) -> Iterator[tuple[str, bool]]:
-    """(what to say, whether it fails the group) for a name of `must_pass`."""
-    named = [entry for entry in entries if name in entry.names]
+def _missed(name: str, items: Sequence[ItemResult], *, partial: bool) -> Iterator[tuple[str, bool]]:
+    """(text, whether it fails the group) for a name of `must_pass`."""
+    named = [item for item in items if name in item.names]
     if not named:
         yield f"must pass, but no such test ran: {name}", not partial
-    for entry in named:
-        if entry.ending in ("skipped", "xfailed"):
-            yield f"must pass, was {entry.ending}: {entry.nodeid}", False
-        elif entry.ending != "passed":
-            yield f"must pass, did not: {entry.nodeid}", True
+    for item in named:
+        if item.ending in ("skipped", "xfailed"):
+            yield f"must pass, was {item.ending}: {item.nodeid}", False
+        elif item.ending != "passed":
+            yield f"must pass, did not: {item.nodeid}", True

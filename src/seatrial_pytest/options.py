@@ -1,4 +1,4 @@
-"""What the session was told: flags, ini, environment and `[tool.seatrial]`, in this order."""
+"""The options of a session: from flags, ini, environment and `[tool.seatrial]`, in this order."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -11,20 +11,21 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
 from seatrial.settings import models_from, not_redacted, read_settings, read_switch
+from seatrial_pytest import is_trial_file
 
 _KEY = pytest.StashKey["Options"]()
 _INI = ("seatrial_live", "seatrial_trials", "seatrial_agent", "seatrial_report", "seatrial_testpaths")
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """Everything that may be set."""
+    """All options."""
 
     live: bool
     require_live: bool
     trials: Any
-    """Instead of what scenarios and markers say."""
+    """Replaces the trials of scenarios and markers."""
     agent: Any
-    """Instead of all others; from the command line."""
+    """Replaces all other agents; from the command line."""
     default_agent: Any
     reports: tuple[str, ...]
     testpaths: tuple[Path, ...]
@@ -37,13 +38,56 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def options_of(config: pytest.Config) -> Options:
-    """The session's options, read once. Raises pytest.UsageError with what is wrong."""
+    """The session's options, read once. Raises pytest.UsageError."""
     if _KEY not in config.stash:
         try:
             config.stash[_KEY] = _read(config)
         except UsageError as problem:
             raise pytest.UsageError(str(problem)) from None
     return config.stash[_KEY]
+
+
+def configure(config: pytest.Config) -> None:
+    """Read the options, so that pytest reports mistakes at once, and apply `testpaths` and `groups`."""
+    options = options_of(config)
+    if options.testpaths:
+        config.pluginmanager.register(TestpathsCollector(options.testpaths), "seatrial-testpaths")
+        if config.args_source is not pytest.Config.ArgsSource.ARGS:
+            config.args.extend(str(folder) for folder in options.testpaths if not _is_covered(config, folder))
+    if options.groups:
+        from .groups import read_groups
+        from .session_plugin import session_plugin
+
+        session_plugin(config).groups = read_groups(options.groups)
+
+
+def _is_covered(config: pytest.Config, folder: Path) -> bool:
+    given = [(config.invocation_params.dir / each).resolve() for each in config.args]
+    return any(folder.is_relative_to(each) for each in given)
+
+
+class TestpathsCollector:
+    """Collects every scenario file in the folders of `testpaths`, whatever its name."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self._folders = folders
+        self._found: dict[Path, Path] = {}
+        """By their real paths: the paths by which pytest found the files first."""
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        from seatrial.scenarios.load import belongs_to_folder
+
+        if is_trial_file(file_path) or not belongs_to_folder(file_path) or not self._is_within(file_path):
+            return None
+        if self._found.setdefault(file_path.resolve(), file_path) != file_path:
+            return None
+        from .files import ScenarioFile
+
+        return ScenarioFile.from_parent(parent, path=file_path)
+
+    def _is_within(self, path: Path) -> bool:
+        """Compares real paths: pytest may have followed links."""
+        return any(each.resolve() in self._folders for each in (path, *path.parents))
 
 
 def _read(config: pytest.Config) -> Options:
@@ -91,7 +135,7 @@ def _trials(given: Any) -> Any:
 
 
 def _agent(text: str | None) -> Any:
-    """An import path as it is; `{type: openai, …}` as it would be read in a file."""
+    """An import path, or `{type: openai, …}` parsed as in a file."""
     if not text or not text.lstrip().startswith("{"):
         return text
     from seatrial.scenarios.yaml_files import parse_value
@@ -103,7 +147,7 @@ def _agent(text: str | None) -> Any:
 
 
 def _reports(given: Iterable[str]) -> tuple[str, ...]:
-    """As written, each found to be one that can be made."""
+    """The reports as written. Raises UsageError for an unknown kind."""
     from seatrial.reports.registry import parse_report_option
 
     asked = tuple(given)
@@ -119,5 +163,5 @@ def _folder(root: Path, given: Any) -> Path:
 
 
 def _place(root: Path, given: str) -> str:
-    """Paths are meant from the project's root, wherever pytest was started."""
+    """A path relative to the project's root, wherever pytest was started; a URL stays as it is."""
     return given if "://" in given else str(root / Path(given).expanduser())

@@ -1,26 +1,34 @@
-"""The one run of a pytest session: opened with the first scenario that is played, shared by all of them."""
+"""The one run of a pytest session: opened by the first scenario, shared by all of them."""
 
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
 
 from seatrial.errors import SeatrialError, UsageError
-from seatrial.model.run import RunGates
-from seatrial.model.scenario import Scenario
+from seatrial.model.run import Run, RunGates, Status
 from seatrial.runs.agents import is_recording
 from seatrial.runs.new_run import find_commit, new_run, request_settings
 from seatrial.runs.request import RunRequest
-from seatrial.runs.scenario_session import ScenarioSession, choose_seed, selected_gates
+from seatrial.runs.scenario_session import (
+    NotLive,
+    PlayedScenario,
+    ScenarioRequest,
+    ScenarioSession,
+    choose_seed,
+    selected_gates,
+)
 from seatrial.scenarios.merge import read_overrides
 
-from .exceptions import COLLECTED
+from .agents import choose_agent
 from .options import Options, options_of
-from .summary import name_the_run, watch
+from .outcome import COLLECTED, ScenarioErrored, ScenarioFailed, notes_of, verbosity_of
+from .session_plugin import run_identity, session_plugin
 
 if TYPE_CHECKING:
     from .files import CollectedScenario
@@ -34,12 +42,13 @@ class PytestRun:
     def __init__(self, config: pytest.Config) -> None:
         self.options: Options = options_of(config)
         self._config = config
-        self._open: ScenarioSession | None = None
+        self._session: ScenarioSession | None = None
         self._process = os.getpid()
-        self._places: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        """By suite and scenario: the file and line."""
         self._positions: dict[int, int] = {}
-        """By the identity of items: they are told apart by their names else, which takes longer."""
-        self.selected: list[pytest.Item] = []
+        """By the identity of the item."""
+        self._items: Sequence[pytest.Item] = ()
         self.marks: set[str] = set()
         """Tags that are registered as markers."""
 
@@ -48,26 +57,26 @@ class PytestRun:
         run = config.stash.get(_KEY, None)
         if run is None:
             run = config.stash[_KEY] = cls(config)
-            watch(config).closing.append(run.close)
+            session_plugin(config).on_close.append(run.close)
             config.pluginmanager.register(run, "seatrial-run")
         return run
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Positions follow the order of the session, so that all workers of xdist give the same ones."""
-        name_the_run(self._config)  # now, so that forks of this process play one run as well
-        self.selected = session.items
+        """Positions follow the order of the session, so that all workers of xdist use the same ones."""
+        run_identity(self._config)  # now, so that forks of this process share the run
+        self._items = session.items
         self._positions = {id(item): position for position, item in enumerate(session.items)}
 
-    def find_modules(self) -> None:
-        """Let `agent: package.module:attribute` be found from the project's folder, as on the command line."""
+    def add_import_paths(self) -> None:
+        """Let `agent: package.module:attribute` be imported from the project's folder, as on the command line."""
         for folder in dict.fromkeys((str(self._config.rootpath), str(self._config.invocation_params.dir))):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
 
-    def take_name(self, suite: str, name: str, place: str) -> str | None:
-        """Where the scenario's name was taken before; None when it was free."""
-        before = self._places.setdefault((suite, name), place)
-        return None if before == place else before
+    def register_name(self, suite: str, name: str, place: str) -> str | None:
+        """The place of another scenario with this name; None if the name was free."""
+        known = self._names.setdefault((suite, name), place)
+        return None if known == place else known
 
     def position_of(self, item: pytest.Item) -> int:
         return self._positions.get(id(item), len(self._positions))
@@ -76,68 +85,63 @@ class PytestRun:
     def overrides(self) -> Mapping[str, Any]:
         return {} if self.options.trials is None else {"trials": self.options.trials}
 
-    def open(self) -> ScenarioSession:
-        """The run, opened when it is first asked for. A fork of this process opens it for itself."""
-        if self._process != os.getpid():
-            self._open, self._process = None, os.getpid()
-        if self._open is None:
-            options = self.options
-            name = name_the_run(self._config)
-            request = RunRequest(
-                id=name["run"],
-                sources=tuple(dict.fromkeys(str(item.path) for item in self.selected if COLLECTED in item.stash)),
-                agent=options.agent,
-                overrides=self.overrides,
-                store=options.store,
-                cache=options.cache,
-                environ=options.environ,
-                models=options.models,
-                default_agent=options.default_agent,
-                not_redacted=options.not_redacted,
-                command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
-            )
-            collected = [item.stash[COLLECTED] for item in self.selected if COLLECTED in item.stash]
-            seed = choose_seed([each.loaded for each in collected])
-            run = new_run(
-                request,
-                name="pytest",
-                commit=find_commit(self._config.rootpath),
-                config=request_settings(request),
-                seed=name["seed"] if seed is None else seed,
-                gates=self._gates(collected),
-                replayed=any(is_recording(choose_agent(each, options)) for each in collected if not each.supplied),
-            )
-            self._open = ScenarioSession(request, run, live=options.live)
-        return self._open
+    @property
+    def session(self) -> ScenarioSession:
+        """The session, opened by the first call. A fork of this process opens its own."""
+        if self._session is None or self._process != os.getpid():
+            self._process = os.getpid()
+            request = self._request()
+            self._session = ScenarioSession(request, self._new_run(request), live=self.options.live)
+        return self._session
+
+    def _request(self) -> RunRequest:
+        options = self.options
+        return RunRequest(
+            id=run_identity(self._config)["run"],
+            sources=tuple(dict.fromkeys(str(item.path) for item in self._items if COLLECTED in item.stash)),
+            agent=options.agent,
+            overrides=self.overrides,
+            store=options.store,
+            cache=options.cache,
+            environ=options.environ,
+            models=options.models,
+            default_agent=options.default_agent,
+            not_redacted=options.not_redacted,
+            command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
+        )
+
+    def _new_run(self, request: RunRequest) -> Run:
+        collected = [item.stash[COLLECTED] for item in self._items if COLLECTED in item.stash]
+        seed = choose_seed([each.loaded for each in collected])
+        specs = [choose_agent(each, self.options) for each in collected if not each.agent_from_fixture]
+        return new_run(
+            request,
+            name="pytest",
+            commit=find_commit(self._config.rootpath),
+            config=request_settings(request),
+            seed=run_identity(self._config)["seed"] if seed is None else seed,
+            gates=self._gates(collected),
+            replayed=any(map(is_recording, specs)),
+        )
 
     def _gates(self, collected: "Sequence[CollectedScenario]") -> RunGates:
         gates = selected_gates([(each.loaded, each.scenario) for each in collected])
-        in_python = any("seatrial" in getattr(item, "fixturenames", ()) for item in self.selected)
-        # As for several suites: Python tests set no such threshold, and their trials must not fill that of others.
-        return replace(gates, cases_pass_threshold=None) if in_python else gates
+        has_python_tests = any("seatrial" in getattr(item, "fixturenames", ()) for item in self._items)
+        # Python tests set no threshold, as a suite without one: their trials must not count towards that of others.
+        return replace(gates, cases_pass_threshold=None) if has_python_tests else gates
 
     def close(self) -> list[str]:
-        """Close the run; what went wrong."""
+        """Close the session. Returns the problems."""
         try:
-            if self._open is not None:
-                self._open.close()
+            if self._session is not None and self._process == os.getpid():
+                self._session.close()
         except SeatrialError as problem:
             return [str(problem)]
         return []
 
 
-def choose_agent(collected: "CollectedScenario", options: Options) -> Any:
-    """The agent of an item of a scenario file, where no fixture supplies it."""
-    if options.agent is not None:
-        return options.agent
-    suite = collected.loaded.suite
-    if collected.agent_name and suite.agents:
-        return suite.agents[collected.agent_name]
-    return suite.agent if suite.agent is not None else options.default_agent
-
-
 def read_marker(item: pytest.Item) -> dict[str, Any]:
-    """What `@pytest.mark.seatrial(…)` says, the closest mark first. Raises pytest.UsageError."""
+    """The arguments of `@pytest.mark.seatrial(…)`; the closest mark wins. Raises pytest.UsageError."""
     found: dict[str, Any] = {}
     for mark in item.iter_markers("seatrial"):
         unknown = sorted(set(mark.kwargs) - {"trials", "threshold", "live", "expect_failure"})
@@ -158,13 +162,81 @@ def read_marker(item: pytest.Item) -> dict[str, Any]:
     return found
 
 
-def apply_marker(scenario: Scenario, marker: Mapping[str, Any], options: Options) -> Scenario:
-    """The scenario with the marker's numbers; a flag comes before them."""
-    if not marker:
-        return scenario
-    given = {key: marker[key] for key in ("trials", "threshold") if marker.get(key) is not None}
-    if options.trials is not None:
-        given.pop("trials", None)
-    if given.get("trials", "auto") != "auto":
-        given["sequential"] = None
-    return replace(scenario, **given) if given else scenario
+def require_live(item: pytest.Item, why: str) -> None:
+    """Skip the test if models may not be called; with --seatrial-require-live, raise ScenarioErrored."""
+    __tracebackhide__ = True
+    options = PytestRun.of(item.config).options
+    if options.live:
+        return
+    if options.require_live:
+        raise ScenarioErrored(
+            f"{item.nodeid}: {why}, and --seatrial-require-live is given without --seatrial-live"
+        ) from None
+    reason = f"{why}: --seatrial-live runs it"
+    notes_of(item).not_live = reason
+    pytest.skip(reason)
+
+
+def play_request(item: pytest.Item, request: ScenarioRequest) -> PlayedScenario:
+    """Play the scenario and wait for its trials."""
+    __tracebackhide__ = True
+    session = PytestRun.of(item.config).session
+    with ending_test(item, request):
+        played = session.play(request)
+    keep(item, played, session)
+    return played
+
+
+@contextmanager
+def ending_test(item: pytest.Item, request: ScenarioRequest | None = None) -> Iterator[None]:
+    """Turn our exceptions into the end of the test: skipped or errored."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except (NotLive, SeatrialError) as problem:
+        if request is not None:
+            notes_of(item).unplayed.append(request)
+        if isinstance(problem, NotLive):
+            require_live(item, str(problem))
+            raise
+        raise ScenarioErrored(str(problem)) from None
+
+
+def keep(item: pytest.Item, played: PlayedScenario, session: ScenarioSession) -> None:
+    """Add the scenario to the notes and the properties of the test, or replace what they contain of it."""
+    name = played.outcome.entry.key.label
+    notes = notes_of(item)
+    notes.session = session
+    notes.results = list({**dict(notes.results), name: played}.items())
+    own = [each for each in item.user_properties if not each[0].startswith("seatrial_")]
+    item.user_properties[:] = [*own, *(each for result in notes.results for each in _properties(*result, session))]
+
+
+def _properties(name: str, played: PlayedScenario, session: ScenarioSession) -> Iterator[tuple[str, object]]:
+    yield "seatrial_run", session.run.id
+    yield "seatrial_scenario", name
+    yield "seatrial_trials", played.outcome.played
+    yield "seatrial_passed", played.outcome.passed
+
+
+def end(item: pytest.Item, played: PlayedScenario) -> None:
+    """End the test as the scenario's verdict says."""
+    __tracebackhide__ = True
+    outcome = played.outcome
+    if outcome.xfailed and not getattr(item.config.option, "runxfail", False):
+        pytest.xfail(outcome.entry.xfail or "")
+    if not outcome.verdict.passed:
+        raise_for(item, played)
+
+
+def raise_for(item: pytest.Item, played: PlayedScenario) -> NoReturn:
+    """Raise ScenarioFailed if the agent failed, otherwise ScenarioErrored."""
+    __tracebackhide__ = True
+    from .failure_text import describe
+
+    notes_of(item).described.add(played.outcome.entry.key.label)
+    run = PytestRun.of(item.config).session.run
+    text = describe(played, run=run.id, verbosity=verbosity_of(item.config))
+    if played.outcome.verdict.status is Status.FAILED:
+        raise ScenarioFailed(text)
+    raise ScenarioErrored(text)

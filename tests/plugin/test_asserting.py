@@ -205,7 +205,7 @@ def test_a_test_that_returns_a_value_is_an_error(project: Any, kind: str) -> Non
     result = in_a_test(project, body)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*::test_it: the test returns True, which pytest does not look at. Write `assert` *"])
+    result.stdout.fnmatch_lines(["*::test_it: the test returns True, which pytest ignores. Write `assert` *"])
 
 
 def test_a_run_that_passed_needs_no_assertion(project: Any) -> None:

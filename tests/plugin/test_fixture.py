@@ -345,4 +345,4 @@ def test_it(seatrial):
 """
     result = in_a_test(project, body)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*ERROR agent: *called the fixture seatrial, which is waiting for it*"])
+    result.stdout.fnmatch_lines(["*ERROR agent: *called the fixture seatrial, which waits for it*"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from seatrial_pytest.groups import Group, decide_group
-from seatrial_pytest.session_results import Entry
+from seatrial_pytest.session_plugin import ItemResult
 
 pytest_plugins = ["pytester"]
 
@@ -220,7 +220,8 @@ def test_what_must_pass_in_a_group_of_a_suite_without_tags_turns_the_session_red
 
 def test_two_of_three_reach_two_thirds() -> None:
     entries = [
-        Entry(nodeid=n, ending=e, marks=frozenset("g")) for n, e in (("a", "passed"), ("b", "passed"), ("c", "failed"))
+        ItemResult(nodeid=n, ending=e, marks=frozenset("g"))
+        for n, e in (("a", "passed"), ("b", "passed"), ("c", "failed"))
     ]
     assert decide_group(Group(name="g", tags=("g",), threshold=0.66), entries, partial=False).holds
     assert not decide_group(Group(name="g", tags=("g",), threshold=0.67), entries, partial=False).holds
