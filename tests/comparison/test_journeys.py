@@ -309,15 +309,15 @@ def test_a_plan_follows_from_the_latest_run(seatrial_command, tmp_path, request)
     seatrial_command("run", "--name", "one")
     code, out, _ = seatrial_command("plan", "--drop", "20")
     assert code == 0
-    assert "To see the pass rate of 3 scenarios fall by 20 points from 100 %" in out
+    assert "To detect a drop of 20 points from 100 % over 3 scenarios" in out
     assert "under a minute" in out
-    assert "By run " in out
+    assert "Calculated from run " in out
 
 
 def test_a_plan_needs_no_run_when_rate_and_scenarios_are_given(seatrial_command):
     code, out, _ = seatrial_command("plan", "--rate", "0.9", "--scenarios", "20")
     assert code == 0
-    assert "against a bar: 78 trials a run (fail when 65 or fewer pass)" in out
+    assert "against a threshold: 78 trials per run (fail if 65 or fewer pass)" in out
     code, _, err = seatrial_command("plan")
     assert code == 2
     assert "Give --rate and --scenarios" in err

@@ -280,4 +280,4 @@ def test_set_without_a_value_is_refused_instead_of_changing_nothing(letters: Any
     ended = letters.seatrial("run", "--scenario", "a", "--set", f"cases_pass_threshold={value}")
 
     assert ended.code == 2
-    assert "the value is empty. If it comes from a variable, check that the variable is set" in ended.err
+    assert "the value is empty. If it comes from a variable, check that it is set" in ended.err

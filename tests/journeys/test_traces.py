@@ -154,7 +154,7 @@ def test_recordings_without_a_suite_are_stored_and_are_no_pass(folder: Any) -> N
     ended = folder.seatrial("import-trace", copied(folder, "anthropic"), copied(folder, "openinference"), "--name", "x")
 
     assert ended.code == 1
-    assert "nothing was asserted, so this is no pass" in ended.err
+    assert "nothing was checked, so the run did not pass" in ended.err
     assert "anthropic.json: 3 texts of the agent before a tool call were left out" in ended.err
     results = folder.results()
     assert statuses(folder) == {"anthropic": "errored", "session-7": "errored"}

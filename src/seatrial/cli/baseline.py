@@ -5,26 +5,25 @@ import json
 import click
 
 from seatrial.errors import UsageError
-from seatrial.model.run import Run, RunState
+from seatrial.model.run import RunState
 
 from . import shell_completion
-from .options import open_stored
-from .output import format_table
+from .options import json_option, open_stored, store_option
+from .output import print_table
 
-_store = click.option("--store", help="Where runs are stored: a file or postgresql://….")
 _suite = click.option("--suite", help="Baseline of this suite only.")
 
 
 @click.group("baseline")
 def command() -> None:
-    """Set, show or clear the baseline run."""
+    """Set, show or clear the run that others are compared with."""
 
 
 @command.command("set")
 @click.argument("run", shell_complete=shell_completion.runs)
 @_suite
 @click.option("--allow-unfinished", is_flag=True, help="Accept a run that is not finished.")
-@_store
+@store_option
 def set_(run: str, suite: str | None, allow_unfinished: bool, store: str | None) -> int:
     """Make RUN the baseline: an id, the start of an id, a name, or `latest`."""
     with open_stored(store) as opened:
@@ -38,32 +37,30 @@ def set_(run: str, suite: str | None, allow_unfinished: bool, store: str | None)
         if suite is not None and suite not in suites:
             raise UsageError(f"run {found.id}: has no suite {suite!r}. It has: {', '.join(sorted(suites)) or 'none'}.")
         opened.set_baseline(found.id, suite=suite)
-    click.echo(f"baseline{_of(suite)}: {_describe(found)}")
+    click.echo(f"baseline{_of(suite)}: {found.id} ({found.name})")
     return 0
 
 
 @command.command("show")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_store
+@json_option
+@store_option
 def show(as_json: bool, store: str | None) -> int:
     """Show which runs are baselines."""
     with open_stored(store) as opened:
         baselines = opened.baselines()
     if as_json:
         click.echo(json.dumps([{"suite": suite, "id": run.id, "name": run.name} for suite, run in baselines]))
-        return 0
-    if not baselines:
+    elif not baselines:
         click.echo("no baseline is set. Set one: seatrial baseline set RUN")
-        return 0
-    rows = [(suite or "(every suite)", run.id, run.name, (run.git_commit or "-")[:12]) for suite, run in baselines]
-    for line in format_table(("suite", "run", "name", "commit"), rows):
-        click.echo(line)
+    else:
+        rows = [(suite or "(every suite)", run.id, run.name, (run.git_commit or "-")[:12]) for suite, run in baselines]
+        print_table(("suite", "run", "name", "commit"), rows)
     return 0
 
 
 @command.command("clear")
 @_suite
-@_store
+@store_option
 def clear(suite: str | None, store: str | None) -> int:
     """Clear the baseline. The run itself is kept."""
     with open_stored(store) as opened:
@@ -75,7 +72,3 @@ def clear(suite: str | None, store: str | None) -> int:
 
 def _of(suite: str | None) -> str:
     return "" if suite is None else f" of suite {suite!r}"
-
-
-def _describe(run: Run) -> str:
-    return f"{run.id} ({run.name})"

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seatrial.errors import UsageError
+from seatrial.reports.terminal import TerminalWriter, shorten
+from seatrial.reports.texts import counted
 from seatrial.settings import read_settings
+
+from .options import json_option, store_option
 
 if TYPE_CHECKING:
     from seatrial.judges.labels import Calibration
@@ -24,25 +28,17 @@ _SHOWN = 20
 @click.option("--judge-model", help="Judge model to compare with the labels. Default: the stored results of the run.")
 @click.option("--rubric", metavar="TEXT", help="Rubric that the judge decides on.")
 @click.option("--metric", metavar="NAME", help="Metric that the judge scores, instead of a rubric.")
-@click.option(
-    "--at-least", type=float, default=3.0, show_default=True, help="Lowest score of the metric that counts as a pass."
-)
-@click.option(
-    "--votes",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Votes of the judge per trial; an odd number.",
-)
+@click.option("--at-least", type=float, default=3.0, show_default=True, help="Lowest score of the metric that passes.")
+@click.option("--votes", type=click.IntRange(min=1), default=1, show_default=True, help="Votes per trial; odd.")
 @click.option("--run", metavar="RUN", help="Stored run that the labels belong to.")
-@click.option("--store", help="Where runs are stored: a file or postgresql://….")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@store_option
+@json_option
 def command(labels: str | None, as_json: bool, **options: Any) -> int:
-    """Compare a judge with human labels: how often it agrees, what it misses, and the pass rate behind its own.
+    """Compare a judge with human labels: agreement, errors, and the pass rate corrected for them.
 
-    LABELS is a CSV file or JSON lines with the column `label` (pass, fail or a score), and the conversation as `input`
-    and `output`, as `messages`, or as the `scenario` and `trial` of a stored RUN. Without a file, the labels that are
-    stored with RUN count. The exit code is 1 when the judge has no answer for some trial.
+    LABELS is a CSV file or JSON Lines with the column `label` (pass, fail or a score), and the conversation as `input`
+    and `output`, as `messages`, or as the `scenario` and `trial` of a stored RUN. Without a file, the labels
+    stored with RUN are used. Exit code 1: a trial could not be judged.
     """
     from seatrial.runs.calibrate import CalibrationRequest, calibrate_judge
 
@@ -64,13 +60,13 @@ def command(labels: str | None, as_json: bool, **options: Any) -> int:
         )
     )
     if as_json:
-        click.echo(json.dumps(_form(report), ensure_ascii=True))
+        click.echo(json.dumps(_json(report), ensure_ascii=True))
     else:
         _print(report)
     return 1 if report.unanswered else 0
 
 
-def _form(report: "CalibrationReport") -> dict[str, Any]:
+def _json(report: "CalibrationReport") -> dict[str, Any]:
     return {
         **asdict(report.calibration),
         "rows": [
@@ -83,9 +79,6 @@ def _form(report: "CalibrationReport") -> dict[str, Any]:
 
 
 def _print(report: "CalibrationReport") -> None:
-    from seatrial.reports.terminal import TerminalWriter, shorten
-    from seatrial.reports.texts import counted
-
     writer = TerminalWriter(sys.stdout)
     for line in _numbers(report.calibration):
         writer.line(line)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -11,113 +12,77 @@ from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, RegressionLimits
 from seatrial.reports.comparison import print_comparison
 from seatrial.reports.json_report import comparison_json
+from seatrial.reports.progress import Progress
 from seatrial.reports.terminal import json_text
 from seatrial.runs.compare_runs import StoredRuns, make_rerun
 
 from . import shell_completion
-from .options import make_request, open_stored, store_url
+from .options import json_option, make_request, open_stored, store_option, store_url
+
+_EXIT_CODES = {"NO REGRESSION": 0, "REGRESSION": 1, "UNDECIDED": 3}
+_LIMITS = {
+    "max_pass_rate_drop": "Allowed drop of the pass rate: 0.05 is 5 points.",
+    "max_avg_score_drop": "Allowed drop of the overall score, in points.",
+    "max_latency_increase_pct": "Allowed increase in percent. Less than 20 ms never counts.",
+}
+
+
+def _limit_options(command: Any) -> Any:
+    for name, text in reversed(_LIMITS.items()):
+        flag, default = f"--{name.replace('_', '-')}", getattr(RegressionLimits(), name)
+        command = click.option(flag, type=float, default=default, show_default=True, help=text)(command)
+    return command
 
 
 @click.command("compare")
 @click.argument("base", default="baseline", shell_complete=shell_completion.runs)
 @click.argument("candidate", metavar="CAND", default="latest", shell_complete=shell_completion.runs)
-@click.option(
-    "--max-pass-rate-drop",
-    type=float,
-    default=0.0,
-    show_default=True,
-    help="Allowed drop of the pass rate: 0.05 is 5 points.",
-)
-@click.option(
-    "--max-avg-score-drop",
-    type=float,
-    default=5.0,
-    show_default=True,
-    help="Allowed drop of the overall score, in points.",
-)
-@click.option(
-    "--max-latency-increase-pct",
-    type=float,
-    default=20.0,
-    show_default=True,
-    help="Allowed increase in percent. Less than 20 ms never counts.",
-)
+@_limit_options
 @click.option(
     "--gate",
     type=click.Choice([gate.value for gate in Gate]),
     help="What decides: the limits (default), exact tests (default with --confirm), or both.",
 )
-@click.option(
-    "--confirm", "second_look", is_flag=True, help="Run suspect scenarios again and let the new trials decide."
-)
-@click.option(
-    "--confirm-trials", type=click.IntRange(min=1), help="New trials per suspect scenario. Default: calculated."
-)
-@click.option(
-    "--pool", "pooled", multiple=True, metavar="RUN", help="Another run whose trials count as baseline. Repeatable."
-)
+@click.option("--confirm", "rerun", is_flag=True, help="Run suspect scenarios again and let the new trials decide.")
+@click.option("--confirm-trials", type=click.IntRange(min=1), help="New trials per suspect. Default: calculated.")
+@click.option("--pool", "pooled", multiple=True, metavar="RUN", help="Another run of the baseline. Repeatable.")
 @click.option("--no-pool", is_flag=True, help="Use only the baseline, not other runs of its commit and agent.")
 @click.option("--allow-missing", is_flag=True, help="Do not count scenarios that the candidate lacks as a regression.")
 @click.option("--allow-unfinished", is_flag=True, help="Also compare runs that are not finished.")
 @click.option("--verbose", "-v", is_flag=True, help="List unchanged scenarios too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--store", help="Where runs are stored: a file or postgresql://….")
-def command(
-    base: str,
-    candidate: str,
-    max_pass_rate_drop: float,
-    max_avg_score_drop: float,
-    max_latency_increase_pct: float,
-    gate: str | None,
-    second_look: bool,
-    confirm_trials: int | None,
-    pooled: tuple[str, ...],
-    no_pool: bool,
-    allow_missing: bool,
-    allow_unfinished: bool,
-    verbose: bool,
-    as_json: bool,
-    store: str | None,
-) -> int:
-    """Compare two stored runs: what changed, and whether it is beyond noise.
+@json_option
+@store_option
+def command(base: str, candidate: str, as_json: bool, **options: Any) -> int:
+    """Compare two stored runs: what changed, and whether the change is larger than noise.
 
-    BASE and CAND are ids, beginnings of ids, names, `baseline` or `latest`; without them, the latest run is compared
-    with its baseline. Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared; 3: undecided,
+    BASE and CAND are ids, the start of an id, names, `baseline` or `latest`. By default, the latest run is compared
+    with its baseline. Exit code 0: no regression. 1: a regression. 2: the runs cannot be compared. 3: undecided,
     because trials could not be judged or tested.
     """
-    if confirm_trials is not None and not second_look:
+    rerun, trials = options["rerun"], options["confirm_trials"]
+    if trials is not None and not rerun:
         raise UsageError("--confirm-trials: needs --confirm")
-    if second_look and gate == Gate.THRESHOLDS:
-        raise UsageError(
-            "--confirm: decides by exact tests, so it cannot be combined with --gate thresholds. Use --gate both"
-        )
-    chosen = Gate(gate) if gate else Gate.STATISTICAL if second_look else Gate.THRESHOLDS
-    limits = RegressionLimits(
-        max_pass_rate_drop=max_pass_rate_drop,
-        max_avg_score_drop=max_avg_score_drop,
-        max_latency_increase_pct=max_latency_increase_pct,
-    )
-    with open_stored(store) as opened:
+    if rerun and options["gate"] == Gate.THRESHOLDS:
+        raise UsageError("--confirm: cannot be combined with --gate thresholds, because exact tests decide")
+    gate = Gate(options["gate"] or (Gate.STATISTICAL if rerun else Gate.THRESHOLDS))
+    limits = RegressionLimits(**{name: options[name] for name in _LIMITS})
+    pools = {"pool": not options["no_pool"], "pooled": options["pooled"]}
+    with open_stored(options["store"]) as opened:
         runs = StoredRuns(opened, base, candidate)
-        comparison = runs.compare(limits=limits, allow_unfinished=allow_unfinished, pool=not no_pool, pooled=pooled)
-        if second_look:
-            comparison = _confirm(runs, comparison, trials=confirm_trials, store=store)
+        comparison = runs.compare(limits=limits, allow_unfinished=options["allow_unfinished"], **pools)
+        if rerun:
+            comparison = _confirm(runs, comparison, trials=trials, store=options["store"])
         alignments = runs.explain_changes(comparison)
-    decision = decide_gate(comparison, gate=chosen, allow_missing=allow_missing)
+    decision = decide_gate(comparison, gate=gate, allow_missing=options["allow_missing"])
     if as_json:
-        form = comparison_json(comparison, gate=chosen.value, decision=decision, alignments=alignments)
-        click.echo(json_text(form))
+        click.echo(json_text(comparison_json(comparison, gate=gate, decision=decision, alignments=alignments)))
     else:
+        verbose = options["verbose"]
         print_comparison(comparison, sys.stdout, decision=decision, alignments=alignments, verbose=verbose)
     return _EXIT_CODES[decision.verdict]
 
 
-_EXIT_CODES = {"NO REGRESSION": 0, "REGRESSION": 1, "UNDECIDED": 3}
-
-
 def _confirm(runs: StoredRuns, comparison: Comparison, *, trials: int | None, store: str | None) -> Comparison:
-    from seatrial.reports.progress import Progress
-
     progress = Progress(sys.stderr)
     settings = make_request((), environ=dict(os.environ), overrides={}, store=store_url(store), listeners=(progress,))
     try:

@@ -11,25 +11,25 @@ from seatrial.reports.texts import counted
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
 
+from .output import write_file
+
 
 @click.command("convert")
 @click.argument("files", nargs=-1, required=True)
 @click.option("--output", "-o", "folder", default="scenarios", show_default=True, help="Folder to write to.")
-@click.option(
-    "--from", "tool", type=click.Choice(list(TOOLS)), help="Tool that the files belong to. Default: detected."
-)
+@click.option("--from", "tool", type=click.Choice(list(TOOLS)), help="Tool of the files. Default: detected.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(files: tuple[str, ...], folder: str, tool: str | None, force: bool) -> int:
-    """Turn FILES of Agentest, promptfoo, pydantic-evals or DeepEval into scenario files.
+    """Convert FILES of Agentest, promptfoo, pydantic-evals or DeepEval to scenario files.
 
-    What could not be carried over is listed, and stands as a comment in the file. Exit code 0: everything was; 1: not
-    everything was; 2: a file cannot be read, or what was written is not allowed here.
+    Parts that cannot be converted are listed, and are comments in the new file. Exit code 0: everything was converted.
+    1: not everything. 2: a file cannot be read, or the result is not a valid suite.
     """
     done = [(file, _target(file, folder), convert(Path(file), tool=tool)) for file in files]
     _require_free([target for _, target, _ in done], force=force)
     for file, target, converted in done:
-        _write(target, converted.text)
-        _tell(file, target, converted)
+        write_file(target, converted.text)
+        _print_result(file, target, converted)
     for _, target, _ in done:
         _check(target)
     return 1 if any(note.lost for _, _, converted in done for note in converted.notes) else 0
@@ -50,25 +50,14 @@ def _require_free(targets: list[Path], *, force: bool) -> None:
         raise UsageError(f"{', '.join(taken)}: exists already. Choose another folder (-o DIR), or --force")
 
 
-def _write(target: Path, text: str) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{target}: cannot be written: {error.strerror or error}. Choose another folder (-o DIR)"
-        ) from None
-
-
 def _check(target: Path) -> None:
-    """What was written must be a suite that can be run."""
     try:
         load(str(target), check_agents=False)
     except FileProblems as problems:
         raise UsageError(f"{target}: was written, but is not a valid suite:\n{problems}") from None
 
 
-def _tell(file: str, target: Path, converted: Converted) -> None:
+def _print_result(file: str, target: Path, converted: Converted) -> None:
     lines = [f"{file} ({converted.tool}) -> {target}: {counted(converted.scenarios, 'scenario')}"]
     if converted.skipped:
         lines[0] += f", {converted.skipped} of them skipped, because no check could be converted"

@@ -1,4 +1,4 @@
-"""`seatrial export`."""
+"""`seatrial export` and `seatrial import`."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,17 +18,17 @@ from seatrial.store.export_import import Imported
 from seatrial.store.store import Store, open_store
 
 from . import shell_completion
-from .options import open_stored, store_url
+from .options import open_stored, store_option, store_url
 
 
 @click.command("export")
 @click.argument("run", default="latest", shell_complete=shell_completion.runs)
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
-@click.option("--store", help="Where runs are stored: a file or postgresql://….")
+@store_option
 def export_command(run: str, output: str | None, store: str | None) -> int:
-    """Write a stored run as lines of JSON, with its scenarios, trials and labels, for `seatrial import`.
+    """Write a stored run as JSON Lines, with its scenarios, trials and labels, for `seatrial import`.
 
-    RUN is an id, the beginning of one, a name, `latest` (the default) or `baseline`.
+    RUN is an id, the start of an id, a name, `latest` (the default) or `baseline`.
     """
     with open_stored(store) as opened:
         found = opened.run(run)
@@ -59,13 +59,13 @@ def _write_file(file: Path, lines: Iterable[bytes]) -> None:
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--store", help="Where runs are stored: a file or postgresql://….")
+@store_option
 def import_command(files: tuple[str, ...], store: str | None) -> int:
     """Store the runs of exported FILES; `-` is standard input.
 
-    Shards of one run (`seatrial run --shard I/N`, exported each by itself) become one run. What is stored already and
-    is the same is left alone, so a file may be imported twice. A file is stored whole or not at all. The verdict of
-    each trial is decided again, from its results.
+    Shards of one run (`seatrial run --shard I/N`, each exported) become one run. A file may be imported twice: equal
+    trials are skipped. A file is stored completely or not at all. The verdict of each trial is derived from its
+    results.
     """
     with open_store(store_url(store)) as opened:
         found: dict[str, list[Imported]] = {}
@@ -73,9 +73,9 @@ def import_command(files: tuple[str, ...], store: str | None) -> int:
             for file in files:
                 for imported in _import(opened, file):
                     found.setdefault(imported.run_id, []).append(imported)
-        finally:  # what earlier files brought is stored, whatever is wrong with a later one
+        finally:  # earlier files are stored even if a later one is refused
             for run_id, parts in found.items():
-                _tell(opened, run_id, parts)
+                _print_imported(opened, run_id, parts)
     return 0
 
 
@@ -99,7 +99,7 @@ def _opened(file: str) -> Iterator[IO[bytes]]:
         raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
-def _tell(store: Store, run_id: str, parts: list[Imported]) -> None:
+def _print_imported(store: Store, run_id: str, parts: list[Imported]) -> None:
     record = StoredRecord(store, store.run(run_id))
     added, skipped, corrected = (
         sum(getattr(part, name) for part in parts) for name in ("added", "skipped", "corrected")
@@ -115,7 +115,7 @@ def _tell(store: Store, run_id: str, parts: list[Imported]) -> None:
 
 
 def _part(run: Run) -> str:
-    """Which part of a run it is, where it is not the whole."""
+    """The shards that are still missing."""
     from seatrial.store.runs import missing_shards
 
     missing = missing_shards(run)

@@ -1,4 +1,4 @@
-"""What `seatrial init` can begin with: a small project for each kind of agent, and the files beside it."""
+"""`seatrial init`: a small project for each kind of agent."""
 
 import sys
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ import click
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
 
+from .output import write_file
+
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SUITE: Final = "scenarios/first.yaml"
 SUITE_FOR_PYTEST: Final = "scenarios/first.trial.yaml"
@@ -20,20 +22,20 @@ _SERVE: Final = "python server.py > server.log & until grep -q listening server.
 
 
 class Starter(Struct, frozen=True, kw_only=True):
-    """One kind of agent to begin with."""
+    """The example for one kind of agent."""
 
     agent: str
-    """What stands for it in Python: the value of `seatrial_agent`."""
+    """The value of `seatrial_agent` in Python."""
     files: tuple[str, ...] = ("agent.py",)
-    """Beside the suite; the first is the one to put one's own agent into."""
+    """The files beside the suite. The first contains the agent."""
     extra: str | None = None
     """The extra of Seatrial that it needs."""
     modules: tuple[str, ...] = ()
-    """What the extra brings; where one is missing, `init` says what to install."""
+    """Modules of the extra. If one is missing, `init` says what to install."""
     suite: str | None = None
-    """Whose suite it shares; its own without."""
+    """The kind whose suite file it uses. Default: its own."""
     served: bool = False
-    """It has a server that must be started first."""
+    """A server must be started first."""
 
 
 _CHAT = '{"type": "openai", "base_url": f"{address}/v1"}'
@@ -89,7 +91,7 @@ def compose(kind: str, *, pytest: bool, ci: str | None) -> dict[str, str]:
 
 
 def requirement(starter: Starter) -> str:
-    """What pip is told to install."""
+    """The argument of `pip install`."""
     return "seatrial" if starter.extra is None else f"'seatrial[{starter.extra}]'"
 
 
@@ -125,7 +127,7 @@ def _fill(text: str, words: Mapping[str, str]) -> str:
 @click.option("--ci", type=click.Choice(["github", "gitlab"]), help="Also write a CI job that runs the scenarios.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(folder: str, kind: str, with_pytest: bool, ci: str | None, force: bool) -> int:
-    """Write a small suite and agent that pass at once, without any key."""
+    """Write a small example suite and agent that pass, without any key."""
     place = Path(folder)
     files = compose(kind, pytest=with_pytest, ci=ci)
     there = [str(place / name) for name in files if (place / name).exists()]
@@ -135,15 +137,15 @@ def command(folder: str, kind: str, with_pytest: bool, ci: str | None, force: bo
             "Choose another folder (seatrial init DIR), or overwrite with --force"
         )
     for name, text in files.items():
-        _write(place / name, text)
+        write_file(place / name, text)
         click.echo(f"wrote {place / name}")
-    _say_what_next(
+    _print_next_steps(
         place, STARTERS[kind], with_pytest=with_pytest, suite=next(name for name in files if "first" in name)
     )
     return 0
 
 
-def _say_what_next(place: Path, starter: Starter, *, with_pytest: bool, suite: str) -> None:
+def _print_next_steps(place: Path, starter: Starter, *, with_pytest: bool, suite: str) -> None:
     steps = []
     if place.resolve() != Path.cwd():
         steps.append((f"cd {place}", ""))
@@ -169,13 +171,5 @@ def _say_what_next(place: Path, starter: Starter, *, with_pytest: bool, suite: s
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent of a dotted name is absent
+    except ModuleNotFoundError:  # the parent of a dotted name is not installed
         return False
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from None

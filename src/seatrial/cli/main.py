@@ -1,4 +1,4 @@
-"""What is wrong with what was typed, and what would work. Loaded only to explain a mistake."""
+"""The `seatrial` command: its subcommands, loaded when they are called, and its exit codes."""
 
 import errno
 import gc
@@ -16,7 +16,7 @@ from seatrial.version import __version__
 
 
 def explain_mistake(error: click.UsageError, args: Sequence[str]) -> str:
-    """Where, what, and what now, in one line."""
+    """The mistake in one line: where, what, and what would work."""
     command, where = _command(error, args)
     if isinstance(error, click.NoSuchOption):
         what = f"no such option {error.option_name!r}.{_meant(error.option_name, command)}"
@@ -29,7 +29,7 @@ def explain_mistake(error: click.UsageError, args: Sequence[str]) -> str:
 
 
 def _command(error: click.UsageError, args: Sequence[str]) -> tuple[click.Command, str]:
-    """The command that was typed, and how it is called; not every error knows."""
+    """The command of the mistake and its name. Not every error knows it."""
     if error.ctx is not None:
         return error.ctx.command, error.ctx.command_path
     name = args[0] if args else ""
@@ -45,7 +45,7 @@ def _choices(flag: str, command: click.Command) -> str:
 
 
 def _meant(flag: str, command: click.Command) -> str:
-    """The flag that was meant, or else the commands that have this one."""
+    """A similar option, or else the commands that have this option."""
     close = get_close_matches(flag, list(_flags(command)), n=1, cutoff=0.75)
     if close:
         return f" Did you mean {close[0]!r}?"
@@ -89,8 +89,8 @@ COMMANDS = {
 }
 
 
-# From click 8.2 on, help that nobody asked for comes as an error.
-_UNASKED_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+# From click 8.2 on, `seatrial` without a command raises this error.
+_NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class _Commands(click.Group):
@@ -120,8 +120,6 @@ class _Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
             close = get_close_matches(args[0], COMMANDS, n=1)
             raise UsageError(f"no such command {args[0]!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
         return super().resolve_command(ctx, args)
@@ -135,10 +133,10 @@ def seatrial() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console script."""
-    # Nearly all of our objects are freed by reference counting; looking for cycles so often costs 10 % of large runs.
+    # Reference counting frees nearly all objects; frequent searches for cycles cost 10 % of large runs.
     gc.set_threshold(50_000, 20, 20)
-    sys.stdout = sys.stdout or _nowhere()  # a shell may close them: `>&-`
-    sys.stderr = sys.stderr or _nowhere()
+    sys.stdout = sys.stdout or _null_stream()  # a shell may close them: `>&-`
+    sys.stderr = sys.stderr or _null_stream()
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -148,17 +146,17 @@ def main(args: Sequence[str] | None = None) -> None:
 def _exit_code(args: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if args is None else args)
     try:
-        # One name wherever it was started from: `python -m pytest` would be no part of a command to type.
+        # One name however it was started: error texts show commands to type.
         code = seatrial.main(args=given, prog_name="seatrial", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         show_error(error)
         return 2
     except SeatrialError as error:
-        # Nobody's mistake in files or flags, such as a full disk: said without a traceback, and never a pass.
+        # Not a mistake of the user, such as a full disk: no traceback, and never a pass.
         show_error(error)
         return 1
-    except _UNASKED_HELP as error:
+    except _NO_COMMAND as error:
         error.show()
         return 2
     except click.UsageError as error:
@@ -171,7 +169,7 @@ def _exit_code(args: Sequence[str] | None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # The reader went away, as `head` does; there is nobody left to tell.
+        # The reader of the output ended, as `head` does.
         _drop_output()
         return 1
     except OSError as error:
@@ -180,9 +178,9 @@ def _exit_code(args: Sequence[str] | None) -> int:
 
 
 def _exit_code_of(error: OSError) -> int:
-    """What to do about a limit of the system. Raises any other error again."""
+    """Explain a full disk or too many open files. Raises any other error again."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        # Not by show_error, which imports modules: their files could not be opened.
+        # Not with show_error: it imports modules, whose files could not be opened.
         remedy = "Lower --concurrency, or raise the limit: ulimit -n 8192"
         click.echo(f"error: too many files are open ({error.strerror}). {remedy}", err=True)
         return 1
@@ -193,17 +191,17 @@ def _exit_code_of(error: OSError) -> int:
     return 1
 
 
-def _nowhere() -> TextIO:
+def _null_stream() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")
 
 
 def _drop_output() -> None:
-    """Let nobody try again when Python ends: what is left to be written would fail there, with a traceback."""
+    """Discard output that is still buffered: writing it when Python ends would fail with a traceback."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def show_error(error: SeatrialError) -> None:
-    """One clear text on stderr. It may quote files and agents, so nothing in it may act on the terminal or the CI."""
+    """Print the error on stderr, escaped, since it may quote files and agents."""
 
     from seatrial.reports.terminal import safe_text
 

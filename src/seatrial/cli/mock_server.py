@@ -1,4 +1,4 @@
-"""What a scenario expects of tool calls, held against the sessions of `seatrial mock-server --check`."""
+"""`seatrial mock-server`: the mocked tools of a scenario as an MCP server, with checks of the calls."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def tool_evaluators(scenario: Scenario) -> list[Evaluator]:
-    """Evaluators of calls and state over a whole session. Nobody knows here where a turn ends, or what was replied."""
+    """Evaluators of calls and state over a whole session. Turns and replies are not known here."""
     found: list[Evaluator] = []
     if scenario.trajectory is not None:
         found.append(scenario.trajectory)
@@ -61,7 +61,7 @@ def _of_expect(expect: Expect) -> list[Evaluator]:
 
 
 async def check_session(tools: "SessionTools", scenario: Scenario, evaluators: Sequence[Evaluator]) -> list[EvalResult]:
-    """What each says of the session."""
+    """The results of the evaluators for one session."""
     turn = PlayedTurn(index=0, user="", reply=None, tool_calls=tuple(tools.calls))
     transcript = Transcript(turns=(turn,), stop_reason=StopReason.SCRIPT_ENDED, state=tools.tools.state or None)
     ctx = TrialContext(transcript=transcript, scenario=scenario)
@@ -71,24 +71,20 @@ async def check_session(tools: "SessionTools", scenario: Scenario, evaluators: S
 @click.command("mock-server")
 @click.argument("suite", required=False)
 @click.option("--scenario", "name", metavar="NAME", help="Scenario whose mocked tools are served.")
-@click.option(
-    "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="MCP transport."
-)
+@click.option("--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="Transport.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="With http: the port. Default: a free one.")
 @click.option("--record", metavar="FILE", help="Append every call to FILE as a JSON line.")
+@click.option("--check", is_flag=True, help="At the end, check each session against the scenario's tool expectations.")
 @click.option(
-    "--check", is_flag=True, help="At the end, check each session against the tool expectations of the scenario."
-)
-@click.option(
-    "--connect", metavar="URL", help="Connect stdin and stdout to the tools of a running trial: its {{mcp_url}}."
+    "--connect", metavar="URL", help="Serve the tools of a running trial on stdin and stdout: its {{mcp_url}}."
 )
 def command(
     suite: str | None, name: str | None, transport: str, port: int, record: str | None, check: bool, connect: str | None
 ) -> int:
     """Serve the mocked tools of a scenario of SUITE as an MCP server, until Ctrl-C or until stdin closes.
 
-    Each client has a session of its own: sequences, faults and state begin anew. To record calls into trials, run the
-    agent with `mcp: true` in its settings instead.
+    Each client has its own session, with its own sequences, faults and state. To record calls in trials, run the agent
+    with `mcp: true` in its settings instead.
     """
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", needed_for="seatrial mock-server")
@@ -114,7 +110,7 @@ def command(
 
 
 def _relay(url: str, more: object) -> int:
-    """Pass on what is said; the trial itself answers and records, so nothing else can be asked for here."""
+    """Forward messages to the server of a trial, which answers and records the calls."""
     if more:
         raise UsageError("--connect: uses the tools of a running trial. Leave out all other options")
     from seatrial.mock_server.mcp_server import relay
@@ -124,7 +120,7 @@ def _relay(url: str, more: object) -> int:
 
 
 def _find(suite: str, name: str) -> Scenario:
-    """The scenario of that name, or the only one that has it in its name."""
+    """The scenario with that name, or the only one whose name contains it."""
     found = [scenario for loaded in load([suite], check_agents=False) for scenario in loaded.scenarios]
     exact = [scenario for scenario in found if scenario.name == name]
     like = exact or [scenario for scenario in found if name.lower() in scenario.name.lower()]
@@ -164,7 +160,7 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
     try:
         tools = ", ".join(scenario.mocks or ())
         click.echo(f"serving {tools} of {scenario.name!r} at {server.url()}  (Ctrl-C to stop)")
-        while not over.wait(0.5):  # on Windows a wait without an end cannot be interrupted
+        while not over.wait(0.5):  # on Windows a wait without timeout cannot be interrupted
             pass
     finally:
         server.stop()
@@ -173,7 +169,7 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
 
 
 def _report(clients: "Iterable[SessionTools]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
-    """A tick or a cross for each session; 0 only where there were some, and all did as expected."""
+    """Print the result of each session. 0 only if there was a session and all passed."""
 
     passed = []
     for client in clients:

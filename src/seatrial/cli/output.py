@@ -1,4 +1,4 @@
-"""Columns of text for lists, every cell on one line and harmless to look at."""
+"""What commands print: tables, and the reports of a run."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,15 @@ from seatrial.reports.terminal import escape_ci_commands, one_line
 from seatrial.runs.report import Report
 from seatrial.scenarios.loaded_suite import LoadedSuite
 
-_WIDEST = 60
+ReportTarget = tuple[str, Path | None]
+"""A report format and the file to write."""
+_MAX_WIDTH = 60
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table; the last column is never cut."""
+    """The lines of a table, with all text escaped. Only the last column is never cut."""
     shown = [[one_line(cell) for cell in row] for row in (head, *rows)]
-    widths = [min(max(len(row[column]) for row in shown), _WIDEST) for column in range(len(head))]
+    widths = [min(max(map(len, column)), _MAX_WIDTH) for column in zip(*shown, strict=True)]
     return [escape_ci_commands("  ".join(_cells(row, widths)).rstrip()) for row in shown]
 
 
@@ -29,24 +31,35 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [*(cell.ljust(width) for cell, width in zip(cut, widths, strict=False)), last]
 
 
-ReportTarget = tuple[str, Path | None]
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "", err: bool = False) -> None:
+    for line in format_table(head, rows):
+        click.echo(indent + line, err=err)
 
 
 def show_and_write(
-    report: Report, reports: Sequence[ReportTarget], *, folder: Path, verbose: bool, environ: Mapping[str, str]
+    report: Report, targets: Sequence[ReportTarget], *, folder: Path, verbose: bool, environ: Mapping[str, str]
 ) -> None:
-    """The console always, files as asked, from the `folder` that the command began in: everything is in the store."""
+    """Print the run and write its reports. Relative paths start at `folder`."""
     print_run(report.record, sys.stdout, verbose=verbose)
-    for kind, path in reports:
-        if kind != "console":
-            write_report(kind, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-", folder=folder)
+    for name, path in targets:
+        if name != "console":
+            write_report(name, report.record, path or environ.get("GITHUB_STEP_SUMMARY") or "-", folder=folder)
             if path is not None and str(path) != "-":
                 click.echo(f"wrote {path}", err=True)
 
 
 def reports_of(suite: LoadedSuite) -> list[ReportTarget]:
-    """What the suite's own `reports` ask for. Raises UsageError."""
+    """The reports that the suite's own `reports` names. Raises UsageError."""
     try:
         return [parse_report_option(text) for text in suite.suite.reports]
     except UsageError as problem:
         raise UsageError(f"{suite.path}: suite.reports: {str(problem).removeprefix('--report: ')}") from None
+
+
+def write_file(file: Path, text: str) -> None:
+    """Write a file and create its folder. Raises UsageError."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror or error}. Choose another path") from None

@@ -1,8 +1,10 @@
 """`seatrial prune`."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 import click
 
@@ -10,15 +12,16 @@ from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, RunState
 from seatrial.reports.terminal import safe_text
+from seatrial.reports.texts import counted
 from seatrial.runs.report import find_damaged
 from seatrial.store.store import Store
 
-from .options import open_stored
-from .output import format_table
+from .options import open_stored, store_option
+from .output import print_table
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-_MAY_BE_UNDER_WAY = timedelta(days=1)
-"""A run that says it is running and is younger is left alone: somebody may be writing to it."""
+_MAY_BE_RUNNING = timedelta(days=1)
+"""A younger run in the state `running` is kept: another process may be writing it."""
 
 
 @click.command("prune")
@@ -27,49 +30,47 @@ _MAY_BE_UNDER_WAY = timedelta(days=1)
 @click.option("--name", help="Only runs of this name.")
 @click.option("--damaged", is_flag=True, help="Only runs that cannot be read, as listed by `seatrial doctor`.")
 @click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
-@click.option("--store", help="Where runs are stored: a file or postgresql://….")
-def command(
-    older_than: str | None, keep: int | None, name: str | None, damaged: bool, yes: bool, store: str | None
-) -> int:
+@store_option
+def command(damaged: bool, yes: bool, store: str | None, **options: Any) -> int:
     """Delete stored runs that match all given options. Baselines and running runs are kept."""
-    if damaged:
-        if older_than is not None or keep is not None or name is not None:
-            raise UsageError(
-                "--damaged: cannot be combined with other options, since age and name of such runs are unknown"
-            )
-        return _prune_damaged(store, yes=yes)
-    if older_than is None and keep is None and name is None:
+    given = any(value is not None for value in options.values())
+    if damaged and given:
+        raise UsageError("--damaged: cannot be combined with other options; age and name of such runs are unknown")
+    if not damaged and not given:
         raise UsageError("no runs selected. Give --older-than 30d, --keep 50, --name NAME or --damaged")
-    before = None if older_than is None else now() - _read_age(older_than)
+    before = None if options["older_than"] is None else now() - _read_age(options["older_than"])
     with open_stored(store) as opened:
-        fitting = _find(opened, before=before, keep=keep, name=name)
-        kept = _find_baselines(opened)
-        doomed = [run for run in fitting if run.id not in kept and not _may_be_under_way(opened, run)]
-        spared = [run for run in fitting if run not in doomed]
-        if spared:
-            click.echo(f"kept, as baseline or still running: {', '.join(run.id for run in spared)}", err=True)
-        if not doomed:
-            click.echo("nothing to delete")
-            return 0
-        _show(doomed)
-        if not yes:
-            click.confirm(f"Delete {_counted(len(doomed))}?", abort=True, err=True)
-        click.echo(f"deleted {_counted(opened.delete_runs([run.id for run in doomed]))}")
-    return 0
-
-
-def _prune_damaged(place: str | None, *, yes: bool) -> int:
-    with open_stored(place) as store:
-        found = find_damaged(store)
-        for _, problem in found:
-            click.echo(safe_text(problem), err=True)
-        if not found:
+        if damaged:
+            ids = _show_damaged(opened)
+        else:
+            ids = _show_selected(opened, _find(opened, before=before, keep=options["keep"], name=options["name"]))
+        if not ids:
             click.echo("nothing to delete")
             return 0
         if not yes:
-            click.confirm(f"Delete {_counted(len(found))}?", abort=True, err=True)
-        click.echo(f"deleted {_counted(store.delete_runs([run_id for run_id, _ in found]))}")
+            click.confirm(f"Delete {counted(len(ids), 'run')}?", abort=True, err=True)
+        click.echo(f"deleted {counted(opened.delete_runs(ids), 'run')}")
     return 0
+
+
+def _show_damaged(store: Store) -> Sequence[str]:
+    found = find_damaged(store)
+    for _, problem in found:
+        click.echo(safe_text(problem), err=True)
+    return [run_id for run_id, _ in found]
+
+
+def _show_selected(store: Store, selected: list[Run]) -> Sequence[str]:
+    """The ids to delete: the selected runs without baselines and running runs."""
+    baselines = _find_baselines(store)
+    kept = [run for run in selected if run.id in baselines or _may_be_running(store, run)]
+    if kept:
+        click.echo(f"kept, as baseline or still running: {', '.join(run.id for run in kept)}", err=True)
+    deleted = [run for run in selected if run not in kept]
+    if deleted:
+        rows = [(run.id, run.name, f"{run.started_at:%Y-%m-%d %H:%M} UTC", run.state.value) for run in deleted]
+        print_table(("id", "name", "when", "state"), rows, err=True)
+    return [run.id for run in deleted]
 
 
 def _find(store: Store, *, before: datetime | None, keep: int | None, name: str | None) -> list[Run]:
@@ -79,23 +80,23 @@ def _find(store: Store, *, before: datetime | None, keep: int | None, name: str 
 
 
 def _find_baselines(store: Store) -> set[str]:
-    """The ids of those that were set, and of those that stored runs have from their suites' files."""
+    """The ids of baselines that are set, and of baselines named in the suites of stored runs."""
     found = {run.id for _, run in store.baselines()}
     for ref in {ref for run in store.runs() for ref in ((run.config or {}).get("baselines") or {}).values()}:
-        with suppress(UsageError):  # nothing is called so, or not any more
+        with suppress(UsageError):  # no such run, or not any more
             found.add(store.run(ref).id)
     return found
 
 
-def _may_be_under_way(store: Store, run: Run) -> bool:
+def _may_be_running(store: Store, run: Run) -> bool:
     if run.state is not RunState.RUNNING:
         return False
-    if now() - run.started_at < _MAY_BE_UNDER_WAY:
+    if now() - run.started_at < _MAY_BE_RUNNING:
         return True
     try:
         store.claim_run(run.id)()
     except UsageError:
-        return True  # it takes long, or was begun long ago and is gone on with
+        return True  # another process is writing it
     return False
 
 
@@ -104,13 +105,3 @@ def _read_age(text: str) -> timedelta:
     if found is None:
         raise UsageError(f"--older-than {text!r}: expected a number of hours, days or weeks, such as 12h, 30d or 8w")
     return timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
-
-
-def _show(runs: list[Run]) -> None:
-    rows = [(run.id, run.name, f"{run.started_at:%Y-%m-%d %H:%M} UTC", run.state.value) for run in runs]
-    for line in format_table(("id", "name", "when", "state"), rows):
-        click.echo(line, err=True)
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} run" if count == 1 else f"{count:,} runs"

@@ -1,4 +1,4 @@
-"""What the commands that judge recorded conversations have in common: their flags, their request, what they show."""
+"""`seatrial regrade`, and what it shares with `import-trace`: judging conversations that exist already."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -14,8 +14,17 @@ from seatrial.runs.report import Report
 from seatrial.runs.request import RunRequest
 
 from . import shell_completion
-from .options import check_run_name, make_request, read_environment
-from .output import format_table, show_and_write
+from .options import (
+    check_run_name,
+    env_file_option,
+    judge_model_option,
+    make_request,
+    read_environment,
+    report_option,
+    store_option,
+    verbose_option,
+)
+from .output import print_table, show_and_write
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -29,24 +38,14 @@ _Done = TypeVar("_Done", bound=_Judged)
 
 
 def judging_options(command: _Command) -> _Command:
-    """The flags from --judge-model on."""
-    for option in reversed(
-        (
-            click.option("--judge-model", help="Model of the judge, such as openai:gpt-5-mini."),
-            click.option("--store", help="Where runs are stored: a file or postgresql://…."),
-            click.option(
-                "--report", "reports", multiple=True, metavar="KIND[=PATH]", help="console, json, jsonl, html, junit, …"
-            ),
-            click.option("--verbose", "-v", is_flag=True, help="Show whole transcripts, tool calls and all results."),
-            click.option("--env-file", metavar="FILE", help="Read environment variables from a file."),
-        )
-    ):
+    """The options from --judge-model on."""
+    for option in (env_file_option, verbose_option, report_option, store_option, judge_model_option):
         command = option(command)
     return command
 
 
 def judge_recorded(judge: Callable[[RunRequest], _Done], sources: Sequence[str], options: dict[str, Any]) -> _Done:
-    """What `judge` makes of the flags' request, shown and written as they ask."""
+    """Judge with the options, then print the run and write its reports."""
     reports = [parse_report_option(text) for text in options["reports"]]
     folder = Path.cwd()
     model = options["judge_model"]
@@ -73,10 +72,10 @@ def judge_recorded(judge: Callable[[RunRequest], _Done], sources: Sequence[str],
 @click.option("--name", help="Name of the new run. Default: the name of the old run.")
 @judging_options
 def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
-    """Judge the stored conversations of RUN again, with the expectations that the files have now.
+    """Judge the stored conversations of RUN again, with the current expectations of the files.
 
-    No agent is called. The verdicts become a new run, and those of RUN stay beside them. PATHS are the files to take
-    the expectations from; by default those that RUN was made from. Exit codes as in `seatrial run`.
+    No agent is called. The verdicts become a new run; RUN is unchanged. PATHS are the files with the expectations;
+    the default is the files of RUN. Exit codes as in `seatrial run`.
     """
     from seatrial.runs.regrade import regrade
 
@@ -86,6 +85,5 @@ def command(run: str, paths: tuple[str, ...], **options: Any) -> int:
         click.echo(done.unfinished, err=True)
     if done.gone:
         click.echo("not judged again, because they are no longer in the files:", err=True)
-        for line in format_table(("suite", "scenario"), [(key.suite, key.label) for key in done.gone]):
-            click.echo(f"  {line}", err=True)
+        print_table(("suite", "scenario"), [(key.suite, key.label) for key in done.gone], indent="  ", err=True)
     return done.report.exit_code

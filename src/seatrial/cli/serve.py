@@ -7,31 +7,20 @@ import click
 
 from seatrial.errors import MissingExtra
 
-from .options import store_url
+from .options import store_option, store_url
 
 
 @click.command("serve")
 @click.argument("root", default=".", metavar="[FOLDER]")
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on. Any other than this machine needs a token.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8321,
-    show_default=True,
-    help="Port to listen on. 0: any free port.",
-)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Other addresses need a token.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8321, show_default=True, help="0: any free port.")
 @click.option("--token", envvar="SEATRIAL_TOKEN", help="Token that clients must send. Better: set SEATRIAL_TOKEN.")
 @click.option("--read-only", is_flag=True, help="Allow no changes and start no runs.")
-@click.option("--store", help="Where runs are stored: a file or postgresql://….")
+@store_option
 def command(root: str, host: str, port: int, token: str | None, read_only: bool, store: str | None) -> int:
-    """Show runs in a browser, and serve them as a JSON API.
+    """Serve runs as web pages and as a JSON API.
 
-    Suites under FOLDER, by default the current one, can be run from the pages. The API is described at
+    The pages can start suites in FOLDER; the default is the current folder. The API is described at
     /api/openapi.json.
     """
     try:
@@ -54,5 +43,5 @@ def command(root: str, host: str, port: int, token: str | None, read_only: bool,
 
 
 def _absolute(url: str) -> str:
-    """The same place for processes that are started elsewhere."""
+    """The same store for processes in other folders."""
     return url if "://" in url else str(Path(os.path.expanduser(url)).absolute())

@@ -1,8 +1,7 @@
-"""What a shell is offered while a command is typed: names of scenarios, tags and runs.
+"""Shell completion of scenario names, tags and runs, and `seatrial completion`.
 
-A shell that waits is worse than one that offers nothing, and an error would be written into the line being typed: so
-a file that cannot be read gives no offers. Nothing of the user's is imported or run while a command is typed: scenarios
-that are written in Python are not offered.
+Files that cannot be read are skipped: an error would appear in the line being typed. No user code runs, so scenarios
+written in Python are not completed.
 """
 
 import os
@@ -17,11 +16,10 @@ from seatrial.errors import SeatrialError
 from .main import seatrial
 
 _RUNS = 50
-"""The newest ones."""
 
 
 def scenario_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names that have the text, as `--scenario` takes them."""
+    """Names that contain the text, as for `--scenario`."""
     wanted = incomplete.strip("'\"").lower()
     return [_as_one_word(name) for name, _ in _scenarios(ctx) if wanted in name.lower()]
 
@@ -32,7 +30,7 @@ def tags(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[st
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Ids and names of stored runs, newest first, and the words that stand for one."""
+    """`latest`, `baseline`, and the ids and names of stored runs, newest first."""
     from .options import open_stored
 
     words = ["latest", "baseline"]
@@ -46,19 +44,19 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[st
 
 
 def _as_one_word(text: str) -> str:
-    """Bash puts what it is given into the line as it is; the other shells quote by themselves."""
+    """Quoted for bash; other shells quote by themselves."""
     return shlex.quote(text) if os.environ.get("_SEATRIAL_COMPLETE") == "bash_complete" else text
 
 
 def _scenarios(ctx: click.Context) -> Iterator[tuple[str, set[str]]]:
-    """Names and tags in the files that can be read without running code."""
+    """Names and tags of the scenarios in files without code."""
     from seatrial.scenarios.load import find_files
     from seatrial.scenarios.problems import UnreadableFile
     from seatrial.scenarios.suite_files import read_outline
 
     from .options import default_paths
 
-    # Looking for a module of that name would import the package around it.
+    # Searching for a module of that name would import its package.
     paths = [path for path in default_paths(ctx.params.get("paths") or ()) if os.path.exists(path)]
     for file in find_files(paths, []):
         if isinstance(file, Path) and file.suffix.lower() != ".py":
@@ -84,7 +82,7 @@ def completion_command(shell: str) -> int:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    # Click's own way starts bash to ask for its version, and complains where there is none.
+    # Click's own method starts bash to check its version, and fails if there is no bash.
     script = ShellComplete.source(kind(seatrial, {}, "seatrial", "_SEATRIAL_COMPLETE"))
     click.echo(_HOW[shell] + script)
     return 0

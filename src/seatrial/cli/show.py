@@ -1,4 +1,4 @@
-"""What is known of a stored run beside its verdict: when, of what, with what, and how it was asked for."""
+"""`seatrial show`: a stored run, scenario or trial."""
 
 import re
 import sys
@@ -10,21 +10,19 @@ import click
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, ScenarioOutcome, Status, Trial
 from seatrial.reports.console import print_run
-from seatrial.reports.registry import write_report
-from seatrial.reports.terminal import one_line
+from seatrial.reports.conversation import conversation_lines
+from seatrial.reports.json_report import scenario_json, trial_json, write_json
+from seatrial.reports.terminal import TerminalWriter, json_text, one_line
+from seatrial.reports.texts import explain, not_counted_reason, summarise, trials_line
 from seatrial.runs.report import StoredRecord
 from seatrial.store.store import Store
 
 from . import shell_completion
-from .options import open_stored
-
-
-def about_run(run: Run) -> list[str]:
-    """One line for each thing that is known."""
-    return [f"{name}: {one_line(text)}" for name, text in _facts(run) if text]
+from .options import open_stored, store_option, verbose_option
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    """When and with what it was run."""
     config = run.config or {}
     yield "run", f"{run.id}  {run.name}" + ("  (recordings)" if run.replayed else "")
     yield "regraded from", run.parent or ""
@@ -49,14 +47,14 @@ def _agents(config: Any) -> str:
 @click.argument("run", default="latest", shell_complete=shell_completion.runs)
 @click.argument("scenario", required=False)
 @click.argument("trial", required=False)
-@click.option("--verbose", "-v", is_flag=True, help="Show whole transcripts, tool calls and all results.")
+@verbose_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as in results.json.")
-@click.option("--store", help="Where runs are stored: a file or postgresql://….")
+@store_option
 def command(run: str, scenario: str | None, trial: str | None, verbose: bool, as_json: bool, store: str | None) -> int:
     """Show a stored run, one of its scenarios, or one trial with its whole conversation.
 
-    RUN is an id, the beginning of one, a name, `latest` (the default) or `baseline`; SCENARIO a name or a part of it;
-    TRIAL a number from 1.
+    RUN is an id, the start of an id, a name, `latest` (the default) or `baseline`. SCENARIO is a name or a part of it.
+    TRIAL is a number from 1.
     """
     with open_stored(store) as opened:
         record = StoredRecord(opened, _find_run(opened, run, scenario))
@@ -92,15 +90,16 @@ def _is_scenario_of_latest(store: Store, name: str) -> bool:
 
 def _show_run(record: StoredRecord, *, verbose: bool, as_json: bool) -> None:
     if as_json:
-        write_report("json", record, sys.stdout)
+        write_json(record, sys.stdout)
         return
-    for line in about_run(record.run):
-        click.echo(line)
+    for name, text in _facts(record.run):
+        if text:
+            click.echo(f"{name}: {one_line(text)}")
     print_run(record, sys.stdout, verbose=verbose)
 
 
 def find_scenarios(record: StoredRecord, text: str) -> list[ScenarioOutcome]:
-    """The scenarios of that name, one for each agent; else the only one whose name has the text. Raises UsageError."""
+    """The scenarios with that name, one per agent, else the only one whose name contains it. Raises UsageError."""
     outcomes = record.outcome.scenarios
     exact = [o for o in outcomes if text in (o.entry.key.label, o.entry.key.name)]
     if exact:
@@ -125,7 +124,7 @@ def _several(names: list[str]) -> str:
 
 
 def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Trial:
-    """The trial of that number, as `2` or `trial-2`. Raises UsageError."""
+    """The trial with the number, as `2` or `trial-2`. Raises UsageError."""
     number = re.fullmatch(r"(?:trial-)?([0-9]{1,9})", text)
     if number is not None:
         for trial in trials:
@@ -137,20 +136,12 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
 
 
 def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:
-    from seatrial.reports.json_report import scenario_json, trial_json
-    from seatrial.reports.terminal import json_text
-
-    forms = [trial_json(trial) for trial in trials]
-    form: dict[str, Any] = {**scenario_json(outcome), "trials": forms} if whole else forms[0]
-    click.echo(json_text(form))
+    shown = [trial_json(trial) for trial in trials]
+    click.echo(json_text({**scenario_json(outcome), "trials": shown} if whole else shown[0]))
 
 
 def _print_scenario(outcome: ScenarioOutcome, trials: list[Trial], *, everything: bool) -> None:
-    """The verdict and its reasons, then each trial; the conversation of those that did not pass, or of all."""
-    from seatrial.reports.conversation import conversation_lines
-    from seatrial.reports.terminal import TerminalWriter, one_line
-    from seatrial.reports.texts import explain, not_counted_reason, summarise, trials_line
-
+    """The verdict and its reasons, then the trials, with conversations if not passed or if `everything`."""
     writer = TerminalWriter(sys.stdout)
     about = not_counted_reason(outcome) or trials_line(outcome)
     writer.line(f"{one_line(outcome.entry.key.label)}  {one_line(about)}", mark=outcome.verdict.status)

@@ -1,4 +1,4 @@
-"""`seatrial import-trace`."""
+"""`seatrial import-trace` and `seatrial scenario from-trace`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +8,12 @@ import click
 
 from seatrial.errors import UsageError
 from seatrial.reports.terminal import safe_text
+from seatrial.reports.texts import counted
 from seatrial.traces.formats import FORMATS, read_trace
 from seatrial.traces.scenario_file import notes_on, write_scenarios, write_yaml
 from seatrial.traces.transcript_builder import RecordedConversation, TraceFile
 
-from .output import format_table
+from .output import print_table, write_file
 from .regrade import judge_recorded, judging_options
 
 
@@ -23,44 +24,37 @@ from .regrade import judge_recorded, judging_options
 @click.option("--name", help="Name of the run. Default: from the files or the suite.")
 @judging_options
 def import_trace_command(files: tuple[str, ...], suites: tuple[str, ...], **options: Any) -> int:
-    """Store the recorded conversations of FILES as a run, to be shown, compared and judged like any other.
+    """Store the recorded conversations of FILES as a run that can be shown, compared and judged.
 
-    With `--suite`, each conversation is judged by the scenario of its name, or by the one whose user says the same.
-    Without it nothing is asserted of them, and that is no pass. Exit codes as in `seatrial run`.
+    With `--suite`, a conversation is judged by the scenario with its name, or the one whose user says the same.
+    Without it nothing is checked, and the run does not pass. Exit codes as in `seatrial run`.
     """
     from seatrial.runs.import_traces import import_traces
 
     traces = [read_trace(file, format=options["format_"]) for file in dict.fromkeys(files)]
-    _tell_notes(traces)
+    for trace in traces:
+        for note in trace.notes:
+            click.echo(safe_text(f"{trace.path}: {note}"), err=True)
     done = judge_recorded(lambda request: import_traces(traces, request), suites, options)
     if not suites:
         click.echo(
             "nothing was checked, so the run did not pass. To judge the conversations, give --suite PATH", err=True
         )
-    _tell_rest("recorded, but without a scenario:", ("conversation",), [(name,) for name in done.unmatched])
+    _print_rest("recorded, but without a scenario:", ("conversation",), [(name,) for name in done.unmatched])
     missing = [(key.suite, key.label) for key in done.without_recording]
-    _tell_rest("scenarios without a recording:", ("suite", "scenario"), missing)
+    _print_rest("scenarios without a recording:", ("suite", "scenario"), missing)
     return done.report.exit_code
 
 
-def _tell_notes(traces: list[TraceFile]) -> None:
-
-    for trace in traces:
-        for note in trace.notes:
-            click.echo(safe_text(f"{trace.path}: {note}"), err=True)
-
-
-def _tell_rest(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-
+def _print_rest(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     if rows:
-        click.echo(head, err=True)
-        for line in format_table(columns, rows):
-            click.echo(safe_text(f"  {line}"), err=True)
+        click.echo(title, err=True)
+        print_table(columns, rows, indent="  ", err=True)
 
 
 @click.group("scenario")
 def scenario_command() -> None:
-    """Make scenarios from what there is already."""
+    """Create scenarios from recordings."""
 
 
 @scenario_command.command("from-trace")
@@ -69,10 +63,10 @@ def scenario_command() -> None:
 @click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format of the file. Default: detected.")
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
 def from_trace(file: str, chosen: tuple[str, ...], format_: str | None, output: str | None) -> int:
-    """Write recorded conversations as scenarios: the user's turns, mocks of what the tools gave, first expectations.
+    """Write recorded conversations as scenarios: user turns, mocks with the recorded results, first expectations.
 
-    The suite that is written replays the recording, and passes. To test your agent by it, put it under `suite.agent`,
-    or give it with `seatrial run --agent`.
+    The new suite replays the recording and passes. To test your agent with it, set `suite.agent`, or run it with
+    `seatrial run --agent`.
     """
     trace = read_trace(file, format=format_)
     recordings = _choose(trace, chosen)
@@ -84,9 +78,11 @@ def from_trace(file: str, chosen: tuple[str, ...], format_: str | None, output: 
     if output in (None, "-"):
         click.echo(text, nl=False)
         return 0
-    _write(Path(str(output)), text)
-    count = len(recordings)
-    click.echo(f"wrote {count} scenario{'' if count == 1 else 's'} to {output}; try: seatrial run {output}", err=True)
+    target = Path(str(output))
+    if target.exists():
+        raise UsageError(f"{target}: exists already, and may have been edited. Choose another file: -o FILE")
+    write_file(target, text)
+    click.echo(f"wrote {counted(len(recordings), 'scenario')} to {output}; try: seatrial run {output}", err=True)
     return 0
 
 
@@ -99,13 +95,3 @@ def _choose(trace: TraceFile, chosen: tuple[str, ...]) -> list[RecordedConversat
             f"{trace.path}: no conversation is called {unknown[0]!r}. There are: {', '.join(known[:10])}{more}"
         )
     return [each for each in trace.recordings if not chosen or each.name in chosen]
-
-
-def _write(file: Path, text: str) -> None:
-    if file.exists():
-        raise UsageError(f"{file}: exists already, and may have been edited. Choose another file: -o FILE")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from None

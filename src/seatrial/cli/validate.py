@@ -1,10 +1,11 @@
-"""`seatrial validate`."""
+"""`seatrial validate` and `seatrial schema`."""
 
 import json
 
 import click
 
 from seatrial.errors import UsageError
+from seatrial.reports.texts import counted
 from seatrial.runs.api import load
 from seatrial.scenarios.keys import json_schema
 
@@ -15,10 +16,10 @@ from .output import reports_of
 @click.command("validate")
 @click.argument("paths", nargs=-1)
 def validate_command(paths: tuple[str, ...]) -> int:
-    """Check scenario files: every problem of every file, with its place. No agent is called.
+    """Check scenario files and list every problem with its place. No agent is called.
 
-    Suites in Python (*_trials.py) and the modules that `evaluators` names are imported, which runs their code: check
-    only files that you would run.
+    Suites in Python (*_trials.py) and modules under `evaluators` are imported, which runs their code: check only
+    files that you would run.
     """
     suites = load(default_paths(paths))
     wrong = []
@@ -30,7 +31,7 @@ def validate_command(paths: tuple[str, ...]) -> int:
     if wrong:
         raise UsageError("\n".join(wrong))
     for suite in suites:
-        click.echo(f"{suite.path}: ok, {suite.count} scenario{'' if suite.count == 1 else 's'}")
+        click.echo(f"{suite.path}: ok, {counted(suite.count, 'scenario')}")
     return 0
 
 

@@ -1,4 +1,7 @@
-"""Which files of the project a process reads: what `--watch` has to look at."""
+"""`seatrial run --watch`: run affected scenarios again after each change.
+
+Each round runs in its own process, so that edited modules are imported again. The process reports which files it read.
+"""
 
 import ast
 import json
@@ -39,9 +42,9 @@ _LEFT_OUT: Final = ("node_modules", "__pycache__", "site-packages")
 
 
 class FilesRead:
-    """An audit hook that notes every file of the project that is opened, so that prompts count as modules do.
+    """An audit hook that records every file of the project that is opened, such as prompts.
 
-    A file that is also written to is none to watch: a log would make every round begin the next one.
+    Files that are also written are not watched: a log would start a new round after every round.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +63,7 @@ class FilesRead:
             self._read[name] = None
 
     def of_project(self) -> list[str]:
-        """Modules wherever they are, unless they are installed; other files in the project's folder, unless hidden."""
+        """Modules that are not installed, and other files in the project folder that are not hidden."""
         sources = dict.fromkeys(map(_source, list(self._read)))
         return [name for name in sources if name not in self._written and self.is_of_project(name)]
 
@@ -73,12 +76,12 @@ class FilesRead:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a file is nobody's work in this project: of Python, of Seatrial, of a package."""
+    """Whether the file belongs to Python, Seatrial or an installed package."""
     return name.startswith((_OURS, *_INSTALLED)) or any(f"{os.sep}{part}{os.sep}" in name for part in _LEFT_OUT)
 
 
 def _source(name: str) -> str:
-    """The file that a person edits."""
+    """The source of a compiled file."""
     if not name.endswith(".pyc"):
         return name
     try:
@@ -88,7 +91,7 @@ def _source(name: str) -> str:
 
 
 def python_files(folder: Path) -> Iterator[str]:
-    """Every Python file of a project: what may be at fault when it could not be loaded."""
+    """Every Python file of a project: any of them may be why it could not be loaded."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [
             name
@@ -100,8 +103,8 @@ def python_files(folder: Path) -> Iterator[str]:
         yield from (os.path.join(parent, name) for name in files if name.endswith(".py"))
 
 
-def files_behind(things: Iterable[Any], *, files: Iterable[str] = ()) -> set[str]:
-    """The files, and those of all modules that they, and import paths and functions among the things, lead to."""
+def code_files_of(things: Iterable[Any], *, files: Iterable[str] = ()) -> set[str]:
+    """The files, and those of all modules that the files and `things` (import paths, functions) import."""
     found = {f"<{file}>": file for file in files}
     waiting = [module for thing in things for module in _modules_in(thing)]
     waiting += [module for file in files for module in _imported_by("", file)]
@@ -132,12 +135,12 @@ def _modules_in(thing: Any) -> Iterator[str]:
 
 
 def _file_of(name: str) -> str | None:
-    """The source of a module of the project; None for what is installed, built in, or not there."""
+    """The source of a module of the project; None if it is installed, built in or missing."""
     if name.partition(".")[0] in sys.stdlib_module_names:
         return None
     loaded = sys.modules.get(name)
     if loaded is None and (parent := name.rpartition(".")[0]) and _file_of(parent) is None:
-        return None  # looking for it would import its package
+        return None  # searching for it would import its package
     try:
         spec = None if loaded is not None else find_spec(name)
     except (ImportError, ValueError, AttributeError):
@@ -159,7 +162,7 @@ def _imported_by(name: str, file: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             module = ".".join([*above, *([node.module] if node.module else [])])
-            # What is imported from a package may be a module of it.
+            # An imported name may be a module of the package.
             yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
 
 
@@ -168,53 +171,53 @@ Key = tuple[str, str, str]
 
 
 class Round:
-    """What is affected by the changes since the last round, and what became of it."""
+    """One round: the scenarios that the changes affect, and their results."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._options = {**task["options"], "paths": tuple(task["options"]["paths"])}
         self._changed: list[str] | None = task["changed"]
-        """None: everything is to be played."""
+        """None: run everything."""
         self.fingerprints: dict[Key, str] = {(s, n, a): value for s, n, a, value in task["fingerprints"]}
         self.failing: set[tuple[str, str]] = {(suite, name) for suite, name in task["failing"]}
-        self.behind: dict[str, set[str]] = {}
-        """Suite -> the files of code that it uses."""
+        self.code_files: dict[str, set[str]] = {}
+        """Suite -> the code files that it uses."""
         self.loaded = False
-        """Whether the changes have been taken in; else they count for the next round as well."""
+        """Whether the suites could be loaded; else the changes count in the next round too."""
 
     def play(self) -> int:
         progress = Progress(sys.stderr)
         asked = [parse_report_option(text) for text in self._options["reports"]]
         request = read_request(self._options, listeners=(progress,))
         plan = RunPlan(request)
-        now_there = {_key(prepared): prepared.entry.fingerprint for prepared in plan.scenarios()}
+        current = {_key(prepared): prepared.entry.fingerprint for prepared in plan.scenarios()}
         for suite in plan.suites:
-            self.behind.setdefault(suite.name, set()).update(_files_behind(suite))
-        affected = self._affected({os.path.abspath(suite.path) for suite in plan.suites}, now_there)
-        self.fingerprints, before = now_there, self.fingerprints
+            self.code_files.setdefault(suite.name, set()).update(_suite_code_files(suite))
+        affected = self._affected({os.path.abspath(suite.path) for suite in plan.suites}, current)
+        self.fingerprints, before = current, self.fingerprints
         self.loaded = True
-        self.failing &= {(suite, name) for suite, name, _ in now_there}
+        self.failing &= {(suite, name) for suite, name, _ in current}
         if before or self._changed is not None:
-            self._announce(affected, len(now_there))
+            self._announce(affected, len(current))
             if not affected:
                 return 0
             request = replace(request, only=frozenset((suite, name) for suite, name, _ in affected))
         report = play_plan(
             _FailedFirst(request, self.failing), asked, verbose=self._options["verbose"], progress=progress
         )
-        self._take_in({(suite, name) for suite, name, _ in affected}, report)
+        self._update_failing({(suite, name) for suite, name, _ in affected}, report)
         return report.exit_code
 
-    def _affected(self, suite_files: set[str], now_there: dict[Key, str]) -> set[Key]:
+    def _affected(self, suite_files: set[str], current: dict[Key, str]) -> set[Key]:
         if self._changed is None:
-            return set(now_there)
-        edited = {key for key, value in now_there.items() if self.fingerprints.get(key) != value}
-        known = set[str]().union(*self.behind.values())
+            return set(current)
+        edited = {key for key, value in current.items() if self.fingerprints.get(key) != value}
+        known = set[str]().union(*self.code_files.values())
         for name in self._changed:
             if name in known:
-                edited |= {key for key in now_there if name in self.behind[key[0]]}
+                edited |= {key for key in current if name in self.code_files[key[0]]}
             elif name not in suite_files:
-                # Nobody can say who reads a file that no import leads to, so it counts for all.
-                return set(now_there)
+                # No import leads to this file, so any scenario may read it.
+                return set(current)
         return edited
 
     def _announce(self, affected: set[Key], total: int) -> None:
@@ -224,7 +227,7 @@ class Round:
         much = f"{len(affected)} of {counted(total, 'scenario')}" if affected else "no scenario is affected"
         click.echo(f"\n── {now().astimezone():%H:%M:%S}  {what}: {much} ──")
 
-    def _take_in(self, played: set[tuple[str, str]], report: Any) -> None:
+    def _update_failing(self, played: set[tuple[str, str]], report: Any) -> None:
         keys = [one.entry.key for one in failing(report.outcome)]
         self.failing = (self.failing - played) | {(key.suite, key.name) for key in keys}
         earlier = sorted(name for suite, name in self.failing - played)
@@ -233,7 +236,7 @@ class Round:
 
 
 class _FailedFirst(RunPlan):
-    """What did not pass last time is played before the rest."""
+    """Scenarios that failed last time run first."""
 
     def __init__(self, request: RunRequest, failing: set[tuple[str, str]]) -> None:
         super().__init__(request)
@@ -249,17 +252,17 @@ def _key(prepared: PreparedScenario) -> Key:
     return key.suite, key.name, key.agent
 
 
-def _files_behind(loaded: LoadedSuite) -> set[str]:
+def _suite_code_files(loaded: LoadedSuite) -> set[str]:
     suite = loaded.suite
     agents = [suite.agent, *(suite.agents or {}).values()]
     programs = [part for agent in agents if isinstance(agent, Mapping) for part in _program_files(agent)]
     modules = [f"{name}:any" for name in (*suite.evaluators, *([] if os.path.exists(loaded.path) else [loaded.path]))]
     in_python = [os.path.abspath(loaded.path)] if loaded.path.endswith(".py") else []
-    return files_behind([suite, *modules, *loaded.scenarios], files=in_python).union(programs)
+    return code_files_of([suite, *modules, *loaded.scenarios], files=in_python).union(programs)
 
 
 def _program_files(agent: Mapping[str, Any]) -> Iterator[str]:
-    """The files of a program among its arguments."""
+    """The arguments of a program that are files."""
     for part in agent.get("argv") or ():
         file = os.path.abspath(os.path.join(agent.get("cwd") or "", str(part)))
         if os.path.isfile(file):
@@ -267,7 +270,7 @@ def _program_files(agent: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Plays the round, and gives the exit code of its run."""
+    """Run one round; return its exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     task = json.load(sys.stdin)
     folder = Path.cwd()
@@ -285,7 +288,9 @@ def main() -> int:
         return 130
     finally:
         kept = {
-            "files": sorted({*read.of_project(), *filter(read.is_of_project, set[str]().union(*this.behind.values()))}),
+            "files": sorted(
+                {*read.of_project(), *filter(read.is_of_project, set[str]().union(*this.code_files.values()))}
+            ),
             "fingerprints": [[*key, value] for key, value in this.fingerprints.items()],
             "failing": sorted(this.failing),
             "loaded": this.loaded,
@@ -298,8 +303,8 @@ _ROUND = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
     "from seatrial.cli.watch import main; sys.exit(main())"
 )
-"""Until a round has begun there is nothing to keep, so Ctrl-C ends it without a word."""
-_ALONE = {
+"""Before a round starts there is nothing to save, so Ctrl-C ends it silently."""
+_NOT_COMBINED = {
     "resume": "--resume",
     "retry_errors": "--retry-errors",
     "retry_agent_errors": "--retry-agent-errors",
@@ -307,20 +312,20 @@ _ALONE = {
     "run_id": "--id",
     "dry_run": "--dry-run",
 }
-"""Flags that make no sense in round after round."""
+"""Options that cannot be combined with --watch."""
 
 
 def watch(options: dict[str, Any]) -> int:
-    """Never ends by itself; Ctrl-C ends it with 130, whatever the rounds said."""
-    for name, flag in _ALONE.items():
+    """Run rounds until Ctrl-C; then return 130."""
+    for name, flag in _NOT_COMBINED.items():
         if options[name]:
             raise UsageError(f"--watch: cannot be combined with {flag}")
     with TemporaryDirectory(prefix="seatrial-watch-") as place:
-        return _Watch(options, Path(place) / "answer.json").go_on()
+        return _Watch(options, Path(place) / "answer.json").watch()
 
 
 class _Watch:
-    """What is known from round to round."""
+    """Starts the rounds and waits for changes in between."""
 
     def __init__(self, options: dict[str, Any], answer: Path) -> None:
         self._options = {**options, "watch": False}
@@ -328,20 +333,20 @@ class _Watch:
         self._kept: dict[str, Any] = {"files": [], "fingerprints": [], "failing": [], "loaded": False}
         self._changed: list[str] | None = None
 
-    def go_on(self) -> int:
+    def watch(self) -> int:
         while True:
-            before = look_at(self._files())
+            before = file_states(self._files())
             code = self._play()
             if code == 130:
                 return code
-            # A file that was edited while the round went on has changed; of one that is new to us nobody can tell.
-            before = {name: before.get(name, state) for name, state in look_at(self._files()).items()}
+            # A file that was edited during the round has changed. For a new file this is unknown.
+            before = {name: before.get(name, state) for name, state in file_states(self._files()).items()}
             click.echo(f"watching {len(before)} file{'' if len(before) == 1 else 's'}; Ctrl-C to stop", err=True)
             changed = self._wait(before)
             self._changed = None if self._changed is None else sorted({*self._changed, *changed})
 
     def _play(self) -> int:
-        """The exit code of a round. Its changes are done with only if it could load the suites."""
+        """The exit code of a round."""
         self._answer.unlink(missing_ok=True)
         known = {name: self._kept[name] for name in ("fingerprints", "failing")}
         task = {"options": self._options, "changed": self._changed, "answer": str(self._answer), **known}
@@ -349,7 +354,7 @@ class _Watch:
             try:
                 child.communicate(json.dumps(task).encode())
             except KeyboardInterrupt:
-                child.wait()  # it was interrupted as well, and keeps what is finished
+                child.wait()  # it got Ctrl-C too, and saves finished trials
                 raise
         if self._answer.exists():
             self._kept = json.loads(self._answer.read_text(encoding="utf-8"))
@@ -357,31 +362,31 @@ class _Watch:
         return child.returncode
 
     def _files(self) -> set[str]:
-        """What the suites were made of, and what may have kept them from being loaded."""
+        """The files of the suites and, if they could not be loaded, all Python files."""
         suites = find_files(default_paths(self._options["paths"]), [])
         found = {os.path.abspath(file) for file in suites if isinstance(file, Path)} | set(self._kept["files"])
         return found if self._kept["loaded"] else found | set(python_files(Path.cwd()))
 
     def _wait(self, before: dict[str, Any]) -> list[str]:
-        """The files that changed, once they have come to rest: editors write in several steps."""
+        """The changed files, once nothing changes any more: editors write in several steps."""
         while True:
             sleep(_LOOK_EVERY_SECONDS)
-            seen = look_at(self._files())
+            seen = file_states(self._files())
             if seen == before:
                 continue
             while True:
                 sleep(_LOOK_EVERY_SECONDS)
-                again = look_at(self._files())
+                again = file_states(self._files())
                 if again == seen:
                     break
                 seen = again
             changed = [name for name in {**before, **seen} if before.get(name) != seen.get(name)]
-            if changed:  # else it was taken back meanwhile
+            if changed:  # else the change was undone
                 return changed
 
 
-def look_at(files: Iterable[str]) -> dict[str, tuple[int, int] | None]:
-    """What would be different after an edit; None for a file that is gone."""
+def file_states(files: Iterable[str]) -> dict[str, tuple[int, int] | None]:
+    """Time and size of each file; None if it is gone."""
     seen: dict[str, tuple[int, int] | None] = {}
     for name in files:
         try:
