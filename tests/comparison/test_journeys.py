@@ -328,8 +328,8 @@ def test_a_dry_run_says_what_auto_will_do(seatrial_command, tmp_path, request):
     code, out, _ = seatrial_command("run", "--trials", "auto", "--dry-run")
     assert code == 0
     assert "trials: auto in 3 scenarios (good 0.9, bad 0.7, alpha 0.05, beta 0.05, at most 60 trials)" in out
-    assert "0.9        93 %     3.3 %   3.8 %         24.0" in out
-    assert "errors add up: if all 3 are at 0.9, the chance that at least one fails is 9.5 %" in out
+    assert "0.9        95 %     5 %     0 %           25.9" in out
+    assert "errors add up: if all 3 are at 0.9, the chance that at least one fails is 14.2 %" in out
     assert "to correct for this, set sequential: {alpha: 0.017," in out
     assert "3 scenarios, at most 180 trials; nothing was run" in out
 

@@ -96,7 +96,7 @@ def test_an_address_without_the_executor_is_a_mistake(folder: Path, capsys: pyte
         main(["run", "suite.jsonl", "--ray-address", "10.0.0.1:6379"])
 
     assert ended.value.code == 2
-    assert "Add: --executor ray" in capsys.readouterr().err
+    assert "--ray-address: needs --executor ray" in capsys.readouterr().err
 
 
 def test_an_order_arrives_as_it_was_given(folder: Path) -> None:
