@@ -1,8 +1,7 @@
-"""Answers on disk, found by what was asked.
+"""`LLM` asks models and validates their answers. `AnswerCache` stores answers on disk.
 
-One small file per answer, named by the hash of the question and put in place by a rename: any number of processes may
-read and write at once without locks, and a crash leaves either a whole answer or none. An entry that cannot be read
-is a miss.
+The cache has one file per answer, named by the hash of the question and written with a rename. Processes need no locks,
+and a crash leaves no half answers. A file that cannot be read counts as missing.
 """
 
 import json
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from seatrial.files import make_file, make_folder
 from seatrial.model.results import ModelUse, sum_model_use
 
-from .model import Answer, ModelFailure, ModelSpec, Question, Said
+from .model import Answer, ChatMessage, ModelFailure, ModelSpec, Question
 from .pydantic_ai_backend import Reply, RequestFailed, open_client, open_model, send
 from .structured import Malformed, instructions, json_schema, load_reader, parse_answer, repair_request
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _FORM = 1
-"""Goes into every key; raised when the form of prompts or entries changes."""
+"""Part of every key. Raise it when the form of prompts or cache files changes."""
 
 
 def cache_key(question: Question[Any], *, system: str) -> str:
@@ -48,7 +47,7 @@ def cache_key(question: Question[Any], *, system: str) -> str:
 
 
 class AnswerCache:
-    """The answers kept in a folder."""
+    """The answers in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +63,7 @@ class AnswerCache:
         return (raw, model) if isinstance(raw, str) and isinstance(model, str) else None
 
     def put(self, key: str, *, raw: str, model: str) -> None:
-        """Keep an answer. A folder that cannot be written costs money, not the run: it is warned about, once."""
+        """Store an answer. Warns once if the folder cannot be written."""
         path = self._path(key)
         try:
             make_folder(path.parent)
@@ -79,25 +78,25 @@ class AnswerCache:
 
 
 def _replace(path: Path, text: str) -> None:
-    # Not tempfile: importing it costs every run, and process and thread make the name unique already.
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    # Not tempfile: importing it slows down every run. Process and thread make the name unique.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        make_file(draft)
-        draft.write_text(text, "utf-8")
-        draft.replace(path)
+        make_file(temporary)
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 T = TypeVar("T")
 
 _LONGEST_WAIT = 60.0
-"""Seconds; a provider that wants more time is not waited for."""
+"""Seconds. A provider that asks for more is not waited for."""
 
 
-class _Ledger:
-    """What one question took so far."""
+class _Spending:
+    """The use and the failed requests of one question so far."""
 
     def __init__(self) -> None:
         self.use = ModelUse()
@@ -126,7 +125,7 @@ class LLM:
         self._backoff = backoff
         """Seconds before the first retry; doubled each time."""
         self._before_request = before_request
-        """Sees the totals before each request and may raise to refuse it, e.g. when a budget is spent."""
+        """Gets the totals before each request and may raise, e.g. when a budget is spent."""
         self._total = ModelUse()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: AsyncClient | None = None
@@ -142,14 +141,14 @@ class LLM:
         known = self._recall(question, key)
         if known is not None:
             return known
-        ledger = _Ledger()
-        reply, value = await self._converse(question, system, ledger)
+        spending = _Spending()
+        reply, value = await self._converse(question, system, spending)
         if self._cache is not None:
             self._cache.put(key, raw=reply.text, model=reply.model)
-        return Answer(value=value, use=ledger.use, raw=reply.text, model=reply.model)
+        return Answer(value=value, use=spending.use, raw=reply.text, model=reply.model)
 
     def totals(self) -> ModelUse:
-        """What all questions took so far."""
+        """The use of all questions so far."""
         return self._total
 
     async def close(self) -> None:
@@ -167,25 +166,25 @@ class LLM:
     ) -> None:
         await self.close()
 
-    async def _converse(self, question: Question[T], system: str, ledger: _Ledger) -> tuple[Reply, T]:
-        """The reply that counts, and its value. Asks again once if it is malformed, and once if it lacks something."""
+    async def _converse(self, question: Question[T], system: str, spending: _Spending) -> tuple[Reply, T]:
+        """The final reply and its value. Asks again once if it is malformed, and once if it is incomplete."""
         messages = question.messages
         repaired = completed = False
         while True:
-            reply = await self._request(question, system, messages, ledger)
+            reply = await self._request(question, system, messages, spending)
             try:
                 return reply, _read(question, question.schema, reply.text, cut_off=reply.cut_off)
             except Malformed as malformed:
                 problem = malformed
             try:
-                lesser = _read(question, question.fallback, reply.text, cut_off=reply.cut_off)
+                incomplete = _read(question, question.fallback, reply.text, cut_off=reply.cut_off)
             except Malformed:
                 if repaired:
-                    _give_up(question, f"answered with something unreadable, twice: {problem}", ledger)
+                    _give_up(question, f"answered with something unreadable, twice: {problem}", spending)
                 repaired = True
             else:
                 if completed:
-                    return reply, lesser
+                    return reply, incomplete
                 completed = True
             messages = _with_repair(messages, reply, problem)
 
@@ -205,28 +204,28 @@ class LLM:
         return None
 
     async def _request(
-        self, question: Question[Any], system: str, messages: tuple[Said, ...], ledger: _Ledger
+        self, question: Question[Any], system: str, messages: tuple[ChatMessage, ...], spending: _Spending
     ) -> Reply:
-        """A reply, after as many failed requests as the question still allows."""
+        """A reply. Repeats failed requests as often as the question allows."""
         import asyncio
 
         while True:
             try:
                 reply = await self._send(question, system, messages)
             except RequestFailed as failed:
-                self._count(failed.use, ledger)
-                ledger.failures += 1
-                if failed.final or ledger.failures >= question.attempts:
-                    _give_up(question, str(failed), ledger, cause=failed)
-                wait = self._wait(failed, ledger.failures)
+                self._count(failed.use, spending)
+                spending.failures += 1
+                if failed.final or spending.failures >= question.attempts:
+                    _give_up(question, str(failed), spending, cause=failed)
+                wait = self._wait(failed, spending.failures)
                 if wait > _LONGEST_WAIT:
-                    _give_up(question, f"{failed}; it asks to wait {wait:g} s", ledger, cause=failed)
+                    _give_up(question, f"{failed}; it asks to wait {wait:g} s", spending, cause=failed)
             else:
-                self._count(reply.use, ledger)
+                self._count(reply.use, spending)
                 return reply
             await asyncio.sleep(wait)
 
-    async def _send(self, question: Question[Any], system: str, messages: tuple[Said, ...]) -> Reply:
+    async def _send(self, question: Question[Any], system: str, messages: tuple[ChatMessage, ...]) -> Reply:
         model, slot = await self._open(question.model)
         async with slot:
             if self._before_request is not None:
@@ -252,8 +251,7 @@ class LLM:
         who = (spec.identity, spec.api_key)
         async with self._opening:
             if who not in self._models:
-                # In a thread, because loading an SDK takes a second or two: meanwhile other trials go on, and the time
-                # must not be counted as their agents'.
+                # In a thread: importing an SDK takes seconds, which must not count as time of the agents.
                 if self._client is None:
                     self._client = await asyncio.to_thread(open_client)
                 self._models[who] = await asyncio.to_thread(open_model, spec, self._client)
@@ -262,8 +260,8 @@ class LLM:
             self._slots[where] = asyncio.Semaphore(self._concurrency)
         return self._models[who], self._slots[where]
 
-    def _count(self, use: ModelUse, ledger: _Ledger) -> None:
-        ledger.add(use)
+    def _count(self, use: ModelUse, spending: _Spending) -> None:
+        spending.add(use)
         self._total = sum_model_use((self._total, use))
 
     def _wait(self, failed: RequestFailed, failures: int) -> float:
@@ -271,24 +269,24 @@ class LLM:
             return failed.wait
         import random
 
-        # Jitter keeps trials that failed together from coming back together.
+        # Random, so that trials that failed together do not retry together.
         return min(self._backoff * 2.0 ** (failures - 1), 30.0) * random.uniform(0.5, 1.0)
 
 
 def _read(question: Question[T], form: type[T] | None, text: str, *, cut_off: bool = False) -> T:
-    """The value of an answer. What a judge reads is written by those it judges. Raises Malformed."""
+    """The value of an answer. A judge's answer is also compared with what the judge read. Raises Malformed."""
     if form is None:
         raise Malformed("there is no other form")
     transcript = "\n".join(said for _, said in question.messages) if question.role == "judge" else None
     return parse_answer(text, form, cut_off=cut_off, transcript=transcript)
 
 
-def _with_repair(messages: tuple[Said, ...], reply: Reply, problem: Malformed) -> tuple[Said, ...]:
-    # Providers refuse an empty message, so an empty answer is not shown back.
-    said: tuple[Said, ...] = (("assistant", reply.text),) if reply.text.strip() else ()
+def _with_repair(messages: tuple[ChatMessage, ...], reply: Reply, problem: Malformed) -> tuple[ChatMessage, ...]:
+    # Providers refuse empty messages, so an empty answer is not repeated.
+    said: tuple[ChatMessage, ...] = (("assistant", reply.text),) if reply.text.strip() else ()
     return (*messages, *said, ("user", repair_request(problem)))
 
 
-def _give_up(question: Question[Any], reason: str, ledger: _Ledger, *, cause: Exception | None = None) -> NoReturn:
+def _give_up(question: Question[Any], reason: str, spending: _Spending, *, cause: Exception | None = None) -> NoReturn:
     message = f"{question.model.label}: {reason}"
-    raise ModelFailure(message, attempts=ledger.use.calls, use=ledger.use) from cause
+    raise ModelFailure(message, attempts=spending.use.calls, use=spending.use) from cause

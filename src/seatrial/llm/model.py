@@ -1,4 +1,4 @@
-"""Which model is meant: provider, name, where it is served and how it is set."""
+"""`ModelSpec`: which model to ask, with its settings. `Question` and `Answer`: what to ask it."""
 
 import json
 import os
@@ -27,15 +27,15 @@ class ModelSpec:
     base_url: str | None = None
     """None: the provider's own address."""
     api_key: str | None = field(default=None, repr=False)
-    """None: the provider's environment variable, which is never sent to a base_url of the user's own."""
+    """None: the provider's environment variable. It is never sent to another base_url."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """temperature, top_p, max_tokens, seed, thinking, extra_headers, extra_body."""
     output: Literal["prompt", "native"] = "prompt"
-    """native: the server is also made to hold to the JSON Schema, where it can."""
+    """native: the server also enforces the JSON Schema, if it can."""
     price: tuple[float, float] | None = None
-    """US dollars for a million input and output tokens; None: what the price list says."""
+    """US dollars for a million input and output tokens; None: from the price list."""
     places: tuple[str, ...] = ()
-    """What the environment says about the server, where the SDK looks there by itself: `NAME=value`."""
+    """Environment variables with which the SDK finds the server, as `NAME=value`."""
 
     @property
     def label(self) -> str:
@@ -43,7 +43,7 @@ class ModelSpec:
 
     @property
     def identity(self) -> str:
-        """Everything about the model that decides an answer, as text; without the key."""
+        """Everything that influences an answer, as text; without the key."""
         parts = [self.provider, self.name, self.base_url, dict(self.settings), self.output, *self.places]
         return json.dumps(parts, sort_keys=True, ensure_ascii=False)
 
@@ -51,7 +51,7 @@ class ModelSpec:
 def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[str, str] = os.environ) -> ModelSpec:
     """The model that a string or mapping names.
 
-    A string is `provider:name`, with `@` and an address for a server of one's own: `openai:gpt-5-mini`,
+    A string is `provider:name`, with `@` and the address of your own server: `openai:gpt-5-mini`,
     `openai:qwen3@http://127.0.0.1:8000/v1`. A mapping has `model` (such a string) and may have `base_url`, `api_key`,
     `settings`, `output` and `price`. `${VARIABLE}` and `${VARIABLE:-default}` are filled in all three texts.
     """
@@ -119,7 +119,7 @@ def _fill(text: Any, *, key: str, environ: Mapping[str, str]) -> str:
         raise UsageError(f"model: {key} must be a text, got {text!r}")
 
     def value(match: re.Match[str]) -> str:
-        # As in a shell, and in agent settings, `:-` stands in for an empty variable too.
+        # As in a shell, the default of `:-` also replaces an empty variable.
         found = environ.get(match["name"])
         found = match["default"] if not found and match["default"] is not None else found
         if found is None:
@@ -168,8 +168,8 @@ def _refuse_unknown(given: Mapping[str, Any], *, where: str, known: tuple[str, .
 
 T = TypeVar("T")
 Role: TypeAlias = Literal["user", "judge", "dedup"]
-Said: TypeAlias = tuple[Literal["user", "assistant"], str]
-"""Who spoke, from the model's point of view, and what was said."""
+ChatMessage: TypeAlias = tuple[Literal["user", "assistant"], str]
+"""Role and text of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,18 +179,18 @@ class Question(Generic[T]):
     role: Role
     model: ModelSpec
     system: str
-    messages: tuple[Said, ...]
-    """Begins and ends with the user's side."""
+    messages: tuple[ChatMessage, ...]
+    """The first and the last one have the role `user`."""
     schema: type[T]
-    """A pydantic model, dataclass or TypedDict: its JSON Schema is sent, the answer is validated by it."""
+    """A pydantic model, dataclass or TypedDict. Its JSON Schema is sent, and the answer must fit it."""
     salt: str = ""
-    """Keeps answers apart in the cache that must not be the same: the vote index, the trial index."""
+    """Separates cached answers that must differ: the vote index, the trial index."""
     timeout: float = 30.0
     """Seconds for one request."""
     attempts: int = 3
-    """How many requests may fail on their way before we give up; one more repairs a malformed answer."""
+    """How many requests may fail. One more is sent to repair a malformed answer."""
     fallback: type[T] | None = None
-    """A form with less in it. What an answer of this form lacks is asked for once, and then done without."""
+    """A schema with fewer fields. It is accepted if the model does not give the full answer when asked again."""
 
     def __post_init__(self) -> None:
         if not self.messages or self.messages[0][0] != "user" or self.messages[-1][0] != "user":
@@ -201,22 +201,22 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[T]):
-    """A validated answer, and what it took."""
+    """A validated answer and its use."""
 
     value: T
     use: ModelUse
     raw: str
-    """The text the model wrote."""
+    """The text of the model."""
     model: str
-    """The name the provider answered with, or the one we asked for."""
+    """The model's name in the response, or the requested one."""
 
 
 class ModelFailure(SeatrialError):
-    """There is no answer: the model could not be reached, refused, or wrote what no one could read."""
+    """There is no answer: the model could not be reached, refused, or wrote an unreadable answer."""
 
     def __init__(self, message: str, *, attempts: int, use: ModelUse) -> None:
         super().__init__(message)
         self.attempts = attempts
         """How many requests were made."""
         self.use = use
-        """What they took."""
+        """Their use."""

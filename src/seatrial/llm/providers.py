@@ -1,4 +1,7 @@
-"""What an answer cost, from the price list that pydantic-ai brings along; it is read from disk, never downloaded."""
+"""Model providers: their keys, SDKs and addresses, and the price of an answer.
+
+Prices come from the list that pydantic-ai installs. It is never downloaded.
+"""
 
 import os
 from collections.abc import Mapping
@@ -16,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def usage_of(response: "ModelResponse") -> Usage | None:
-    """The tokens, or None when the provider did not say."""
+    """The tokens; None if the provider does not report them."""
     if response.usage.unmeasured_requests:
         return None
     return Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
 
 
 def has_price(spec: "ModelSpec") -> bool:
-    """Whether what the model costs is known before it is asked."""
+    """Whether the price of the model is known in advance."""
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
@@ -41,9 +44,9 @@ def has_price(spec: "ModelSpec") -> bool:
 
 
 def cost_of(response: "ModelResponse", *, price: tuple[float, float] | None = None) -> float | None:
-    """US dollars, or None when the tokens or their price are not known. `price` is for a million tokens in and out.
+    """US dollars; None if the tokens or their price are not known. `price` is for a million input and output tokens.
 
-    Prices are found by the address that answered: a local server that calls its model gpt-4o is not billed like one.
+    The address decides the price: a local server with a model named gpt-4o does not cost the same.
     """
     from genai_prices import calc_price
 
@@ -73,22 +76,22 @@ class Provider:
     """What a provider needs."""
 
     keys: tuple[str, ...] = ()
-    """Environment variables, any of which may hold the key; none: it needs no key."""
+    """Environment variables that may hold the key; none: it needs no key."""
     package: str = "openai"
     """The SDK that must be importable."""
     extra: str | None = None
-    """The extra of pydantic-ai-slim that brings the SDK, where ours does not."""
+    """The extra of pydantic-ai-slim that installs the SDK, if ours does not."""
     takes_base_url: bool = False
     base_url_variable: str = ""
     base_url: str | None = None
-    """The address when none is given and the SDK knows none."""
+    """The address, if none is given and the SDK has none."""
     also: tuple[str, ...] = ()
     """Further environment variables that must be set."""
     places: tuple[str, ...] = ()
-    """Environment variables by which the SDK itself finds the server."""
+    """Environment variables with which the SDK finds the server."""
 
 
-# Only providers whose SDK lets us switch its own retries off: retries would multiply otherwise.
+# Only providers whose SDK can switch off its own retries: otherwise retries would multiply.
 PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider(keys=("OPENAI_API_KEY",), takes_base_url=True, base_url_variable="OPENAI_BASE_URL"),
     "openai-responses": Provider(keys=("OPENAI_API_KEY",), takes_base_url=True, base_url_variable="OPENAI_BASE_URL"),
@@ -126,7 +129,7 @@ NAME_PREFIXES = {"claude": "anthropic", "gemini": "google", "llama": "ollama", "
 
 
 def key_of(spec: "ModelSpec", *, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The key to send: the one given, else the provider's from the environment, but never to a foreign address."""
+    """The key to send: the given one, or the provider's from the environment, but never to another address."""
     known = PROVIDERS[spec.provider]
     own_address = spec.base_url in (None, known.base_url, environ.get(known.base_url_variable))
     if spec.api_key is not None or not own_address:
@@ -135,7 +138,7 @@ def key_of(spec: "ModelSpec", *, environ: Mapping[str, str] = os.environ) -> str
 
 
 def check_model(spec: "ModelSpec", *, environ: Mapping[str, str] = os.environ) -> None:
-    """Nothing when the model can be asked; else a UsageError that says what is missing. Makes no network call."""
+    """Raise UsageError if a package or a key is missing. Makes no network call."""
     known = PROVIDERS[spec.provider]
     if find_spec("pydantic_ai") is None:
         raise MissingExtra("llm", needed_for=f"The model {spec.label!r}")
@@ -162,5 +165,5 @@ def check_model(spec: "ModelSpec", *, environ: Mapping[str, str] = os.environ) -
 def _importable(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # the parent of a dotted name is absent
+    except ModuleNotFoundError:  # the parent package is missing
         return False

@@ -1,7 +1,6 @@
-"""The border to pydantic-ai: one request out, one reply in, and its exceptions turned into one kind of failure.
+"""Requests to models with pydantic-ai: one request, one reply; its exceptions become RequestFailed.
 
-Requests go through pydantic-ai's direct interface, one at a time and with the SDKs' own retries off, so that how often
-a model is asked is decided in one place.
+Retries of the SDKs are switched off: only client.py decides how often a model is asked.
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from seatrial.errors import UsageError
 from seatrial.model.results import ModelUse
 
-from .model import ModelSpec, Said
+from .model import ChatMessage, ModelSpec
 from .providers import cost_of, key_of, usage_of
 from .structured import json_schema
 
@@ -23,23 +22,23 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _NO_KEY = "api-key-not-set"
-"""Sent to servers of the user's own that need no key; the SDKs insist on one."""
+"""For the user's own servers that need no key; the SDKs require one."""
 _SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What one request brought back."""
+    """The reply to one request."""
 
     text: str
     model: str
     use: ModelUse
     cut_off: bool = False
-    """The model did not come to the end of what it had to say."""
+    """The model stopped before the end of its answer."""
 
 
 class RequestFailed(Exception):
-    """One request brought nothing back."""
+    """One request failed."""
 
     def __init__(self, reason: str, *, final: bool = False, wait: float | None = None, billed: bool = False) -> None:
         super().__init__(reason)
@@ -47,12 +46,12 @@ class RequestFailed(Exception):
         """Asking again would not help."""
         self.wait = wait
         """Seconds the provider asked us to wait."""
-        # One that timed out, or whose answer we cannot read, may have been billed: its cost is unknown, not nothing.
+        # A request that timed out may be billed: its cost is unknown, not zero.
         self.use = ModelUse(calls=1, cost_usd=None if billed else 0.0)
 
 
 def open_client() -> "AsyncClient":
-    """The HTTP client that the models of a run share."""
+    """The HTTP client of all models of a run."""
     from pydantic_ai.models import create_async_httpx2_client
 
     return create_async_httpx2_client()
@@ -69,7 +68,7 @@ def open_model(spec: ModelSpec, http_client: "AsyncClient") -> "Model":
         given.update(base_url=spec.base_url, api_key=given["api_key"] or _NO_KEY)
     if spec.provider == "openai" and spec.base_url is not None:
         return _open_compatible(spec, given)
-    # Chat completions, not Responses: it is what every OpenAI model and every imitation of OpenAI speaks.
+    # Chat completions, not Responses: every OpenAI model and every compatible server has it.
     kind = "openai-chat" if spec.provider == "openai" else spec.provider
     try:
         provider = cast(Any, infer_provider_class(kind))(**given)
@@ -83,15 +82,14 @@ def _open_compatible(spec: ModelSpec, given: dict[str, Any]) -> "Model":
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    # Many such servers know only the old name of max_tokens and ignore the new one: a small model then writes on until
-    # its context is full.
+    # Many such servers ignore the new name of max_tokens: a small model then writes until its context is full.
     new_name = "api.openai.com" in given["base_url"]
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=new_name)
     return OpenAIChatModel(spec.name, provider=OpenAICompatibleProvider("openai-compatible", **given), profile=profile)
 
 
 async def send(
-    model: "Model", spec: ModelSpec, *, system: str, messages: Sequence[Said], schema: type[Any], timeout: float
+    model: "Model", spec: ModelSpec, *, system: str, messages: Sequence[ChatMessage], schema: type[Any], timeout: float
 ) -> Reply:
     """The model's reply to one request. Raises RequestFailed."""
     from pydantic_ai.direct import model_request
@@ -111,16 +109,16 @@ async def send(
         raise RequestFailed(str(error)[:_SHOWN], final=True) from error
     except AgentRunError as error:
         raise RequestFailed(f"unexpected response: {str(error)[:_SHOWN]}", billed=True) from error
-    except IndexError as error:  # pydantic-ai takes the first choice of a completion, also where it has none
+    except IndexError as error:  # pydantic-ai takes the first choice of a completion without choices
         raise RequestFailed("unexpected response: a completion without an answer", billed=True) from error
     use = ModelUse(calls=1, usage=usage_of(response), cost_usd=cost_of(response, price=spec.price))
     cut_off = response.finish_reason in ("length", "content_filter", "error")
-    # Half an emoji can neither be kept in a file nor be sent back; as an escape of JSON it can.
+    # Half an emoji cannot be stored or sent, but it can as a JSON escape.
     text = (response.text or "").encode("utf-8", "backslashreplace").decode()
     return Reply(text=text, model=response.model_name or spec.name, use=use, cut_off=cut_off)
 
 
-def _history(system: str, messages: Sequence[Said]) -> "list[ModelMessage]":
+def _history(system: str, messages: Sequence[ChatMessage]) -> "list[ModelMessage]":
     from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 
     history: list[ModelMessage] = [ModelRequest(parts=[SystemPromptPart(system)])]
@@ -161,12 +159,8 @@ def _failure(error: "ModelAPIError", *, timeout: float) -> RequestFailed:
         final = (400 <= status < 500 and status not in (408, 409, 429)) or isinstance(error, ModelQuotaExceededError)
         return RequestFailed(f"HTTP {status}{_said(error.body)}{_advice(status)}", final=final, wait=error.retry_after)
     if isinstance(error, ModelConnectionError):
-        return RequestFailed(f"could not be reached: {_first_words(error)}", wait=error.retry_after)
-    return RequestFailed(_first_words(error), wait=error.retry_after)
-
-
-def _first_words(error: "ModelAPIError") -> str:
-    return str(error)[:_SHOWN]
+        return RequestFailed(f"could not be reached: {str(error)[:_SHOWN]}", wait=error.retry_after)
+    return RequestFailed(str(error)[:_SHOWN], wait=error.retry_after)
 
 
 def _said(body: object) -> str:

@@ -1,13 +1,12 @@
-"""Objects out of text: the schema goes into the prompt, the answer is read leniently and validated strictly.
+"""Objects from the text of a model: the prompt has the JSON Schema, the answer is validated.
 
-The schema is always part of the prompt, because that works with every provider and with the plainest local server;
-tools and JSON modes differ between them and are refused by some. `output: native` adds the provider's own constraint.
+The schema is always in the prompt, because this works with every provider and local server. `output: native` also uses
+the provider's own constraint.
 
-Reading is lenient only after a direct parse failed, and never by guessing: an answer with several objects that may be
-meant (a judge that quotes a verdict which the agent forged, or drafts one and then thinks better of it) is malformed,
-since no one knows which one it is. So is an answer that was cut off, since the last word is not there.
+If the whole text is not JSON, one object in it is accepted. Several different objects that may be meant are malformed:
+a judge may quote a verdict that the agent forged, or correct its own draft. A text that was cut off is malformed, too.
 
-A judge's answer is read more strictly. Words after its object may take the verdict back. An object that also stands in
+A judge's answer is read more strictly: text after the object may withdraw the verdict, and an object that is also in
 the transcript may be a quotation.
 """
 
@@ -27,16 +26,16 @@ T = TypeVar("T")
 _TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
 _FENCE_END = re.compile(r"\s*(```)?\s*")
 _LAYOUT = re.compile(r"\\+[nrt]|[\s\\]+")
-"""White space and escapes: the same object may be indented elsewhere, or stand in a string of JSON."""
+"""White space and escapes: they differ if an object is indented, or is inside a JSON string."""
 _SHOWN = 400
 
 
 class Malformed(ValueError):
-    """The text holds no object that fits the schema; the message says why, for the model to read."""
+    """The text has no object that fits the schema. The message is sent to the model."""
 
 
 def load_reader() -> None:
-    """Load all that reads answers: done before the first trial, it is on no agent's clock. Raises MissingExtra."""
+    """Import pydantic before the first trial, so that no agent's time includes it. Raises MissingExtra."""
     try:
         from pydantic import BeforeValidator, Field, StrictBool  # noqa: F401
     except ImportError as missing:
@@ -51,7 +50,7 @@ def json_schema(schema: type[Any]) -> dict[str, Any]:
 
 
 def instructions(schema: type[Any]) -> str:
-    """What the system prompt says about the form of the answer."""
+    """The part of the system prompt about the form of the answer."""
     return (
         "Answer with one JSON object and nothing else: no Markdown, no words before or after it. "
         f"It must fit this JSON Schema:\n{json.dumps(json_schema(schema), ensure_ascii=False)}"
@@ -59,14 +58,14 @@ def instructions(schema: type[Any]) -> str:
 
 
 def repair_request(problem: Malformed) -> str:
-    """What the model is told about an answer that could not be read."""
+    """The message to the model about an answer that could not be read."""
     return f"That answer cannot be used: {problem}\nAnswer again, with nothing but the corrected JSON object."
 
 
 def parse_answer(text: str, schema: type[T], *, cut_off: bool = False, transcript: str | None = None) -> T:
-    """The object in the text; in one that was cut off, only if it is all of the text. Raises Malformed.
+    """The object in the text; if the text was cut off, only the whole text counts. Raises Malformed.
 
-    `transcript`: what a judge was given to read. Then nothing may follow the object, and none may come from there.
+    `transcript`: what a judge read. Nothing may follow the object then, and it must not be in the transcript.
     """
     if transcript is not None:
         _refuse_quotations(text, transcript)
@@ -87,7 +86,7 @@ def _refuse_quotations(text: str, transcript: str) -> None:
 
 
 def _is_last_word(text: str, schema: type[T], value: T) -> bool:
-    *_, last = _spans(text)  # the value was read from one, so there is one
+    *_, last = _spans(text)  # there is one: the value came from it
     try:
         return _FENCE_END.fullmatch(text.rpartition(last)[2]) is not None and _parse(last, schema) == value
     except Malformed:
@@ -112,7 +111,7 @@ def _only_one_that_fits(text: str, schema: type[T], *, why: str) -> T:
         try:
             candidate = _load_forgiving(span)
             value = _validate(candidate, schema)
-        except ValueError as error:  # braces in prose, or an object that does not fit
+        except ValueError as error:  # braces in a sentence, or an object that does not fit
             problem = error if isinstance(error, Malformed) else problem
             others.append(span)
             continue
@@ -127,7 +126,7 @@ def _only_one_that_fits(text: str, schema: type[T], *, why: str) -> T:
 
 
 def _looks_like(answer: Mapping[str, Any], span: str) -> bool:
-    """Whether the text was meant to be such an answer: it has a field of the same name."""
+    """Whether the text is probably such an answer: it has a field of the same name."""
     return any(re.search(rf"""["']{re.escape(key)}["']\s*:""", span) for key in answer)
 
 
@@ -154,7 +153,7 @@ def _adapter(schema: Any) -> "TypeAdapter[Any]":
 
 
 def _spans(text: str) -> Iterator[str]:
-    """What stands in the outermost braces, in order; what is inside a broken object is a part of it, no answer."""
+    """The texts in outermost braces, in order."""
     start = text.find("{")
     while start >= 0:
         end = _closing(text, start)
@@ -163,7 +162,7 @@ def _spans(text: str) -> Iterator[str]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the brace opened at `start` is closed, strings apart; the end of the text when it is not."""
+    """The end of the brace at `start`, without braces in strings; the end of the text if it is not closed."""
     depth, quoted, escaped = 0, False, False
     for index in range(start, len(text)):
         char = text[index]

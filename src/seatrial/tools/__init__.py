@@ -1,5 +1,4 @@
-"""What the agent's tools answer during a trial: mocks, faults and tool schemas.
+"""Mocked tools: what they answer during a trial, their faults, and their schemas.
 
-A room of its own because a mock is neither the agent's nor the evaluators': it plays the world around the agent. A
-`MockSet` is read once per scenario and opens a fresh `ToolBox` for each trial, so that no trial sees another's state.
+A `MockSet` is read once per scenario. It opens new tools for each trial, so no trial sees the state of another.
 """

@@ -1,10 +1,11 @@
-"""Ways in which real tools misbehave, to be had by name: `fault: timeout`.
+"""The parts of a mock: answers, faults, branches, and Python functions that answer.
 
-timeout       the agent sees a tool error that says the tool did not answer in time. The trial does not wait for it;
-              put `delay_ms` beside it for a tool that first takes its time
-rate_limited  the agent sees a tool error of the kind a rate limit gives (429, with a time to wait)
-malformed     the agent sees a result that is not what the tool promises: an HTML error page where JSON was due
-truncated     the agent sees the first half of `returns`, cut off in the middle: of its JSON, or of a text itself
+Faults (`fault: timeout`):
+
+timeout       a tool error: the tool did not answer in time. The trial does not wait; add `delay_ms` for a slow tool
+rate_limited  a tool error: 429, with a time to wait
+malformed     a wrong result: an HTML error page instead of JSON
+truncated     the first half of `returns`: of its JSON, or of the text itself
 """
 
 import inspect
@@ -21,6 +22,7 @@ from seatrial.foreign.import_path import import_attribute
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
+from seatrial.model.struct import Struct
 
 Fault: TypeAlias = Literal["timeout", "malformed", "truncated", "rate_limited"]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
@@ -33,7 +35,7 @@ _ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Ba
 
 
 def answer_with_fault(fault: Fault, value: Any) -> ToolAnswer:
-    """What the agent sees of a tool with this fault."""
+    """What the agent gets from a tool with this fault."""
     if fault == "malformed":
         return ToolAnswer(result=_ERROR_PAGE)
     if fault == "truncated":
@@ -43,77 +45,71 @@ def answer_with_fault(fault: Fault, value: Any) -> ToolAnswer:
 
 
 def can_be_truncated(value: Any) -> bool:
-    """Whether half of it is something else than the whole: a text, a list or a mapping; half a number is a number."""
+    """Whether half of it is a broken value: true for a text, a list or a mapping."""
     return (isinstance(value, str) and len(value) > 1) or isinstance(value, list | tuple | Mapping)
 
 
 MISSING: Any = object()
-"""Stands for a `returns` that was not given, since null is a result like any other."""
+"""`returns` is missing; None would be a result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Returns:
+class Returns(Struct, frozen=True, kw_only=True):
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raises:
+class Raises(Struct, frozen=True, kw_only=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Faulty:
+class Faulty(Struct, frozen=True, kw_only=True):
     fault: Fault
     value: Any = None
-    """What would have been returned; only `truncated` has one."""
+    """The complete result; only for `truncated`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calls:
+class Calls(Struct, frozen=True, kw_only=True):
     function: Callable[..., Any]
 
 
 Answer = Returns | Raises | Faulty | Calls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class Branch(Struct, frozen=True, kw_only=True):
     """An entry of `when`: the mock that answers calls with these arguments."""
 
     args: Mapping[str, Any]
     mock: "Mock"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mock:
-    """A tool's mock, or an entry of its `sequence` or `when`. First `when`, then `sequence`, then the answer."""
+class Mock(Struct, frozen=True, kw_only=True):
+    """A tool's mock, or an entry of its `sequence` or `when`. It tries `when`, then `sequence`, then the answer."""
 
     path: str
-    """Where it stands under `mocks:`; also the name under which a trial counts how far its sequence has come."""
+    """Its place under `mocks:`; a trial counts the position in its sequence by this name."""
     delay_ms: float | None = None
     when: tuple[Branch, ...] = ()
     sequence: tuple["Mock", ...] = ()
     answer: Answer | None = None
-    """None: only what `when` or `sequence` says."""
+    """None: only `when` and `sequence` answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockContext:
-    """What a Python mock is told about the call it answers."""
+    """What a Python mock gets to know about the call."""
 
     tool: str
     call_index: int
-    """How often this tool was called before in this trial."""
+    """The number of earlier calls of this tool in this trial."""
     turn_index: int
     trial_id: str
     seed: int
-    """The trial's seed, for mocks that want chance which can be repeated."""
+    """The trial's seed, for repeatable random answers."""
     state: dict[str, Any]
-    """Shared by all mocks of the trial, and by no other trial."""
+    """Shared by all mocks of the trial."""
 
 
 def find_function(target: Any, *, where: str) -> Callable[..., Any]:
-    """The function that `pkg.mod:name` names, or the function itself; it must take (args, ctx)."""
+    """The function at an import path, or the given function. It must take (args, ctx)."""
     function: Callable[..., Any] = (
         import_attribute(target, what=f"{where}: mock") if isinstance(target, str) else target
     )
@@ -122,7 +118,7 @@ def find_function(target: Any, *, where: str) -> Callable[..., Any]:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        return function  # written in C without a signature: only calling it can tell
+        return function  # written in C, without a signature
     try:
         signature.bind({}, None)
     except TypeError as error:
@@ -132,9 +128,9 @@ def find_function(target: Any, *, where: str) -> Callable[..., Any]:
 
 
 async def answer_by_function(function: Callable[..., Any], arguments: Any, ctx: MockContext) -> ToolAnswer:
-    """What the function returns, or its ToolError as the tool's error. Any other exception is a bug in the mock."""
+    """What the function returns, or its ToolError as the tool's error. Any other exception is a bug of the mock."""
     try:
-        # A copy, since the mock may hand out something that it keeps in its state. Copying may call code of the user's.
+        # A copy, since the mock may return a part of its state. Copying may call user code.
         result = await foreign.call(function, arguments, ctx)
         return ToolAnswer(result=await foreign.call(deepcopy, result))
     except foreign.ForeignError as error:

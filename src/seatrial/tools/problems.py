@@ -1,23 +1,23 @@
-"""What is wrong with the mocks a user wrote, said all at once and before any agent is called."""
+"""All problems of a `mocks:` mapping, found before any agent is called."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from seatrial.model.struct import Struct
 
 from .mocks import FAULTS, can_be_truncated
 
 SOURCES = ("returns", "sequence", "raises", "python", "fault")
-"""Where an answer comes from; a mock has one of them, except that `truncated` has `returns` to cut."""
+"""Keys that give an answer. A mock has one of them; `fault: truncated` also has `returns`."""
 KEYS = (*SOURCES, "when", "delay_ms")
 Path = tuple[str | int, ...]
 CheckArgs = Callable[[Any], Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MockProblem:
-    """One mistake, and the place of its key under `mocks:`."""
+class MockProblem(Struct, frozen=True, kw_only=True):
+    """One problem, and the place of its key under `mocks:`."""
 
     path: Path
     message: str
@@ -33,12 +33,12 @@ def show_path(path: Path) -> str:
 
 
 def check_mocks(specs: Any, *, check_args: CheckArgs | None = None) -> list[str]:
-    """Every problem of a `mocks:` mapping as a text with its key path; empty when there is none."""
+    """All problems of a `mocks:` mapping as texts."""
     return [str(problem) for problem in find_problems(specs, check_args=check_args)]
 
 
 def find_problems(specs: Any, *, check_args: CheckArgs | None = None) -> list[MockProblem]:
-    """The same, with paths that a loader can place in its file. `check_args` looks at the arguments in `when`."""
+    """All problems with their key paths. `check_args` checks the arguments in `when`."""
     if specs is None:
         return []
     if not isinstance(specs, Mapping):
@@ -84,7 +84,7 @@ def _source_problems(path: Path, spec: Mapping[Any, Any]) -> Iterator[MockProble
             yield MockProblem(path=(*path, "fault"), message=message)
         given = [key for key in given if key != "returns"]
     if not given and "when" not in spec:
-        yield MockProblem(path=path, message=f"says no answer; give one of {', '.join(SOURCES)} or when")
+        yield MockProblem(path=path, message=f"gives no answer; give one of {', '.join(SOURCES)} or when")
     if len(given) > 1:
         yield MockProblem(path=path, message=f"gives {' and '.join(given)}; only one of them can answer")
 
@@ -151,6 +151,6 @@ def _suggest(key: Any, known: Sequence[str]) -> str:
 
 
 def _show(value: Any) -> str:
-    """The value in an error text, cut before it fills the screen."""
+    """The value for an error text, shortened."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

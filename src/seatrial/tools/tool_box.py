@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import count
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from seatrial.model.conversation import ErrorKind
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
+from seatrial.model.struct import Struct
 
 from .mocks import (
     MISSING,
@@ -29,7 +29,7 @@ from .mocks import (
     find_function,
 )
 from .problems import CheckArgs, check_mocks
-from .tool_schemas import ToolSchema, read_tools, violation_finder
+from .tool_schemas import ToolSchema, offer, read_tools, violation_finder
 
 Matches = Callable[[Any, Any], bool]
 """(expected, actual) -> whether they match, by the rules of the expectations."""
@@ -37,22 +37,13 @@ UnmockedTools = Literal["error", "passthrough"]
 
 
 class MockedTools:
-    """A trial's ToolBox: its counters and its state are its own."""
+    """The tools of one trial, with their own counters and state."""
 
-    def __init__(
-        self,
-        mocks: Mapping[str, Mock],
-        *,
-        schemas: Mapping[str, ToolSchema],
-        matches: Matches,
-        unmocked_tools: UnmockedTools,
-        trial_id: str,
-        seed: int,
-    ) -> None:
-        self._mocks = mocks
-        self._schemas = schemas
-        self._matches = matches
-        self._unmocked_tools = unmocked_tools
+    def __init__(self, mock_set: "MockSet", *, trial_id: str, seed: int) -> None:
+        self._mocks = mock_set.mocks
+        self._schemas = mock_set.schemas
+        self._matches = mock_set.matches
+        self._unmocked_tools = mock_set.unmocked_tools
         self._trial_id = trial_id
         self._seed = seed
         self._state: dict[str, Any] = {}
@@ -60,7 +51,7 @@ class MockedTools:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the mocks keep during the trial; a setup may fill it."""
+        """The state of the mocks; a setup may fill it."""
         return self._state
 
     def knows(self, name: str) -> bool:
@@ -73,12 +64,10 @@ class MockedTools:
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
         """The definitions of all tools, those of `tools:` first."""
-        from .tool_schemas import offer
-
         return tuple(offer(self._mocks, self._schemas))
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
-        """The mock's answer. A TrialError where there is none, or where the mock itself is broken."""
+        """The mock's answer. Raises TrialError without a mock, or if the mock has a bug."""
         mock = self._mocks.get(name)
         if mock is None:
             raise self._no_mock(name, arguments)
@@ -105,7 +94,7 @@ class MockedTools:
         return self._checked(name, await _give(answer, arguments, ctx), is_fault=isinstance(answer, Faulty))
 
     def _refuse(self, name: str, arguments: Any) -> str | None:
-        """Why a real tool would not even have started, in the words that the agent sees."""
+        """Why a real tool would refuse the arguments, as the agent sees it."""
         if not isinstance(arguments, Mapping):
             return f"arguments are not a JSON object: {_show(arguments)}"
         schema = self._schemas.get(name)
@@ -115,7 +104,7 @@ class MockedTools:
         return None if violation is None else f"invalid arguments for {name!r}: {violation}"
 
     def _checked(self, name: str, answer: ToolAnswer, *, is_fault: bool) -> ToolAnswer:
-        """The answer, unless it breaks the tool's own output schema. A fault is meant to break it."""
+        """The answer. Raises TrialError if it violates the tool's output schema, unless it is a fault."""
         schema = self._schemas.get(name)
         if schema is None or schema.output_schema is None or is_fault or answer.error is not None:
             return answer
@@ -126,7 +115,7 @@ class MockedTools:
         return answer
 
     def _choose(self, mock: Mock, arguments: Mapping[str, Any], delay_ms: float) -> tuple[Answer | None, float]:
-        """The answer to this call, and how long it takes; an inner delay stands in for the outer one."""
+        """The answer to this call and its delay. An inner delay replaces the outer one."""
         delay_ms = delay_ms if mock.delay_ms is None else mock.delay_ms
         for branch in mock.when:
             if self._fits(branch.args, arguments):
@@ -140,7 +129,7 @@ class MockedTools:
         return all(key in arguments and self._matches(value, arguments[key]) for key, value in expected.items())
 
     def _count(self, what: str, path: str) -> int:
-        # next() on itertools.count cannot be interrupted: agents may call tools from several threads at once.
+        # next() on itertools.count is atomic: agents may call tools from several threads.
         return next(self._counts.setdefault((what, path), count()))
 
     def _no_mock(self, name: str, arguments: Any) -> TrialError:
@@ -156,7 +145,7 @@ class MockedTools:
 
 
 async def _give(answer: Answer, arguments: Mapping[str, Any], ctx: MockContext) -> ToolAnswer:
-    """The answer as a copy: an agent that changes what it was given must not change what the next one gets."""
+    """A copy of the answer: an agent that changes it must not change the next answer."""
     match answer:
         case Returns(value=value):
             return ToolAnswer(result=deepcopy(value))
@@ -182,9 +171,8 @@ def _show(arguments: Any) -> str:
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MockSet:
-    """What every trial of a scenario answers tool calls from. Nothing in it changes while trials run."""
+class MockSet(Struct, frozen=True, kw_only=True):
+    """The mocks and tool schemas of a scenario, shared by its trials."""
 
     mocks: Mapping[str, Mock]
     schemas: Mapping[str, ToolSchema]
@@ -201,7 +189,7 @@ class MockSet:
         unmocked_tools: UnmockedTools = "error",
         check_args: CheckArgs | None = None,
     ) -> "MockSet":
-        """Read `mocks:` and `tools:`, and find the Python functions. All mistakes at once, as a UsageError."""
+        """Read `mocks:` and `tools:`, and import Python functions. Raises UsageError with all problems."""
         problems = [f"mocks.{text}" for text in check_mocks(specs, check_args=check_args)]
         if problems:
             raise UsageError("\n".join(problems))
@@ -213,15 +201,8 @@ class MockSet:
         )
 
     def open(self, trial_id: str, seed: int) -> MockedTools:
-        """The tools of one trial, with counters and a state of its own."""
-        return MockedTools(
-            self.mocks,
-            schemas=self.schemas,
-            matches=self.matches,
-            unmocked_tools=self.unmocked_tools,
-            trial_id=trial_id,
-            seed=seed,
-        )
+        """The tools of one trial."""
+        return MockedTools(self, trial_id=trial_id, seed=seed)
 
 
 def _read_mock(spec: Any, path: str) -> Mock:
@@ -258,30 +239,14 @@ def _read_function(target: Any, path: str) -> Calls:
     return Calls(function=find_function(target, where=f"mocks.{path}"))
 
 
-class NoMocks:
-    """A ToolBox without mocks. The first call loads the real one, which says what is missing."""
-
-    __slots__ = ("_seed", "_trial_id", "state")
+class NoMocks(MockedTools):
+    """The tools of a trial without mocks: the agent's real tools run."""
 
     def __init__(self, trial_id: str, seed: int) -> None:
-        self._trial_id = trial_id
-        self._seed = seed
-        self.state: dict[str, Any] = {}
-
-    def knows(self, name: str) -> bool:
-        return False
+        super().__init__(_NO_MOCKS, trial_id=trial_id, seed=seed)
 
     def lets_run(self, name: str) -> bool:
         return True
 
-    def offered(self) -> Sequence[Mapping[str, Any]]:
-        return ()
 
-    async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
-
-        tools = MockSet.parse(None, matches=_never).open(self._trial_id, self._seed)
-        return await tools.call(name, arguments, turn=turn)
-
-
-def _never(expected: Any, actual: Any) -> bool:
-    return False
+_NO_MOCKS = MockSet(mocks={}, schemas={}, matches=lambda expected, actual: False)

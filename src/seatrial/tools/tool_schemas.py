@@ -1,15 +1,15 @@
-"""What tools take and give, as JSON Schema: the `tools:` of a scenario, and the checks that follow from it."""
+"""The `tools:` of a scenario: tool definitions with JSON Schemas, and checks of arguments and results."""
 
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import TrialError
+from seatrial.model.struct import Struct
 from seatrial.patterns import limited_schema
 
 from .mocks import Calls, Mock
@@ -19,8 +19,7 @@ _KEYS = ("name", "description", "parameters", "output_schema", "strict")
 FindViolation = Callable[[Any], str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSchema:
+class ToolSchema(Struct, frozen=True, kw_only=True):
     """A tool's definition; a missing schema allows anything."""
 
     name: str
@@ -30,7 +29,7 @@ class ToolSchema:
 
 
 def check_tools(tools: Any) -> list[str]:
-    """Every problem of a `tools:` list as a text; empty when there is none."""
+    """All problems of a `tools:` list as texts."""
     if tools is None:
         return []
     if not isinstance(tools, list | tuple):
@@ -57,7 +56,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]] | None) -> tuple[ToolSchema, .
 
 
 def violation_finder(schema: Mapping[str, Any]) -> FindViolation:
-    """A function that says in words how a value breaks the schema, or None."""
+    """A function that describes how a value violates the schema; None if it does not."""
     return _violation_finder(json.dumps(schema, sort_keys=True))
 
 
@@ -67,12 +66,7 @@ def _unwrap(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read_tool(tool: Mapping[str, Any]) -> ToolSchema:
-    return ToolSchema(
-        name=tool["name"],
-        description=tool.get("description"),
-        parameters=tool.get("parameters"),
-        output_schema=tool.get("output_schema"),
-    )
+    return ToolSchema(name=tool["name"], **{key: tool.get(key) for key in _KEYS[1:4]})
 
 
 def _definition_problems(tool: Any) -> list[str]:
@@ -104,7 +98,7 @@ def _schema_problems(schema: Any) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _violation_finder(text: str) -> FindViolation:
-    """Kept per schema, because a suite gives the same tools to each of its scenarios and a check takes milliseconds."""
+    """Cached: all scenarios of a suite have the same tools, and checking a schema takes milliseconds."""
     try:
         from jsonschema.exceptions import SchemaError, best_match
         from jsonschema.validators import Draft202012Validator, validator_for
@@ -119,7 +113,7 @@ def _violation_finder(text: str) -> FindViolation:
         kind.check_schema(schema)
     except SchemaError as error:
         raise UsageError(f"not a JSON Schema: {error.json_path}: {error.message}") from None
-    # A registry of our own keeps references inside the schema: nothing is ever fetched.
+    # With an empty registry, references stay inside the schema and nothing is downloaded.
     schema, kind = limited_schema(schema, kind)
     validator = kind(schema, registry=Registry())
 
@@ -135,7 +129,7 @@ def _violation_finder(text: str) -> FindViolation:
 
 
 def offer(mocks: Mapping[str, Mock], schemas: Mapping[str, ToolSchema]) -> Iterator[dict[str, Any]]:
-    """A definition for each tool: as `tools:` has it, else derived from its mock."""
+    """A definition for each tool: from `tools:`, otherwise derived from its mock."""
     for schema in schemas.values():
         yield _definition(schema.name, schema.description, schema.parameters, schema.output_schema)
     for name, mock in mocks.items():
@@ -156,7 +150,7 @@ def _description(mock: Mock) -> str | None:
 
 
 def _parameters(mock: Mock) -> dict[str, Any]:
-    """An object that may hold anything, with the names that the mock looks at, so that a model can guess them."""
+    """An object with the argument names of the mock's `when`, so that a model can guess them."""
     names = dict.fromkeys(_names(mock))
     return {"type": "object", "properties": {name: {} for name in names}} if names else {"type": "object"}
 

@@ -1,4 +1,4 @@
-"""A user who says what was written down, line by line."""
+"""Scripted users, and users that are Python functions."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,9 @@ from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import UserMove
 from seatrial.model.results import TrialError
 
-_STOP = UserMove(stop=True)
-
 
 class ScriptedUser:
-    """Says the messages in order, one a turn, and then stops. One per trial."""
+    """Says one message per turn, in order, then stops. One object per trial."""
 
     def __init__(self, messages: Sequence[str]) -> None:
         if not messages:
@@ -26,9 +24,9 @@ class ScriptedUser:
         self._said = 0
 
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
-        """The next line, whatever the agent replied."""
+        """The next message."""
         if self._said == len(self._messages):
-            return _STOP
+            return UserMove(stop=True)
         message = self._messages[self._said]
         self._said += 1
         return UserMove(message=message)
@@ -39,19 +37,19 @@ _RETURNS = "a text, None (stop), a UserMove, or a mapping with message, goal_met
 
 
 class FunctionUser:
-    """Asks a function for each move. One per trial.
+    """Calls a function for each move. One object per trial.
 
-    The function gets the conversation so far, a list of (user, reply) pairs, and, when it has parameters of these
-    names, `trial` (the index, from 0) and `seed`. It may be async.
+    The function gets the conversation, a list of (user, reply) pairs, and `trial` (the index, from 0) and `seed` if it
+    has such parameters. It may be async.
     """
 
     def __init__(self, function: Callable[..., Any], *, trial: int = 0, seed: int = 0) -> None:
         self._function = function
         self._name = getattr(function, "__qualname__", type(function).__qualname__)
-        self._given = _wanted(function, {"trial": trial, "seed": seed}, name=self._name)
+        self._given = _accepted_arguments(function, {"trial": trial, "seed": seed}, name=self._name)
 
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
-        """What the function returned, as a move. Raises TrialError(simulator) for whatever it raised."""
+        """The function's move. Raises TrialError(simulator) if it raises."""
         pairs = list(conversation)
         try:
             returned = await foreign.call(self._function, pairs, **self._given)
@@ -65,11 +63,11 @@ class FunctionUser:
         return _move(returned, name=self._name)
 
 
-def _wanted(function: Callable[..., Any], offered: Mapping[str, int], *, name: str) -> dict[str, int]:
-    """What the function takes of what is offered; refuses one that cannot be called with the conversation."""
+def _accepted_arguments(function: Callable[..., Any], offered: Mapping[str, int], *, name: str) -> dict[str, int]:
+    """The offered arguments that the function takes. Raises UsageError if it does not take the conversation."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # builtins and C callables do not say; give them the conversation alone
+    except (TypeError, ValueError):  # builtins and C functions have none; they get only the conversation
         return {}
     given = {key: value for key, value in offered.items() if key in signature.parameters}
     try:

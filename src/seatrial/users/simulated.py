@@ -1,5 +1,7 @@
-"""What the model that plays the user is told. Only what a user may know goes in: profile, goal, knowledge, and what
-was said; nothing that the judge expects, no tool, no mock."""
+"""Simulated users: a model plays the user of a scenario.
+
+Its prompt has only what a user may know (profile, goal, knowledge, the conversation): no expectations, tools or mocks.
+"""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seatrial.llm.client import LLM
-from seatrial.llm.model import ModelFailure, ModelSpec, Question, Said
+from seatrial.llm.model import ChatMessage, ModelFailure, ModelSpec, Question
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import UserMove
 from seatrial.model.results import TrialError
@@ -35,7 +37,7 @@ OPENING = "The conversation begins. Write your first message to the agent."
 
 
 def system_prompt(user: User) -> str:
-    """The part to play."""
+    """The role, the profile, the goal and the knowledge of the user."""
     sections = [_ROLE]
     if user.profile.strip():
         sections.append(f"Who you are\n{user.profile.strip()}\n")
@@ -47,23 +49,23 @@ def system_prompt(user: User) -> str:
 
 
 def agent_said(reply: str) -> str:
-    """The agent's reply as the model sees it. JSON, because no text inside can end the string it stands in."""
+    """The agent's reply for the model. In JSON, because no reply can end the string that contains it."""
     return _as_json({"agent": reply})
 
 
 def user_said(message: str) -> str:
-    """An earlier message of the user's own, in the form in which it was asked for."""
+    """An earlier message of the user, in the form of an answer of the model."""
     return _as_json({"message": message, "goal_met": False, "stop": False})
 
 
 def _as_json(said: dict[str, Any]) -> str:
-    # Lone surrogates, as of half an emoji, cannot be encoded; as JSON escapes they can, and mean the same.
+    # Half an emoji (a lone surrogate) cannot be encoded, but it can be a JSON escape.
     return json.dumps(said, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
-def dialogue(conversation: Sequence[tuple[str, str]]) -> tuple[Said, ...]:
-    """The conversation with roles swapped: the model speaks for the user, so what the agent says is said to it."""
-    swapped: list[Said] = [("user", OPENING)]
+def dialogue(conversation: Sequence[tuple[str, str]]) -> tuple[ChatMessage, ...]:
+    """The conversation with swapped roles: the model is the user, so the agent's replies are its input."""
+    swapped: list[ChatMessage] = [("user", OPENING)]
     for message, reply in conversation:
         swapped += [("assistant", user_said(message)), ("user", agent_said(reply))]
     return tuple(swapped)
@@ -71,7 +73,7 @@ def dialogue(conversation: Sequence[tuple[str, str]]) -> tuple[Said, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """What the model decides for the user."""
+    """The model's answer."""
 
     message: str
     goal_met: bool
@@ -84,7 +86,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstMove(Move):
-    """The same form; but before the agent has said anything, nothing can be reached or given up."""
+    """The first answer: before the agent's first reply the conversation cannot end."""
 
     def __post_init__(self) -> None:
         if not self.message.strip():
@@ -94,7 +96,7 @@ class FirstMove(Move):
 
 
 class SimulatedUser:
-    """Lets a model play the user of a scenario. One per trial."""
+    """The user of a scenario, played by a model. One object per trial."""
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class SimulatedUser:
         self._llm = llm
         self._model = model
         self._trial = trial
-        """Part of the cache key: trials are to differ, and each is to be the same when run again."""
+        """Part of the cache key: trials differ, and the same trial is the same when it runs again."""
         self._timeout = timeout
         self._attempts = attempts
         self._system = system_prompt(user)
@@ -133,9 +135,10 @@ class SimulatedUser:
         try:
             answer = await self._llm.ask(question)
         except ModelFailure as failure:
+            plural = "" if failure.attempts == 1 else "s"
             error = TrialError(
                 ErrorKind.SIMULATOR,
-                f"the simulated user gave no answer after {_requests(failure.attempts)}: {failure}",
+                f"the simulated user gave no answer after {failure.attempts} request{plural}: {failure}",
                 hint="the agent is not to blame; check the user model, or choose another with --user-model",
             )
             error.use = failure.use
@@ -143,7 +146,3 @@ class SimulatedUser:
         move = answer.value
         message = move.message.strip()
         return UserMove(message=message or None, goal_met=move.goal_met, stop=move.stop, use=answer.use)
-
-
-def _requests(count: int) -> str:
-    return f"{count} request" if count == 1 else f"{count} requests"
