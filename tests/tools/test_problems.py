@@ -31,8 +31,8 @@ def test_what_a_mock_may_say_has_no_problem(spec: Any):
     [
         ("x", "tool: expected a mapping such as tool: {returns: 'x'}, got 'x'"),
         (None, "tool: expected a mapping such as tool: {returns: None}, got None"),
-        ({}, "tool: says no answer; give one of returns, sequence, raises, python, fault or when"),
-        ({"delay_ms": 5}, "tool: says no answer; give one of returns, sequence, raises, python, fault or when"),
+        ({}, "tool: gives no answer; give one of returns, sequence, raises, python, fault or when"),
+        ({"delay_ms": 5}, "tool: gives no answer; give one of returns, sequence, raises, python, fault or when"),
         ({"returns": 1, "raises": "x"}, "tool: gives returns and raises; only one of them can answer"),
         ({"returns": 1, "fault": "timeout"}, "tool: gives returns and fault; only one of them can answer"),
         ({"raises": ""}, "tool.raises: expected the text of the tool's error, got ''"),

@@ -3,6 +3,7 @@
 The protocol, with its schema, is in docs/command-protocol.md.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,8 +67,6 @@ class _CommandSession:
         """Calls whose results the process waits for."""
 
     async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        import asyncio
-
         try:
             async with asyncio.timeout(timeout):
                 return await self._exchange(messages)

@@ -1,5 +1,6 @@
 """HTTP for agents behind an address: checks of addresses and headers, connections, and errors as AgentFailures."""
 
+import asyncio
 import errno
 import os
 import re
@@ -18,7 +19,6 @@ from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import AgentFailure, TrialError, agent_timed_out
 
 if TYPE_CHECKING:
-    import asyncio
     import ssl
 
     import httpx2
@@ -174,8 +174,6 @@ class HttpResponse:
 
     async def drain(self, chunks: AsyncGenerator[bytes, None]) -> None:
         """Read the rest of a body for a moment, so that its connection can be used again."""
-        import asyncio
-
         import httpx2
 
         try:
@@ -207,8 +205,6 @@ class HttpConnections:
         self, request: HttpRequest, *, timeout: float, cookies: "httpx2.Cookies | None" = None
     ) -> AsyncIterator[HttpResponse]:
         """The response to a request. Raises AgentFailure for the endpoint's errors, TrialError(limit) if it is slow."""
-        import asyncio
-
         import httpx2
 
         try:
@@ -239,8 +235,6 @@ class HttpConnections:
     @asynccontextmanager
     async def _borrow(self) -> AsyncIterator["httpx2.AsyncClient"]:
         """An unused client; the one that was used last, since its connection is still open."""
-        import asyncio
-
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._idle, self._loop = [], loop

@@ -1,4 +1,4 @@
-"""Agents of type `python`: functions, objects, classes and factories, called with the parameters that they declare."""
+"""Agents of type `python`: functions, objects, classes and factories, adapters of users."""
 
 import asyncio
 import inspect
@@ -11,18 +11,18 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.foreign import AGENTS, ForeignCode, ForeignError, LoopBlocked
+from seatrial.foreign import AGENTS, ForeignCode, ForeignError, LoopBlocked, describe
 from seatrial.foreign.worker_process import CLOSE_SECONDS
 from seatrial.model.conversation import AgentResult, ErrorKind, Message
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import AgentReply, TrialStart
+from seatrial.model.protocols import Agent, AgentReply, AgentSession, TrialStart
 from seatrial.model.results import AgentFailure, RepeatTrial, TrialError, agent_timed_out, mock_timed_out
 from seatrial.model.struct import Struct
 
-from .chat_messages import latest_user_text
+from .chat_messages import latest_user_text, read_calls
 from .context import AgentContext, current_trial, late_calls_by_agent, running_agents, wrapped_tools
 from .frameworks.registry import framework_of
-from .return_values import only_new, read_reply
+from .return_values import only_new, plain_reply, read_reply
 
 _MEANING = {
     "input": "input",
@@ -387,3 +387,57 @@ def _joined(pieces: list[Any]) -> str:
                 final=True,
             )
     return "".join(pieces)
+
+
+_OPTIONAL = ("tool_names", "offered_tools", "headers", "api_key", "env")
+"""Attributes that an agent may have: names of its tools, and settings that may hold secrets."""
+
+
+class CustomAgent:
+    """An object of the user that implements the `Agent` protocol. A class is called without arguments."""
+
+    def __init__(self, given: Any) -> None:
+        try:
+            agent: Any = given() if inspect.isclass(given) else given
+        except (Exception, SystemExit) as cause:
+            raise UsageError(f"agent {given.__qualname__!r} cannot be made: {describe(cause)}") from None
+        self.agent = agent
+        self.name = agent.name
+        self.answers_own_tools = agent.answers_own_tools
+        self.keeps_conversation = agent.keeps_conversation
+        for attribute in _OPTIONAL:
+            if hasattr(agent, attribute):
+                setattr(self, attribute, getattr(agent, attribute))
+
+    def open(self, start: TrialStart) -> AgentSession:
+        return _CustomSession(self.agent, start)
+
+    async def close(self) -> None:
+        await close_agent(self.agent.close)
+
+
+class _CustomSession:
+    """One trial with such an agent. Its methods are user code, so they run in `foreign`."""
+
+    def __init__(self, agent: Agent, start: TrialStart) -> None:
+        self._agent = agent
+        self._start = replace(start, record=lambda call: start.record(read_calls([call])[0]))
+        self._session: AgentSession | None = None
+        self.reachable_tools: tuple[str, ...] | None = ()
+
+    async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
+        async def respond() -> AgentReply:
+            self._session = session = self._session or self._agent.open(self._start)
+            reply: Any = await session.respond([plain_value(message) for message in messages], timeout=timeout)
+            if not isinstance(reply, AgentReply):
+                found = type(reply).__name__
+                raise AgentFailure(f"respond() of the agent must return a seatrial.AgentReply, got {found}", final=True)
+            self.reachable_tools = getattr(session, "reachable_tools", ())
+            return plain_reply(reply)
+
+        reply: AgentReply = await call_agent(respond, timeout=timeout)
+        return reply
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await close_agent(self._session.close)

@@ -67,11 +67,9 @@ def _is_agent(target: Any) -> bool:
 
 
 def _python(target: Any, *, name: str, scope: Any = "trial", all_wrapped: bool = False) -> Agent:
-    from .python import CallableAgent
+    from .python import CallableAgent, CustomAgent
 
     if _is_agent(target):
-        from .custom import CustomAgent
-
         return CustomAgent(target)
     kind = framework_of(target)
     if kind is None:
@@ -181,7 +179,7 @@ def installed_types() -> dict[str, "EntryPoint"]:
 
 def _from_installed(point: "EntryPoint", settings: Mapping[str, Any], name: str) -> Agent:
     """The agent that the entry point makes from the settings and the name, all given by keyword."""
-    from .custom import CustomAgent
+    from .python import CustomAgent
 
     where = f"agent {name!r}: type {point.name!r} of {point.value}"
     try:

@@ -1,4 +1,4 @@
-"""`call`: run one function of user code, with a time limit, and catch whatever it raises."""
+"""`call` runs a function of user code with a time limit and catches all exceptions."""
 
 import asyncio
 import inspect
@@ -20,7 +20,7 @@ _OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.s
 
 
 class ForeignError(SeatrialError):
-    """User code raised. The text is `ValueError: what it says`."""
+    """User code raised. The text is like `ValueError: text`."""
 
     def __init__(self, raised: BaseException) -> None:
         super().__init__(describe(raised))
@@ -28,7 +28,7 @@ class ForeignError(SeatrialError):
 
     @property
     def traceback(self) -> str:
-        """From the first line of the user's own code on: our frames would be in the way."""
+        """The traceback without our own frames."""
         shown = traceback.TracebackException.from_exception(self.raised)
         while shown.stack and shown.stack[0].filename.startswith(_OUR_FOLDER):
             shown.stack.pop(0)
@@ -36,7 +36,7 @@ class ForeignError(SeatrialError):
 
 
 def describe(raised: BaseException) -> str:
-    """`ValueError: what it says`."""
+    """The type and the text of an exception: `ValueError: text`."""
     try:
         text = str(raised)
     except Exception as broken:  # the text of an exception is user code too
@@ -64,10 +64,10 @@ class ForeignCode:
         self._async_calls = AsyncCalls(f"seatrial-{self._name}-loop")
 
     async def call(self, function: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
-        """What the function returns. An awaitable that a sync function returns is awaited, within the same time.
+        """What the function returns. If a sync function returns an awaitable, it is awaited in the same time limit.
 
-        Raises ForeignError for whatever the function raises, TimeoutError when it takes longer than `timeout` seconds,
-        and LoopBlocked when other async code blocked the event loop for good.
+        Raises ForeignError if the function raises, TimeoutError after `timeout` seconds, and LoopBlocked when other
+        async code blocked the event loop and did not return.
         """
         bound = partial(function, *args, **kwargs) if args or kwargs else function
         started = perf_counter()
@@ -83,12 +83,12 @@ class ForeignCode:
 
     @property
     def abandoned(self) -> int:
-        """Calls that overran and were left behind."""
+        """The number of calls that timed out and still run."""
         return self._threads.abandoned + self._async_calls.abandoned
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """While a run uses it. When the last run ends, idle threads end and what is left on the loop is cancelled."""
+        """Use it in a run. When the last run ends, idle threads end and remaining tasks are cancelled."""
         with self._lock:
             self._users += 1
         try:
@@ -105,7 +105,7 @@ class ForeignCode:
         self._start()
 
     def forget(self) -> None:
-        """Start anew in a forked child: threads do not survive a fork."""
+        """Start again in a forked child: threads do not survive a fork."""
         self._lock = threading.Lock()
         self._start()
 
@@ -125,7 +125,7 @@ def _value(outcome: Outcome) -> Any:
 
 AGENTS = ForeignCode("agent")
 _INSTRUMENTS = ForeignCode("instrument")
-"""Mocks, evaluators, hooks, users. Apart from agents: an async agent may block its loop until an async mock answers."""
+"""Mocks, evaluators, hooks, users. Not on the loop of agents: an agent may block it until an async mock answers."""
 
 call = _INSTRUMENTS.call
 
@@ -136,6 +136,6 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def in_use() -> Iterator[None]:
-    """While a run uses user code of any kind."""
+    """Use user code of any kind in a run."""
     with AGENTS.in_use(), _INSTRUMENTS.in_use():
         yield

@@ -1,9 +1,9 @@
-"""An event loop in a daemon thread for async user code, and the account of which call holds it.
+"""An event loop in a daemon thread for async user code. It measures which call uses the loop.
 
-A call that blocks the loop must neither outlive its own timeout nor make other calls time out. Every callback runs in
-the context of the call that scheduled it, sub-tasks and timers included, so the loop can book the time of each callback
-on that call. The time that *other* calls held the loop is taken off a call's clock. When a call whose time is over
-still holds the loop, the loop is abandoned, and the calls that shared it raise LoopBlocked: they must be run again.
+A call that blocks the loop must time out, and must not let other calls time out. Every callback runs in the context of
+the call that scheduled it, also in sub-tasks and timers, so the loop can measure the time of each call. The time that
+*other* calls used the loop does not count for a call's timeout. If a call still blocks the loop after its timeout, the
+loop is abandoned, and the other calls on it raise LoopBlocked: they must be run again.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ else:
     from asyncio import SelectorEventLoop as _Base
 
 GRACE_SECONDS = 1.0
-"""How long a loop may take to come round, or a call to clean up after its time was over."""
+"""How long a loop may be blocked, or a call may clean up, after a timeout."""
 
 Make = Callable[[], Awaitable[Any]]
 
@@ -39,11 +39,11 @@ class _Call:
 
     def __init__(self, future: "asyncio.Future[Outcome]", timeout: float | None) -> None:
         self.future = future
-        """Of the loop that waits for the call."""
+        """The result, on the loop that waits for the call."""
         self.timeout = timeout
         self.started = 0.0
         self.held = 0.0
-        """Seconds for which this call held the loop."""
+        """Seconds in which this call used the loop."""
         self.others_at_start = 0.0
         self.task: asyncio.Task[None] | None = None
 
@@ -52,7 +52,7 @@ _current_call: ContextVar[_Call | None] = ContextVar("current_call", default=Non
 
 
 class AsyncCalls:
-    """Runs coroutines of user code; starts a fresh loop after one was blocked for good."""
+    """Runs coroutines of user code. Starts a new loop after one was blocked."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -93,13 +93,13 @@ class AsyncCalls:
         here.call_later(GRACE_SECONDS, self._check_responsive, loop, call)
 
     def _check_responsive(self, loop: "_ForeignLoop", call: _Call) -> None:
-        """A call that was cancelled and is still there shows that the loop does not come round."""
+        """Abandon the loop if a cancelled call is still on it: the loop is blocked."""
         if loop is not self._loop or call not in loop.calls:
             return
         holder = loop.holder
         if holder is None or holder.future.done():
             self._abandon(loop)
-        else:  # another call holds the loop, within its own time
+        else:  # another call uses the loop, and has not timed out
             call.future.get_loop().call_later(GRACE_SECONDS, self._check_responsive, loop, call)
 
     def _abandon(self, loop: "_ForeignLoop") -> None:
@@ -121,8 +121,8 @@ def _raise_blocked(future: "asyncio.Future[Outcome]") -> None:
         future.set_exception(LoopBlocked("another call blocked the event loop that this one shared with it"))
 
 
-class _BookingLoop(_Base):
-    """An event loop that books the time of each callback on the call it belongs to."""
+class _MeasuringLoop(_Base):
+    """An event loop that measures the time of the callbacks of each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,14 +133,14 @@ class _BookingLoop(_Base):
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        return super().call_soon(self._book, callback, args, context=context)
+        return super().call_soon(self._measure, callback, args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return super().call_at(when, self._book, callback, args, context=context)
+        return super().call_at(when, self._measure, callback, args, context=context)
 
-    def _book(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def _measure(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
         call = _current_call.get()
         if call is None:
             callback(*args)
@@ -158,7 +158,7 @@ class _BookingLoop(_Base):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> "asyncio.Future[Any]":
-        """Without an executor, in a daemon thread: asyncio's own threads are joined when the process ends."""
+        """Without an executor, use a daemon thread: asyncio's threads would delay the end of the process."""
         if executor is not None:
             return super().run_in_executor(executor, func, *args)
         future: asyncio.Future[Any] = self.create_future()
@@ -169,7 +169,7 @@ class _BookingLoop(_Base):
             try:
                 self.call_soon_threadsafe(_settle, future, outcome)
             except RuntimeError:
-                return  # the loop has closed, so nobody waits for this
+                return  # the loop has closed: the result is not needed
 
         threading.Thread(target=work, name="seatrial-executor", daemon=True).start()
         return future
@@ -187,17 +187,17 @@ def _settle(future: "asyncio.Future[Any]", outcome: Outcome) -> None:
 
 
 class _ForeignLoop:
-    """One event loop in its thread. Methods without an underscore are called from outside the thread."""
+    """One event loop in its thread. Other threads call the methods without an underscore."""
 
     def __init__(self, name: str) -> None:
-        self._loop = _BookingLoop()
+        self._loop = _MeasuringLoop()
         self._stopped = False
         self.calls: set[_Call] = set()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     @property
     def holder(self) -> _Call | None:
-        """The call whose code the loop runs at this moment."""
+        """The call that uses the loop now."""
         return self._loop.holder
 
     def submit(self, call: _Call, make: Make) -> None:
@@ -207,7 +207,7 @@ class _ForeignLoop:
         self._tell(self._begin, call, make, context)
 
     def time_on(self, call: _Call) -> float:
-        """Seconds on this call's clock. The clock stands until the call has begun, and while others hold the loop."""
+        """Seconds that count for this call's timeout: since its start, without the time of other calls."""
         if call.task is None:
             return 0.0
         now = perf_counter()
@@ -220,7 +220,7 @@ class _ForeignLoop:
         return now - call.started - others
 
     def is_stuck(self) -> bool:
-        """Whether a call that is over, answered or out of time, has held the loop for long."""
+        """Whether a call that has ended or timed out blocks the loop."""
         holder = self._loop.holder
         return holder is not None and holder.future.done() and perf_counter() - self._loop.held_since > GRACE_SECONDS
 
@@ -228,7 +228,7 @@ class _ForeignLoop:
         self._tell(self._cancel, call)
 
     def stop(self) -> None:
-        """End the loop as soon as it comes round; what is left on it is cancelled."""
+        """End the loop after its current callback. Remaining tasks are cancelled."""
         self._stopped = True
         self._tell(self._loop.stop)
 
@@ -236,7 +236,7 @@ class _ForeignLoop:
         try:
             self._loop.call_soon_threadsafe(callback, *args)
         except RuntimeError:
-            return  # it has ended already
+            return  # it has ended
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -244,7 +244,7 @@ class _ForeignLoop:
             try:
                 self._loop.run_forever()
             except (SystemExit, KeyboardInterrupt):
-                # sys.exit() in a task of user code ends run_forever; the loop is still good.
+                # sys.exit() in a task of user code ends run_forever, but the loop still works.
                 continue
         try:
             self._loop.run_until_complete(_cancel_remaining_tasks(self._loop))
@@ -276,7 +276,7 @@ class _ForeignLoop:
         try:
             call.future.get_loop().call_soon_threadsafe(_deliver, call.future, outcome)
         except RuntimeError:
-            return  # the caller's loop has closed, so nobody waits for this
+            return  # the caller's loop has closed: the result is not needed
 
 
 def _deliver(future: "asyncio.Future[Outcome]", outcome: Outcome) -> None:

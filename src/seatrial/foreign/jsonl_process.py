@@ -1,33 +1,29 @@
-"""A process that is spoken to in lines of JSON, and that is gone, with all its children, when we are done with it."""
+"""A process that exchanges JSON lines with us. `stop` ends it with all its children."""
 
+import asyncio
 import errno
 import json
 import os
 import signal
+from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import AgentFailure, TrialError
-
-if TYPE_CHECKING:
-    import asyncio
-
 
 MAX_LINE_BYTES = 10_000_000
 STDERR_BYTES = 4_000
 _SHOWN_CHARACTERS = 500
 _LAST_WORDS_SECONDS = 1.0
 _KILL_SECONDS = 5.0
-"""How long a killed process may take to be gone; the kernel needs milliseconds."""
+"""How long to wait for the end of a killed process."""
 
 
 class JsonLinesProcess:
-    """A running process. Everything it does wrong becomes an AgentFailure that shows the end of its stderr."""
+    """A running process. Its errors become AgentFailures with the end of its stderr."""
 
-    def __init__(self, process: "asyncio.subprocess.Process", transport: "asyncio.SubprocessTransport") -> None:
-        import asyncio
-
+    def __init__(self, process: Process, transport: asyncio.SubprocessTransport) -> None:
         self._process = process
         self._transport = transport
         self._stderr = bytearray()
@@ -37,10 +33,7 @@ class JsonLinesProcess:
     async def start(
         cls, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> "JsonLinesProcess":
-        """Start it in a process group of its own. TrialError(config) when there is no such program."""
-        import asyncio
-        from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
-
+        """Start it in its own process group. Raises TrialError(config) if there is no such program."""
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.subprocess_exec(
@@ -58,7 +51,7 @@ class JsonLinesProcess:
         return cls(Process(transport, protocol, loop), transport)
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Write one line. A process that no longer listens has ended, or will be found silent."""
+        """Write one line. Raises AgentFailure if the process has ended."""
         stdin = self._process.stdin
         assert stdin is not None
         try:
@@ -68,7 +61,7 @@ class JsonLinesProcess:
             raise await self._ended("before it read what was sent") from None
 
     async def receive(self) -> Mapping[str, Any]:
-        """The next line that is not blank, as the JSON object it must be."""
+        """The JSON object on the next line that is not blank."""
         stdout = self._process.stdout
         assert stdout is not None
         line = b"\n"
@@ -91,10 +84,9 @@ class JsonLinesProcess:
         return message
 
     async def stop(self, *, grace_seconds: float) -> bytes:
-        """End it: first by closing its stdin, after the grace by SIGKILL to its whole process group. What it wrote to
-        stdout that nobody has read is given back, up to the length of a line."""
-        import asyncio
+        """Close its stdin, and after the grace send SIGKILL to its process group.
 
+        Returns the unread part of its stdout, up to the limit of a line."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdout is not None
         if stdin is not None:
@@ -113,15 +105,13 @@ class JsonLinesProcess:
         return bytes(unread)
 
     async def _kill(self) -> None:
-        import asyncio
-
         _kill_group(self._process.pid, self._transport)
         try:
             await asyncio.wait_for(self._process.wait(), _KILL_SECONDS)
         except TimeoutError:
             pass
         finally:
-            # A descendant that left the group may hold the pipes open; we do not wait for it.
+            # A child that left the group may keep the pipes open; do not wait for it.
             self._reading_stderr.cancel()
             self._transport.close()
             await asyncio.gather(self._reading_stderr, return_exceptions=True)
@@ -134,14 +124,12 @@ class JsonLinesProcess:
             del self._stderr[:-STDERR_BYTES]
 
     async def _ended(self, when: str) -> AgentFailure:
-        """The failure of a process that closed its stdout: with its exit code, if it is about to have one."""
-        import asyncio
-
+        """The failure of a process that closed its stdout, with its exit code if it ends soon."""
         try:
             await asyncio.wait_for(self._process.wait(), _LAST_WORDS_SECONDS)
             await asyncio.wait_for(asyncio.shield(self._reading_stderr), _LAST_WORDS_SECONDS)
         except TimeoutError:
-            pass  # it closed its stdout and lives on, or a child of it holds stderr
+            pass  # it still runs without stdout, or a child keeps stderr open
         code = self._process.returncode
         if code is None:
             return self._failure(f"closed its stdout {when}")
@@ -149,22 +137,17 @@ class JsonLinesProcess:
         return self._failure(f"{how} {when}")
 
     def _failure(self, what: str, *, hint: str | None = None, final: bool = False) -> AgentFailure:
-        stderr = self.stderr_end
+        stderr = bytes(self._stderr).decode("utf-8", "replace").strip()
         shown = f"; stderr ends: {stderr[-_SHOWN_CHARACTERS:]}" if stderr else ""
         return AgentFailure(f"the process {what}{shown}", hint=hint, traceback=stderr or None, final=final)
 
-    @property
-    def stderr_end(self) -> str:
-        """The last of what it wrote to stderr."""
-        return bytes(self._stderr).decode("utf-8", "replace").strip()
 
-
-def _kill_group(pid: int, transport: "asyncio.SubprocessTransport") -> None:
+def _kill_group(pid: int, transport: asyncio.SubprocessTransport) -> None:
     if hasattr(os, "killpg"):
         try:
             os.killpg(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            pass  # all of it is gone; on macOS a group of zombies answers with EPERM
+            pass  # it has ended; on macOS a group of zombies gives EPERM
     elif transport.get_returncode() is None:
         transport.kill()
 

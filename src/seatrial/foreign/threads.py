@@ -1,4 +1,4 @@
-"""How a call of user code ended, whatever it did."""
+"""Daemon threads for sync user code, and `attempt`, which catches every exception and ends forked children."""
 
 import asyncio
 import os
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 
 class Outcome(NamedTuple):
-    """A value, or what was raised."""
+    """The value or the exception of a call."""
 
     value: Any = None
     raised: BaseException | None = None
 
 
 def attempt(function: Callable[[], Any]) -> Outcome:
-    """Call user code and keep everything it may raise, `sys.exit()` included."""
+    """Call user code and catch all exceptions, also `sys.exit()`."""
     process = os.getpid()
     try:
         outcome = Outcome(function())
@@ -30,9 +30,9 @@ def attempt(function: Callable[[], Any]) -> Outcome:
 
 
 def end_forked_child(outcome: Outcome, process: int) -> None:
-    """End this process if it is a child that user code forked from `process` and did not end.
+    """End this process if user code forked it from `process`.
 
-    The child would go on in our place: run the remaining trials once more, and then wait for ever.
+    Otherwise the child would run the remaining trials again, and then wait for ever.
     """
     if os.getpid() == process:
         return
@@ -49,7 +49,7 @@ _Work = Callable[[], None]
 
 
 class DaemonThreads:
-    """As many threads as calls are under way at once; idle threads are used again."""
+    """One thread for each running call; idle threads are used again."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -57,10 +57,10 @@ class DaemonThreads:
         self._numbers = count(1)
         self._closed = False
         self.abandoned = 0
-        """Calls that nobody waits for any more, and that have not returned."""
+        """Calls that timed out and have not returned yet."""
 
     async def call(self, function: Callable[[], Any]) -> Outcome:
-        """What the function returns or raises. Cancelling this leaves the function running, unheard."""
+        """The outcome of the function. If this is cancelled, the function still runs to its end."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
         context = copy_context()
@@ -70,7 +70,7 @@ class DaemonThreads:
             try:
                 loop.call_soon_threadsafe(self._deliver, future, outcome)
             except RuntimeError:
-                return  # the loop has closed, so nobody waits for this
+                return  # the loop has closed: the result is not needed
 
         self._submit(work)
         try:
@@ -97,7 +97,7 @@ class DaemonThreads:
     def _serve(self, queue: "SimpleQueue[_Work | None]") -> None:
         while (work := queue.get()) is not None:
             work()
-            del work  # a trial that is over must not stay in memory until the next one comes
+            del work  # free the memory of a finished trial
             if self._closed:
                 return
             self._idle.append(queue)
