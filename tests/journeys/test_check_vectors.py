@@ -12,9 +12,9 @@ CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent.parent / "vectors" / "checks.json").read_text(encoding="utf-8")
 )
 SCORERS = {
-    "Contains": "contains",
-    "ToolCalls": "tool_calls",
-    "ToolArgs": "tool_calls_args",
+    "ContainsEvaluator": "contains",
+    "ToolCallEvaluator": "tool_calls",
+    "ToolCallArgsEvaluator": "tool_calls_args",
 }
 CONSTRUCTOR_ARGUMENTS = {
     "PAE-102": "an evaluator built empty; a file that asserts nothing is refused",

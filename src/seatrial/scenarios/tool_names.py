@@ -5,10 +5,10 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Any, NamedTuple
 
-from seatrial.evaluators.registry import EVALUATORS
+from seatrial.evaluators.registry import EVALUATORS, build_evaluator
 from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.model.protocols import Agent
-from seatrial.model.scenario import Expect, Scenario, Turn
+from seatrial.model.scenario import Expect, ExpectedCall, Scenario, Turn
 
 _SHOWN = 20
 """The greatest number of the agent's tools in a message about an unknown one."""
@@ -91,28 +91,39 @@ def _unknown(name: str, known: frozenset[str]) -> str:
 
 
 def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
-    """The tools that a scenario, an `expect`, a trajectory or an evaluator names."""
-    if holder is None:
-        return
-    for key in ("expected_tools", "tool_calls_include", "must_include", "expected_tool_args"):
-        yield from (NamedTool(f"{where}{key}", name) for name in _texts(_get(holder, key)))
-    for key in ("tool_calls_exclude", "must_exclude"):
-        yield from (NamedTool(f"{where}{key}", name, must_not=True) for name in _texts(_get(holder, key)))
+    """The tools that a scenario, an `expect`, a trajectory or another evaluator names."""
+    for key, must_not in _KEYS_WITH_NAMES.items():
+        yield from (NamedTool(f"{where}{key}", name, must_not) for name in getattr(holder, key, None) or ())
     if isinstance(holder, Expect):
         yield from (NamedTool("tool_calls_args", entry.tool) for entry in holder.tool_calls_args)
-    if isinstance(holder, ToolArgs):
+    elif isinstance(holder, ToolArgs):
         yield NamedTool("tool", holder.tool)
-    forbidden = _get(holder, "forbidden")
-    if isinstance(forbidden, list | tuple):  # of a trajectory; otherwise `expected` are not calls
-        yield from (NamedTool(f"{where}expected", name) for name in _calls(_get(holder, "expected")))
-        yield from (NamedTool(f"{where}forbidden", name, must_not=True) for name in _calls(forbidden))
+    elif getattr(holder, "name", None) == "trajectory":
+        yield from (NamedTool(f"{where}expected", name) for name in _call_names(holder.expected))
+        yield from (NamedTool(f"{where}forbidden", name, must_not=True) for name in _call_names(holder.forbidden))
+
+
+_KEYS_WITH_NAMES = {
+    **dict.fromkeys(("expected_tools", "expected_tool_args", "tool_calls_include", "must_include"), False),
+    **dict.fromkeys(("tool_calls_exclude", "must_exclude"), True),
+}
+"""Keys with names of tools, and whether these must not be called."""
+
+
+def _call_names(calls: Iterable[ExpectedCall]) -> Iterator[str]:
+    """The names in a trajectory, with alternatives."""
+    for call in calls:
+        if call.name is not None:
+            yield call.name
+        yield from _call_names(call.any_of)
 
 
 def _evaluators(scenario: Scenario) -> Iterator[Any]:
-    """Built-in evaluators that are given as objects, or their settings."""
+    """The built-in evaluators of the scenario."""
     for scorer in scenario.scorers or ():
         if isinstance(scorer, Mapping):
-            yield from (_settings(name, given) for name, given in scorer.items() if name in EVALUATORS)
+            named = ((name, given) for name, given in scorer.items() if name in EVALUATORS)
+            yield from (build_evaluator(name, given, scenario=scenario) for name, given in named)
     given = (holder.expect.evaluators for holder in _holders(scenario) if holder.expect is not None)
     for evaluator in chain(scenario.scorers or (), *given):
         if type(evaluator).__module__.startswith("seatrial."):
@@ -122,28 +133,3 @@ def _evaluators(scenario: Scenario) -> Iterator[Any]:
 def _holders(scenario: Scenario) -> Iterator[Scenario | Turn]:
     yield scenario
     yield from scenario.turns
-
-
-def _settings(name: str, given: Any) -> Any:
-    """An evaluator's settings by name; a list is short for the expected calls."""
-    settings = given if isinstance(given, Mapping) else {"tool_calls": {"must_include": given}}.get(name)
-    if name == "trajectory":
-        return {"forbidden": (), **(given if isinstance(given, Mapping) else {"expected": given})}
-    return settings
-
-
-def _calls(entries: Any) -> Iterator[str]:
-    """The names in a trajectory, with alternatives."""
-    for entry in entries or ():
-        name = entry if isinstance(entry, str) else _get(entry, "name")
-        if isinstance(name, str):
-            yield name
-        yield from _calls(() if isinstance(entry, str) else _get(entry, "any_of"))
-
-
-def _texts(given: Any) -> Iterator[str]:
-    return (each for each in given if isinstance(each, str)) if isinstance(given, list | tuple | Mapping) else iter(())
-
-
-def _get(holder: Any, key: str) -> Any:
-    return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)
