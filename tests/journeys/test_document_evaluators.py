@@ -286,7 +286,7 @@ def test_timeout_is_the_seconds_before_the_judge_call_times_out(play: Any) -> No
 
 
 def test_timeout_is_30_and_retries_is_2_by_default(folder: Any) -> None:
-    said = folder.seatrial("schema").out
+    file = json.loads(folder.seatrial("schema").out)["else"]["properties"]
+    judge = file["scenarios"]["items"]["properties"]["expect"]["properties"]["judge"]["properties"]
 
-    assert "seconds for one attempt (30)" in said
-    assert "attempts after the first (2)" in said
+    assert (judge["timeout"]["default"], judge["retries"]["default"]) == (30, 2)
