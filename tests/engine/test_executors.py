@@ -304,8 +304,8 @@ def test_a_trial_is_gone_when_it_is_over_without_help_of_the_garbage_collector()
 
 
 def test_redaction_is_applied_to_what_is_yielded() -> None:
-    redact = Redaction([Secret("KEY", "sk-1234567890")]).transcript
-    (trial,) = run([a_scenario(lambda input: "sk-1234567890")], settings=TrialSettings(redact=redact))
+    redaction = Redaction([Secret("KEY", "sk-1234567890")])
+    (trial,) = run([a_scenario(lambda input: "sk-1234567890")], settings=TrialSettings(redaction=redaction))
     assert trial.transcript.reply == "[redacted]"
 
 

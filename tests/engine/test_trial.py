@@ -149,11 +149,11 @@ def test_a_hook_that_is_a_generator_is_errored_since_nothing_of_it_ran(what: str
 
 
 @pytest.mark.parametrize("returned", [a_generator, an_async_generator, dict])
-def test_a_hook_that_returns_what_nobody_calls_is_errored(returned: Any) -> None:
+def test_a_hook_that_returns_a_function_is_errored(returned: Any) -> None:
     trial = run(a_scenario(GOOD, setup=(lambda ctx: returned,)))
     assert trial.status is Status.ERRORED
     assert trial.error is not None
-    assert trial.error.message == f"setup returned {returned.__qualname__}, which nobody calls"
+    assert trial.error.message == f"setup returned {returned.__qualname__}, which is never called"
 
 
 def test_a_hook_may_return_a_value() -> None:
@@ -415,7 +415,7 @@ def test_a_trial_has_a_seed_of_its_own_that_is_the_same_in_the_next_run() -> Non
 
 
 def redacting() -> TrialSettings:
-    return TrialSettings(redact=Redaction([Secret("KEY", SECRET)]).transcript)
+    return TrialSettings(redaction=Redaction([Secret("KEY", SECRET)]))
 
 
 def everything(trial: Trial) -> str:

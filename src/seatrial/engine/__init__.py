@@ -1,5 +1,5 @@
-"""Conversations are played here, trial by trial: the turn loop, the evaluation, the schedule, the executors.
+"""Play conversations and judge them: the turn loop, evaluation, schedule, redaction and executors.
 
-The package knows roles, not kinds of agents: it is given finished objects and yields trials, so that a run can be
-played without a database and without knowing what kind of agent, user or tool takes part.
+The package gets prepared objects and yields trials. It knows only protocols, so it needs no database and no specific
+kind of agent, user or tool.
 """

@@ -1,8 +1,8 @@
-"""What one turn brings in: the reply, the evidence of tool calls, tokens and cost, retries included."""
+"""Play one conversation: turn by turn, with tool rounds, retries and time limits."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,8 +26,8 @@ from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_time
 from .schedule import RateLimit
 
 
-class Exchange:
-    """What one turn brings in, retries included."""
+class TurnRecord:
+    """The evidence of one turn, including retries: the reply, tool calls, tokens and cost."""
 
     __slots__ = ("_costs", "_usages", "hides_calls", "is_answered", "listed", "recorded", "reply", "retries")
 
@@ -35,10 +35,10 @@ class Exchange:
         self.recorded = recorded
         self.reply: str | None = None
         self.is_answered = False
-        """Whether the turn came to its reply, with which programs tell what all of it took; until then they say 0."""
+        """Whether the turn has its reply. Programs report usage with the reply, and 0 before."""
         self.listed: list[ToolCall] | None = None
         self.hides_calls = False
-        """It is known, or said, that there are calls that nobody told us of."""
+        """The agent made calls that are not recorded."""
         self._usages: list[Usage | None] = []
         self._costs: list[float | None] = []
         self.retries = 0
@@ -47,40 +47,40 @@ class Exchange:
         self.reply, self.is_answered = reply, True
 
     def add(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """What one reply took, as far as the agent says."""
+        """Add the usage and cost of one reply, if the agent reports them."""
         self._usages.append(usage)
         self._costs.append(cost_usd)
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of the turn, as far as every reply says."""
+        """The tokens of the turn."""
         found = self._usages[0] if len(self._usages) == 1 else total_usage(self._usages)
         says = self.is_answered or (found is not None and (found.input_tokens or found.output_tokens))
         return found if says else None
 
     @property
     def cost_usd(self) -> float | None:
-        """What the turn cost; None unless every reply says."""
+        """The cost of the turn; None unless every reply reports one."""
         known = [cost for cost in self._costs if cost is not None]
         found = sum(known) if known and len(known) == len(self._costs) else None
         return found if self.is_answered or found else None
 
     @property
     def is_complete(self) -> bool:
-        """Whether these are all calls: the agent lists those that it makes by itself, and does not hide any."""
+        """Whether all calls are known: the agent lists its own calls and hides none."""
         return self.listed is not None and not self.hides_calls
 
     def evidence(self) -> tuple[ToolCall, ...] | None:
-        """The calls we saw and those that the agent lists beside; None when there is neither sight nor list."""
+        """The calls that we recorded and those that the agent lists; None if there is neither."""
         if not self.recorded:
             return None if self.listed is None else tuple(self.listed)
-        # They were recorded as they ended; calls that were made side by side count in the order they were made.
+        # Calls are recorded when they end, but concurrent calls count in the order of their start.
         seen = sorted(self.recorded, key=lambda call: call.started_ms or 0.0)
         return tuple(_merge(seen, self.listed or ()))
 
 
 def _merge(seen: Sequence[ToolCall], listed: Sequence[ToolCall]) -> Iterator[ToolCall]:
-    """Calls that we saw in the order we saw them, and each that only the agent knows of at its place among them."""
+    """Recorded calls in their order, with the calls that only the agent lists at their place between them."""
     places = set(range(len(seen)))
     beside: dict[int, list[ToolCall]] = {}
     after = -1
@@ -98,38 +98,21 @@ def _merge(seen: Sequence[ToolCall], listed: Sequence[ToolCall]) -> Iterator[Too
 
 
 def _is_same(listed: ToolCall, seen: ToolCall) -> bool:
-    """Whether the agent tells of a call that we saw; it may tell no more than the name."""
+    """Whether the agent lists a call that we recorded; it may list only the name."""
     return listed.name == seen.name and (listed.arguments is None or listed.arguments == seen.arguments)
 
 
 MAX_TOOL_ROUNDS = 50
 MAX_CALLS_AT_ONCE = 5_000
 LONGEST_WAIT_SECONDS = 60.0
-"""An agent that asks for more before it is asked again is not waited for."""
+"""The longest wait that an agent may request before a retry."""
 
-CLOCKS_APART_MS = 2.0
-"""A timer of the event loop may go off so much before our own clock says that the time is up."""
-
-
-Played = tuple[Transcript, ModelUse | None]
-"""A conversation, and what the simulated user took."""
+CLOCK_TOLERANCE_MS = 2.0
+"""A timer of the event loop may fire this much too early by our own clock."""
 
 
-def play(
-    prepared: PreparedScenario,
-    *,
-    index: int,
-    trial_id: str,
-    seed: int,
-    tools: ToolBox,
-    rate_limit: RateLimit | None = None,
-) -> Awaitable[Played]:
-    """Play one conversation to its end. What goes wrong on the way is in the transcript, not raised."""
-    return _Conversation(prepared, index=index, trial_id=trial_id, seed=seed, tools=tools, rate_limit=rate_limit).play()
-
-
-class _Conversation:
-    """What is under way: the messages so far, the turns played, the calls seen."""
+class Conversation:
+    """One conversation between a user and an agent: its messages, turns and calls so far."""
 
     def __init__(
         self,
@@ -139,7 +122,7 @@ class _Conversation:
         trial_id: str,
         seed: int,
         tools: ToolBox,
-        rate_limit: RateLimit | None,
+        rate_limit: RateLimit | None = None,
     ) -> None:
         self._prepared = prepared
         self._index = index
@@ -152,8 +135,8 @@ class _Conversation:
         self._turns: list[PlayedTurn] = []
         self._calls: list[ToolCall] = []
         self._calls_seen = False
-        self._exchanges: list[Exchange] = []
-        """What each turn brought in; what the agent calls after its reply comes in late."""
+        self._records: list[TurnRecord] = []
+        """The record of each turn. The agent may add calls after its reply."""
         self._paced_ms = 0.0
         self._use: ModelUse | None = None
 
@@ -167,7 +150,8 @@ class _Conversation:
         self._calls_seen = True
         self._calls.append(call)
 
-    async def play(self) -> Played:
+    async def play(self) -> tuple[Transcript, ModelUse | None]:
+        """The transcript, and the model use of the simulated user. Errors are in the transcript, not raised."""
         user = self._prepared.make_user(self._index, self._seed)
         session = self._prepared.agent.open(self._trial_start())
         try:
@@ -188,7 +172,7 @@ class _Conversation:
         return transcript, self._use
 
     def _trial_start(self) -> TrialStart:
-        """What the agent's session is told. Nobody keeps it here: it refers to us, and a circle outlives the trial."""
+        """The start of the agent's session. It refers to this object, so it is not kept: a cycle outlives the trial."""
         return TrialStart(
             trial_id=self._trial_id,
             scenario=self._prepared.entry.key.name,
@@ -204,30 +188,30 @@ class _Conversation:
         )
 
     def _with_evidence(self) -> tuple[PlayedTurn, ...]:
-        """The turns with the calls that are known of, those that the agent made after its reply included. Of an agent
-        that used ctx.call_tool or a wrapped tool in some turn, it is known that it used none in the others."""
+        """The turns with all known calls, including those after a reply. If an agent used ctx.call_tool or a wrapped
+        tool in one turn, turns without such a call have no calls."""
         if not self._calls_seen:
             return tuple(self._turns)
         return tuple(
-            replace(turn, tool_calls=() if calls is None and not exchange.hides_calls else calls)
-            for turn, exchange in zip(self._turns, self._exchanges, strict=True)
-            for calls in [exchange.evidence()]
+            replace(turn, tool_calls=() if calls is None and not record.hides_calls else calls)
+            for turn, record in zip(self._turns, self._records, strict=True)
+            for calls in [record.evidence()]
         )
 
     def _reachable(self, reaches: Collection[str] | None) -> tuple[str, ...]:
-        """The scenario's tools that the agent can call through us; none where it made calls that nobody saw."""
-        if reaches == () or any(exchange.hides_calls for exchange in self._exchanges):
+        """The scenario's tools that the agent can call through us; none if it made calls that are not recorded."""
+        if reaches == () or any(record.hides_calls for record in self._records):
             return ()
         offered = [str(tool["name"]) for tool in self._tools.offered()]
         return tuple(name for name in offered if reaches is None or name in reaches)
 
     async def _converse(self, user: TrialUser, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
         while True:
-            # A script has an end of its own.
+            # A script has its own end.
             if not self._prepared.scripted and len(self._turns) >= self._prepared.max_turns:
                 return StopReason.MAX_TURNS, None
             try:
-                # A script goes on whatever was said; only others need hear it.
+                # A script does not depend on the replies.
                 move = await (user.next(()) if self._prepared.scripted else self._next_move(user))
             except TrialError as failure:
                 return _stopped_by(replace(failure.info, turn=len(self._turns)))
@@ -262,46 +246,46 @@ class _Conversation:
         started, paced = self.elapsed_ms(), self._paced_ms
         said_before = len(self._messages) + 1
         self._messages.append({"role": "user", "content": message})
-        exchange = Exchange(recorded=self._calls)
-        self._exchanges.append(exchange)
+        record = TurnRecord(recorded=self._calls)
+        self._records.append(record)
         error: ErrorInfo | None = None
         try:
             try:
-                await self._exchange(session, exchange)
+                await self._ask(session, record)
             except AgentFailure as failure:
-                await self._ask_again(session, exchange, failure, said_before)
+                await self._ask_again(session, record, failure, said_before)
         except TrialError as failure:
             error = replace(failure.info, turn=len(self._turns))
         return PlayedTurn(
             index=len(self._turns),
             user=message,
-            reply=exchange.reply,
-            tool_calls=exchange.evidence(),
-            calls_complete=exchange.is_complete,
+            reply=record.reply,
+            tool_calls=record.evidence(),
+            calls_complete=record.is_complete,
             started_ms=started,
             latency_ms=self.elapsed_ms() - started - (self._paced_ms - paced),
-            usage=exchange.usage,
-            cost_usd=exchange.cost_usd,
-            retries=exchange.retries,
+            usage=record.usage,
+            cost_usd=record.cost_usd,
+            retries=record.retries,
             error=error,
         )
 
     async def _ask_again(
-        self, session: AgentSession, exchange: Exchange, failure: AgentFailure, said_before: int
+        self, session: AgentSession, record: TurnRecord, failure: AgentFailure, said_before: int
     ) -> None:
-        """Get a reply after an error of the agent's own, as often as the scenario allows."""
-        while not failure.final and exchange.retries < self._prepared.retries:
+        """Retry after an agent error, as often as the scenario allows."""
+        while not failure.final and record.retries < self._prepared.retries:
             wait = _wait_for(failure, trial_seconds_left=self._trial_seconds_left())
-            exchange.retries += 1
+            record.retries += 1
             del self._messages[said_before:]
             await asyncio.sleep(wait)
             try:
-                return await self._exchange(session, exchange)
+                return await self._ask(session, record)
             except AgentFailure as another:
                 failure = another
         raise failure
 
-    async def _exchange(self, session: AgentSession, exchange: Exchange) -> None:
+    async def _ask(self, session: AgentSession, record: TurnRecord) -> None:
         deadline = self.elapsed_ms() + self._prepared.timeout_seconds * 1000
         for _ in range(MAX_TOOL_ROUNDS + 1):
             if self._rate_limit is not None:
@@ -312,19 +296,19 @@ class _Conversation:
                 raise self._named_by_limit(failure, deadline) from None
             deadline += reply.waited_ms
             self._paced_ms += reply.waited_ms
-            exchange.add(reply.usage, reply.cost_usd)
+            record.add(reply.usage, reply.cost_usd)
             if reply.hides_calls:
-                exchange.hides_calls = True
+                record.hides_calls = True
             if reply.tool_calls is not None:
-                exchange.listed = [*(exchange.listed or ()), *reply.tool_calls]
+                record.listed = [*(record.listed or ()), *reply.tool_calls]
             self._messages.extend(reply.messages or ({"role": "assistant", "content": reply.reply or ""},))
             if not reply.requested:
-                exchange.answer(reply.reply)
+                record.answer(reply.reply)
                 return
             if len(reply.requested) > MAX_CALLS_AT_ONCE:
                 raise _too_many_calls(len(reply.requested))
             for call in reply.requested:
-                # Mocks may answer without a pause. The clocks of all trials stand still while the loop is held.
+                # Let other trials run: mocks may answer without a pause.
                 await asyncio.sleep(0)
                 await self._answer(call, deadline)
         raise TrialError(
@@ -334,13 +318,13 @@ class _Conversation:
         )
 
     async def _wait_for_rate_limit(self, rate_limit: RateLimit) -> float:
-        """Milliseconds that we made the agent wait: they count neither as its latency nor as its time."""
+        """The milliseconds of the wait, which do not count towards latency and timeouts."""
         waited = 1000 * await rate_limit.wait()
         self._paced_ms += waited
         return waited
 
     async def _answer(self, call: ToolCall, deadline: float) -> None:
-        """Answer a requested call from the mocks, keep it, and tell the agent."""
+        """Answer a requested call, record it, and add the answer to the messages."""
         started = self.elapsed_ms()
         try:
             async with asyncio.timeout(self._seconds_until(deadline)):
@@ -361,7 +345,7 @@ class _Conversation:
         self.record(ToolCall(call.name, call.arguments, result, error, call.id, started, self.elapsed_ms() - started))
 
     def _seconds_until(self, deadline: float) -> float:
-        """What is left for the agent's turn; the trial's own end may come first."""
+        """The seconds left for the turn, or for the trial if that is less."""
         now = self.elapsed_ms()
         trial_left = self._trial_seconds_left(now)
         left = (deadline - now) / 1000
@@ -372,16 +356,16 @@ class _Conversation:
     def _trial_seconds_left(self, now: float | None = None) -> float:
         elapsed = self.elapsed_ms() if now is None else now
         left = self._prepared.trial_timeout_seconds - (elapsed - self._paced_ms) / 1000
-        if left <= CLOCKS_APART_MS / 1000:
+        if left <= CLOCK_TOLERANCE_MS / 1000:
             raise self._trial_overran()
         return left
 
     def _named_by_limit(self, failure: TrialError, deadline: float) -> TrialError:
-        """The same failure; where time was up, with the limit that was set instead of what was left of it."""
+        """The failure; a timeout names the configured limit, not the time that was left."""
         if failure.info.kind is not ErrorKind.LIMIT:
             return failure
         try:
-            self._seconds_until(deadline - CLOCKS_APART_MS)
+            self._seconds_until(deadline - CLOCK_TOLERANCE_MS)
         except TrialError as overrun:
             return overrun
         return failure
@@ -402,7 +386,7 @@ class _Conversation:
 
 
 def _wait_for(failure: AgentFailure, *, trial_seconds_left: float) -> float:
-    """How long the agent asks us to wait. Raises the failure where that is longer than we wait."""
+    """The wait that the agent requests. Raises the failure if it is too long."""
     wait = failure.retry_after or 0.0
     if wait <= min(LONGEST_WAIT_SECONDS, trial_seconds_left):
         return wait

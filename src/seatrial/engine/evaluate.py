@@ -1,24 +1,186 @@
-"""A played turn as chat messages, tool calls and their results included: what came before the turn that is judged."""
+"""Evaluate a transcript: run the evaluators of a scenario on its turns and on the whole."""
 
 import json
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import NoneType
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
 from seatrial import foreign
 from seatrial.evaluators.redacted import secret_in_expectation
-from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTurn, StopReason, ToolCall, Transcript
+from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTurn, ToolCall, Transcript
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
 from seatrial.model.results import Check, EvalResult, ModelUse, TrajectoryMatch, TrialError
 
+from .redact import Redaction
+
+
+async def evaluate(
+    prepared: PreparedScenario, transcript: Transcript, *, index: int, redaction: Redaction | None = None
+) -> tuple[EvalResult, ...]:
+    """All results of a trial: turn by turn, then of the whole.
+
+    For an errored trial, only trajectories are evaluated, on the calls made until then.
+    """
+    if not transcript.redacted:
+        redaction = None
+    results: list[EvalResult] = []
+    errored = transcript.error is not None
+    seconds = prepared.trial_timeout_seconds
+    if prepared.turn_evaluators or prepared.every_turn_evaluators:
+        history: list[Message] = list(transcript.history)
+        for turn in transcript.turns:
+            evaluators = _for_turn(prepared, turn.index)
+            ctx = TurnContext(
+                user=turn.user,
+                reply=turn.reply or "",
+                tool_calls=turn.tool_calls,
+                calls_complete=turn.calls_complete,
+                reachable_tools=transcript.reachable_tools,
+                history=tuple(history),
+                scenario=prepared.scenario,
+                trial=index,
+                turn=turn.index,
+                redacted=transcript.redacted,
+            )
+            for evaluator in _trajectories(evaluators) if errored else evaluators:
+                result = await _ask(evaluator, ctx, turn.index, seconds)
+                results.append(_check_redacted(result, evaluator, ctx, redaction))
+            history += messages_of(turn)
+        if not errored:
+            results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
+    if prepared.trial_evaluators and not (errored and not transcript.turns):
+        whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
+        for evaluator in _trajectories(prepared.trial_evaluators) if errored else prepared.trial_evaluators:
+            result = await _ask(evaluator, whole, None, seconds)
+            results.append(_check_redacted(result, evaluator, whole, redaction))
+    # The error that ended the trial explains missing calls; errors of trajectories would only repeat it.
+    return tuple(result for result in results if result.error is None) if errored else tuple(results)
+
+
+def _for_turn(prepared: PreparedScenario, turn: int) -> Sequence[Evaluator]:
+    own = prepared.turn_evaluators[turn] if turn < len(prepared.turn_evaluators) else ()
+    return (*prepared.every_turn_evaluators, *own)
+
+
+def _trajectories(evaluators: Sequence[Evaluator]) -> list[Evaluator]:
+    return [evaluator for evaluator in evaluators if evaluator_name(evaluator) == "trajectory"]
+
+
+async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
+    name = evaluator_name(evaluator)
+    of_user = _is_user_code(type(evaluator))
+    try:
+        said: Any = await (_call_user_code(evaluator, ctx, seconds) if of_user else evaluator.evaluate(ctx))
+    except TrialError as missing:
+        error = replace(missing.info, message=f"evaluator {name!r}: {missing.info.message}", turn=turn)
+        return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
+    except foreign.ForeignError as raised:
+        return _broken(name, turn, str(raised), raised.traceback)
+    except TimeoutError:
+        return _broken(name, turn, f"TimeoutError: no answer within {seconds:g} s (trial_timeout_seconds)")
+    except Exception as bug:
+        return _broken(name, turn, foreign.describe(bug), "".join(traceback.format_exception(bug)))
+    if not isinstance(said, EvalResult):
+        return _broken(name, turn, f"returned {said!r:.200} instead of an EvalResult")
+    passed: Any = said.passed
+    if passed is not True and passed is not False:
+        return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
+    problem = _find_problem(said) if of_user else None
+    if problem is not None:
+        return _broken(name, turn, problem)
+    if said.evaluator == name and said.turn == turn:
+        return said
+    return replace(said, evaluator=name, turn=turn)
+
+
+_FROM_SCENARIO = ("expected_tools", "expected_tool_args", "expected_output")
+
+
+def _check_redacted(result: EvalResult, evaluator: Evaluator, ctx: Context, redaction: Redaction | None) -> EvalResult:
+    """The result; errored if it failed because its expectation contains a redacted value."""
+    if redaction is None or result.passed or result.error is not None:
+        return result
+    expectation = [plain_value(evaluator)]
+    if result.evaluator in ("passfail", "exact") and ctx.scenario is not None:
+        expectation += [plain_value(getattr(ctx.scenario, name)) for name in _FROM_SCENARIO]
+    found: set[str] = set()
+    redaction.value(expectation, found)
+    names = sorted(found.intersection(ctx.redacted))
+    if not names:
+        return result
+    error = replace(secret_in_expectation(result.evaluator, names), turn=result.turn)
+    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=result.evaluator, turn=result.turn)
+
+
+async def _call_user_code(evaluator: Any, ctx: Any, seconds: float) -> Any:
+    """The answer of a user's evaluator. It gets a copy, so that it cannot change what is stored."""
+    ctx = own_copy(ctx)
+    read_result = getattr(evaluator, "read_result", None)
+    try:
+        if read_result is not None:  # a function marked with @evaluator
+            return read_result(await foreign.call(evaluator.function, ctx, timeout=seconds))
+        return await foreign.call(evaluator.evaluate, ctx, timeout=seconds)
+    except foreign.ForeignError as error:
+        if isinstance(error.raised, TrialError):
+            raise error.raised from None
+        raise
+
+
+_MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
+    "reasoning": ((str, NoneType), "a str", "wrap it in str(...)"),
+    "score": ((int, float), "a number", "wrap it in float(...)"),
+    "checks": ((tuple, list), "Checks", "import them from seatrial.model.results"),
+    "error": ((ErrorInfo, NoneType), "an ErrorInfo", "raise an exception where there is no answer"),
+    "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
+    "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
+}
+
+
+def _find_problem(said: EvalResult) -> str | None:
+    """What is wrong with a user's result: a value that cannot be stored would end the run."""
+    for field, (kinds, expected, remedy) in _MAY_BE.items():
+        value = getattr(said, field)
+        if not isinstance(value, kinds) or (field == "checks" and not all(isinstance(c, Check) for c in said.checks)):
+            return f"{field} must be {expected}, got {value!r:.200}; {remedy}"
+    return None
+
+
+@lru_cache
+def _is_user_code(kind: type) -> bool:
+    """Whether it runs user code: in the user's class, or in a function that our class wraps."""
+    return not kind.__module__.startswith("seatrial.") or hasattr(kind, "__wrapped__")
+
+
+def _broken(name: str, turn: int | None, message: str, foreign: str | None = None) -> EvalResult:
+    error = ErrorInfo(kind=ErrorKind.EVALUATOR, message=f"evaluator {name!r}: {message}", turn=turn, traceback=foreign)
+    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
+
+
+def _never_played(turn: int) -> EvalResult:
+    """The result of a scripted turn that was never played: errored."""
+    message = f"turn {turn + 1} of the script was never played, so its expectations have no answer"
+    error = ErrorInfo(
+        kind=ErrorKind.CONFIG,
+        message=message,
+        hint="run the scenario again",
+        turn=turn,
+    )
+    return EvalResult(passed=False, reasoning=message, error=error, evaluator="script", turn=turn)
+
+
+def evaluator_name(evaluator: Any) -> str:
+    """Its `name`, or else the name of its class."""
+    name = getattr(evaluator, "name", None)
+    return name if isinstance(name, str) and name else type(evaluator).__name__
+
 
 def messages_of(turn: PlayedTurn) -> list[Message]:
-    """The user's message, the calls with what they returned, and the reply; calls that nobody recorded are left out."""
+    """The turn as chat messages: the user's message, the recorded calls with their results, and the reply."""
     messages: list[Message] = [{"role": "user", "content": turn.user}]
     calls = turn.tool_calls or ()
     if calls:
@@ -47,12 +209,12 @@ def _as_text(value: Any) -> str:
         return value
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):  # odd keys, a value that holds itself
+    except (TypeError, ValueError, RecursionError):  # odd keys, or a cycle
         return repr(value)
 
 
 def own_copy(ctx: Context) -> Context:
-    """The same context with whatever can be changed in it made anew; the very same where nothing can."""
+    """A copy of the context, as deep as it is mutable; the same object if nothing in it is mutable."""
     if not isinstance(ctx, TrialContext):
         if not ctx.tool_calls and not ctx.history:
             return ctx
@@ -73,163 +235,3 @@ def _turn(turn: PlayedTurn) -> PlayedTurn:
 
 def _call(call: ToolCall) -> ToolCall:
     return replace(call, arguments=plain_value(call.arguments), result=plain_value(call.result))
-
-
-Redact = Callable[[Transcript], Transcript]
-
-
-async def evaluate(
-    prepared: PreparedScenario, transcript: Transcript, *, index: int, redact: Redact | None = None
-) -> tuple[EvalResult, ...]:
-    """All results of a trial: turn by turn, then of the whole.
-
-    Of a trial that errored only the trajectories, and of those only what the calls until then can tell.
-    """
-    known = redact if transcript.redacted else None
-    results: list[EvalResult] = []
-    errored = transcript.error is not None
-    seconds = prepared.trial_timeout_seconds
-    if prepared.turn_evaluators or prepared.every_turn_evaluators:
-        history: list[Message] = list(transcript.history)
-        for turn in transcript.turns:
-            evaluators = _for_turn(prepared, turn.index)
-            ctx = TurnContext(
-                user=turn.user,
-                reply=turn.reply or "",
-                tool_calls=turn.tool_calls,
-                calls_complete=turn.calls_complete,
-                reachable_tools=transcript.reachable_tools,
-                history=tuple(history),
-                scenario=prepared.scenario,
-                trial=index,
-                turn=turn.index,
-                redacted=transcript.redacted,
-            )
-            for evaluator in _for_the_record(evaluators, errored):
-                results.append(_answerable(await _ask(evaluator, ctx, turn.index, seconds), evaluator, ctx, known))
-            history += messages_of(turn)
-        if not errored:
-            results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
-    if prepared.trial_evaluators and not (errored and not transcript.turns):
-        whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
-        for evaluator in _for_the_record(prepared.trial_evaluators, errored):
-            results.append(_answerable(await _ask(evaluator, whole, None, seconds), evaluator, whole, known))
-    # Why calls are not recorded is told by the error that ended the trial, not by how to record them.
-    return tuple(result for result in results if result.error is None) if errored else tuple(results)
-
-
-def _for_turn(prepared: PreparedScenario, turn: int) -> Sequence[Evaluator]:
-    own = prepared.turn_evaluators[turn] if turn < len(prepared.turn_evaluators) else ()
-    return (*prepared.every_turn_evaluators, *own)
-
-
-def _for_the_record(evaluators: Sequence[Evaluator], errored: bool) -> Iterable[Evaluator]:
-    return [e for e in evaluators if evaluator_name(e) == "trajectory"] if errored else evaluators
-
-
-async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
-    name = evaluator_name(evaluator)
-    of_user = _is_user_code(type(evaluator))
-    try:
-        said: Any = await (_call_user_code(evaluator, ctx, seconds) if of_user else evaluator.evaluate(ctx))
-    except TrialError as missing:
-        error = replace(missing.info, message=f"evaluator {name!r}: {missing.info.message}", turn=turn)
-        return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
-    except foreign.ForeignError as raised:
-        return _broken(name, turn, str(raised), raised.traceback)
-    except TimeoutError:
-        return _broken(name, turn, f"TimeoutError: no answer within {seconds:g} s (trial_timeout_seconds)")
-    except Exception as bug:
-        return _broken(name, turn, foreign.describe(bug), "".join(traceback.format_exception(bug)))
-    if not isinstance(said, EvalResult):
-        return _broken(name, turn, f"returned {said!r:.200} instead of an EvalResult")
-    passed: Any = said.passed
-    if passed is not True and passed is not False:
-        return _broken(name, turn, f"passed must be True or False, got {passed!r:.200}; wrap it in bool(...)")
-    problem = _what_is_wrong_with(said) if of_user else None
-    if problem is not None:
-        return _broken(name, turn, problem)
-    if said.evaluator == name and said.turn == turn:
-        return said
-    return replace(said, evaluator=name, turn=turn)
-
-
-_FROM_SCENARIO = ("expected_tools", "expected_tool_args", "expected_output")
-_EMPTY: Final = Transcript(turns=(), stop_reason=StopReason.ERROR)
-
-
-def _answerable(result: EvalResult, evaluator: Evaluator, ctx: Context, redact: Redact | None) -> EvalResult:
-    """The result; errored where it failed because its expectation contains a value that was redacted."""
-    if redact is None or result.passed or result.error is not None:
-        return result
-    expectation = [plain_value(evaluator)]
-    if result.evaluator in ("passfail", "exact") and ctx.scenario is not None:
-        expectation += [plain_value(getattr(ctx.scenario, name)) for name in _FROM_SCENARIO]
-    names = [name for name in redact(replace(_EMPTY, recorded=expectation)).redacted if name in ctx.redacted]
-    if not names:
-        return result
-    error = replace(secret_in_expectation(result.evaluator, names), turn=result.turn)
-    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=result.evaluator, turn=result.turn)
-
-
-async def _call_user_code(evaluator: Any, ctx: Any, seconds: float) -> Any:
-    """What an evaluator of the user's says. It gets a copy, so that it cannot change what is stored."""
-
-    ctx = own_copy(ctx)
-    read_result = getattr(evaluator, "read_result", None)
-    try:
-        if read_result is not None:  # a function marked with @evaluator
-            return read_result(await foreign.call(evaluator.function, ctx, timeout=seconds))
-        return await foreign.call(evaluator.evaluate, ctx, timeout=seconds)
-    except foreign.ForeignError as error:
-        if isinstance(error.raised, TrialError):
-            raise error.raised from None
-        raise
-
-
-_MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
-    "reasoning": ((str, NoneType), "a str", "wrap it in str(...)"),
-    "score": ((int, float), "a number", "wrap it in float(...)"),
-    "checks": ((tuple, list), "Checks", "import them from seatrial.model.results"),
-    "error": ((ErrorInfo, NoneType), "an ErrorInfo", "raise an exception where there is no answer"),
-    "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
-    "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
-}
-
-
-def _what_is_wrong_with(said: EvalResult) -> str | None:
-    """Nobody checks what people put into a result, and what cannot be kept would end the run with all its trials."""
-    for field, (kinds, expected, remedy) in _MAY_BE.items():
-        value = getattr(said, field)
-        if not isinstance(value, kinds) or (field == "checks" and not all(isinstance(c, Check) for c in said.checks)):
-            return f"{field} must be {expected}, got {value!r:.200}; {remedy}"
-    return None
-
-
-@lru_cache
-def _is_user_code(kind: type) -> bool:
-    """Whether code of the user's will run: in a class of theirs, or in a function that one of ours wraps."""
-    return not kind.__module__.startswith("seatrial.") or hasattr(kind, "__wrapped__")
-
-
-def _broken(name: str, turn: int | None, message: str, foreign: str | None = None) -> EvalResult:
-    error = ErrorInfo(kind=ErrorKind.EVALUATOR, message=f"evaluator {name!r}: {message}", turn=turn, traceback=foreign)
-    return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
-
-
-def _never_played(turn: int) -> EvalResult:
-    """For a scripted turn that the conversation did not come to: what was expected of it has no answer."""
-    message = f"turn {turn + 1} of the script was never played, so its expectations have no answer"
-    error = ErrorInfo(
-        kind=ErrorKind.CONFIG,
-        message=message,
-        hint="run the scenario again",
-        turn=turn,
-    )
-    return EvalResult(passed=False, reasoning=message, error=error, evaluator="script", turn=turn)
-
-
-def evaluator_name(evaluator: Any) -> str:
-    """Its `name` where it has one, else its class."""
-    name = getattr(evaluator, "name", None)
-    return name if isinstance(name, str) and name else type(evaluator).__name__

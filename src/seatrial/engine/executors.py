@@ -1,7 +1,7 @@
-"""Executors turn jobs into trials, so many at a time.
+"""Executors turn jobs into trials, several at a time.
 
-A job is one trial of one scenario with one agent. `LocalExecutor` plays it here; `JudgeExecutor` judges a conversation
-that exists already. The third executor, on Ray, is in `session.on_ray`.
+A job is one trial of one scenario with one agent. `LocalExecutor` plays it in this process; `JudgeExecutor` judges a
+recorded conversation. The third executor is `runs.ray_executor`.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from .schedule import Job, Schedule
 from .trial import TrialSettings, disturbed_trial, judge_recorded_trial, run_trial
 
 GRACE_SECONDS = 2.0
-"""How long trials in flight may take to end after an interrupt."""
+"""How long running trials may take to end after an interrupt."""
 
-MOST_DISTURBANCES = 100
-"""How often a trial is played again because other trials disturbed it."""
+MAX_REPEATS = 100
+"""How often a trial is repeated because other trials disturbed it."""
 
 
 Finished = tuple[Job, Trial]
@@ -28,7 +28,7 @@ class Executor(Protocol):
     """Runs the jobs of a schedule."""
 
     def run(self, schedule: Schedule, *, concurrency: int) -> AsyncGenerator[Finished, None]:
-        """Each job with its trial, as it is finished. Closing the generator cancels the trials in flight."""
+        """Each job with its trial, as it finishes. Closing the generator cancels the running trials."""
         ...
 
 
@@ -42,16 +42,16 @@ class LocalExecutor:
         return run_jobs(schedule, self.play, concurrency=concurrency)
 
     async def play(self, job: Job) -> Trial:
-        for _ in range(MOST_DISTURBANCES):
+        for _ in range(MAX_REPEATS):
             try:
                 return await run_trial(job.prepared, job.index, self._settings)
             except RepeatTrial:
                 continue
-        return disturbed_trial(job.prepared, job.index, self._settings, times=MOST_DISTURBANCES)
+        return disturbed_trial(job.prepared, job.index, self._settings, times=MAX_REPEATS)
 
 
 class JudgeExecutor:
-    """Judges conversations that exist already. It calls no agent."""
+    """Judges recorded conversations. It calls no agent."""
 
     def __init__(self, settings: TrialSettings) -> None:
         self._settings = settings

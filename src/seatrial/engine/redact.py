@@ -1,4 +1,4 @@
-"""Secrets are replaced in a transcript before anything is evaluated, stored or printed."""
+"""Replace secrets in transcripts before they are evaluated, stored or printed."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from seatrial.model.conversation import REDACTED, ErrorInfo, PlayedTurn, ToolCal
 
 SHORTEST_SECRET = 8
 _LONG_SECRET = 16
-"""Shorter secrets are replaced only as whole words: part of a longer word is likely to be a coincidence."""
+"""Shorter secrets are replaced only as whole words: within a longer word they are likely a coincidence."""
 _ALIKE_EVERYWHERE = re.compile(r"[A-Za-z0-9_.~-]*")
-"""Texts of these characters need no escapes."""
+"""Secrets of these characters have no escaped forms."""
 _WORD_BEGINS = r"(?:(?<!\w)|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
-"""Where a word begins; in texts of JSON and in addresses also after an escape."""
+"""The start of a word; in JSON and URLs also after an escape."""
 
 
 class Secret(NamedTuple):
@@ -29,7 +29,7 @@ class Secret(NamedTuple):
 
 
 class Redaction:
-    """Replaces secret values in texts and in plain data. Tool names and the keys of arguments stay as they are."""
+    """Replaces secret values in texts and JSON values. Tool names and argument keys stay unchanged."""
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         self._names: dict[str, set[str]] = {}
@@ -41,7 +41,7 @@ class Redaction:
         self._forms = sorted(self._names, key=len, reverse=True)
 
     def text(self, text: str, found: set[str] | None = None) -> str:
-        """The text without secrets; the very same where it has none. Their names are added to `found`."""
+        """The text without secrets; the same object if it has none. Adds their names to `found`."""
         present = [form for form in self._forms if form in text]
         if not present:
             return text
@@ -55,10 +55,7 @@ class Redaction:
         return text if shown == text else shown
 
     def value(self, value: Any, found: set[str] | None = None, *, keys: bool = True) -> Any:
-        """The value with every text in it redacted; the very same object where it has no secret.
-
-        `keys`: the keys of mappings are redacted as well.
-        """
+        """The value with every text redacted; the same object if it has no secret. `keys`: redact mapping keys too."""
         if isinstance(value, str):
             return self.text(value, found)
         if isinstance(value, dict):
@@ -72,14 +69,14 @@ class Redaction:
         items: dict[Any, Any] = {}
         for name, item in mapping.items():
             key = shown = self.value(name, found) if keys else name
-            # Two secrets may be keys of one mapping; neither entry may be lost.
+            # Two secrets may be keys of one mapping; no entry may be lost.
             while shown is not name and key in items:
                 key = f"{key}'"
             items[key] = self.value(item, found, keys=keys)
         return mapping if _same(items, mapping) and _same(items.values(), mapping.values()) else items
 
     def transcript(self, transcript: Transcript) -> Transcript:
-        """The transcript without secrets, and with their names; the very same where it holds none."""
+        """The transcript without secrets and with their names; the same object if it has none."""
         if not self._forms:
             return transcript
         found: set[str] = set()
@@ -87,7 +84,7 @@ class Redaction:
         history = self.value(transcript.history, found) if transcript.history else transcript.history
         state = self.value(transcript.state, found)
         recorded = self.value(transcript.recorded, found)
-        error = self.error(transcript.error, found)
+        error = transcript.error and self.error(transcript.error, found)
         if not found:
             return transcript
         names = tuple(sorted(found.union(transcript.redacted)))
@@ -99,16 +96,15 @@ class Redaction:
         user = self.text(turn.user, found)
         reply = None if turn.reply is None else self.text(turn.reply, found)
         calls = None if turn.tool_calls is None else tuple(self._call(call, found) for call in turn.tool_calls)
-        return replace(turn, user=user, reply=reply, tool_calls=calls, error=self.error(turn.error, found))
+        error = turn.error and self.error(turn.error, found)
+        return replace(turn, user=user, reply=reply, tool_calls=calls, error=error)
 
     def _call(self, call: ToolCall, found: set[str]) -> ToolCall:
         result, error, identity = (self.value(part, found) for part in (call.result, call.error, call.id))
         arguments = self.value(call.arguments, found, keys=False)
         return replace(call, arguments=arguments, result=result, error=error, id=identity)
 
-    def error(self, error: ErrorInfo | None, found: set[str] | None = None) -> ErrorInfo | None:
-        if error is None:
-            return None
+    def error(self, error: ErrorInfo, found: set[str] | None = None) -> ErrorInfo:
         return replace(
             error,
             message=self.text(error.message, found),
@@ -118,7 +114,7 @@ class Redaction:
 
 
 def _forms(secret: str) -> Iterator[tuple[str, str]]:
-    """The secret in each form that it may have, with the pattern that finds it there."""
+    """Each form of the secret, with the pattern that finds it."""
     for form in _base64_forms(secret):
         yield form, re.escape(form)
     for form in _escaped_forms(secret):
@@ -132,7 +128,7 @@ def _whole_word(form: str) -> str:
 
 
 def _escaped_forms(secret: str) -> Iterator[str]:
-    """The secret as it is, and as it is written in texts of JSON and Python and in addresses."""
+    """The secret itself, and as written in JSON, Python and URLs."""
     yield secret
     if _ALIKE_EVERYWHERE.fullmatch(secret):
         return
@@ -150,12 +146,12 @@ def _escaped_forms(secret: str) -> Iterator[str]:
 
 
 def _base64_forms(secret: str) -> Iterator[str]:
-    """The secret in base64, alone and in the middle of other bytes, as in `Basic` headers (user:password)."""
+    """The secret in base64, alone and between other bytes, as in `Basic` headers (user:password)."""
     data = secret.encode("utf-8", "surrogatepass")
     alone = b64encode(data).decode("ascii")
     forms = [alone, alone.rstrip("=")]
     for before in range(3):
-        # Characters at the edges also hold bits of the bytes around.
+        # Characters at the edges also encode bits of the neighbouring bytes.
         first, after = (0, 2, 3)[before], (before + len(data)) * 8 // 6
         forms.append(b64encode(bytes(before) + data).decode("ascii")[first:after])
     for form in forms:
@@ -164,5 +160,5 @@ def _base64_forms(secret: str) -> Iterator[str]:
 
 
 def _same(one: Collection[Any], other: Collection[Any]) -> bool:
-    """Whether both hold the very same objects, in the same order."""
+    """Whether both contain the same objects in the same order."""
     return len(one) == len(other) and all(map(is_, one, other))

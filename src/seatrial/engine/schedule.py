@@ -1,4 +1,4 @@
-"""Limit agent calls per minute."""
+"""The order of jobs: which trials to start next, and when to stop. Also rate limits and budgets."""
 
 import asyncio
 import random
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class RateLimit:
-    """Spaces calls evenly; shared by all trials of a run."""
+    """Limits agent calls per minute and spaces them evenly; shared by all trials of a run."""
 
     def __init__(self, per_minute: float) -> None:
         self._gap = 60.0 / per_minute
         self._next = 0.0
 
     def reserve(self, now: float) -> float:
-        """Seconds until the next call may be made. The call counts as made."""
+        """Reserve the next call. Returns the seconds until it may be made."""
         mine = max(now, self._next)
         self._next = mine + self._gap
         return mine - now
 
     async def wait(self) -> float:
-        """Wait until the next call may be made; the seconds that took."""
+        """Wait until the next call may be made. Returns the seconds of the wait."""
         seconds = self.reserve(asyncio.get_running_loop().time())
         if seconds > 0:
             await asyncio.sleep(seconds)
@@ -39,10 +39,10 @@ class RateLimit:
 
 
 Answers = Mapping[ScenarioKey, Mapping[int, bool | None]]
-"""What earlier trials of a resumed run said, by scenario and index."""
+"""By scenario and index: whether the stored trials of a resumed run passed."""
 
 SHUFFLE_WINDOW: Final = 10_000
-"""How many scenarios are shuffled at a time, so that a streamed suite need not be held whole."""
+"""How many scenarios are shuffled at a time, so that large suites are not kept in memory."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -51,19 +51,19 @@ class Job(Struct, frozen=True, kw_only=True):
     prepared: PreparedScenario
     index: int
     recorded: Trial | None = None
-    """A trial whose conversation exists already, for the judge executor."""
+    """A recorded trial, for the judge executor."""
     problem: ErrorInfo | None = None
     """Why the recorded conversation cannot be judged."""
 
 
 class Schedule(Protocol):
-    """Hands out the jobs of a run."""
+    """Decides which jobs of a run to start."""
 
     stopped: bool
-    """Set when nothing more shall be started."""
+    """True if no more jobs may start."""
 
     def next(self) -> Job | None:
-        """The next job to start; None when there is none now (a sequential test may want one later)."""
+        """The next job to start; None if there is none now (a sequential test may need one later)."""
         ...
 
     def note(self, job: Job, trial: Trial) -> None:
@@ -72,7 +72,7 @@ class Schedule(Protocol):
 
 
 class FixedSchedule:
-    """Jobs that are known before, one after the other."""
+    """A fixed list of jobs."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = iter(jobs)
@@ -82,11 +82,11 @@ class FixedSchedule:
         return None if self.stopped else next(self._jobs, None)
 
     def note(self, job: Job, trial: Trial) -> None:
-        """No trial changes what comes next."""
+        """Results do not change a fixed list."""
 
 
 class Budget:
-    """What may be spent, and what was. An unknown cost is not free."""
+    """The limit of a run's cost, and the cost so far. An unknown cost is not free."""
 
     def __init__(self, limit_usd: float | None) -> None:
         self._limit_usd = limit_usd
@@ -101,7 +101,7 @@ class Budget:
 
 
 class TrialSchedule:
-    """The trials of scenarios, each as often as it asks for."""
+    """The trials of scenarios, each as often as the scenario requires."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class TrialSchedule:
         self._scenarios = iter(scenarios) if shuffle_seed is None else _shuffled(scenarios, shuffle_seed)
         self._current: PreparedScenario | None = None
         self._indexes: Iterator[int] = iter(())
-        """The trials of the current scenario that are still to be started."""
+        """The trials of the current scenario that are not started."""
         self._sequential: dict[ScenarioKey, _SequentialPlan] = {}
         self._ready: deque[_SequentialPlan] = deque()
         self._misses: dict[ScenarioKey, int] = {}
@@ -128,7 +128,7 @@ class TrialSchedule:
         while not self.stopped:
             if self._ready:
                 plan = self._ready[0]
-                # A trial that came in meanwhile may have decided the test.
+                # A trial that finished meanwhile may have decided the test.
                 if plan.wants_more():
                     return plan.take()
                 self._ready.popleft()
@@ -171,7 +171,7 @@ class TrialSchedule:
             self.stopped = True
 
     def _is_lost(self, prepared: PreparedScenario, trial: Trial, plan: "_SequentialPlan | None") -> bool:
-        """Whether the scenario can no longer pass, whatever its other trials do."""
+        """Whether the scenario cannot pass any more."""
         if plan is not None:
             return plan.failed
         if trial.status is Status.PASSED:
@@ -185,7 +185,7 @@ class TrialSchedule:
 
 
 class _SequentialPlan:
-    """One scenario's sequential test: only as many trials in flight as any verdict still needs."""
+    """The sequential test of one scenario. It runs no more trials at once than a verdict may still need."""
 
     def __init__(self, prepared: PreparedScenario, test: "SequentialTest", answers: dict[int, bool | None]) -> None:
         self._prepared = prepared
@@ -214,7 +214,7 @@ class _SequentialPlan:
         self._decide()
 
     def _decide(self) -> None:
-        """Trials count in index order: the quick ones must not speak before the slow ones."""
+        """Decide on trials in index order, so that quick trials do not count before slow ones."""
         in_order: list[bool | None] = []
         while len(in_order) in self._answers:
             in_order.append(self._answers[len(in_order)])

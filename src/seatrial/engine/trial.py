@@ -1,12 +1,12 @@
-"""One trial from its beginning to its verdict."""
+"""One trial: set up, play, tear down, redact, evaluate, judge, decide."""
 
 import asyncio
 import inspect
 import traceback
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,8 +19,9 @@ from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
 from seatrial.verdicts.trial import decide_trial, find_error
 
-from .conversation import play
-from .evaluate import Redact, evaluate
+from .conversation import Conversation
+from .evaluate import evaluate
+from .redact import Redaction
 from .schedule import Job, RateLimit
 
 
@@ -30,11 +31,11 @@ class TrialSettings(Struct, frozen=True, kw_only=True):
     run_id: str = ""
     seed: int = 0
     rate_limit: RateLimit | None = None
-    redact: Redact | None = None
+    redaction: Redaction | None = None
 
 
 class _Begun(Struct, frozen=True, kw_only=True):
-    """When and with what a trial began."""
+    """The start of a trial."""
 
     index: int
     seed: int = 0
@@ -43,7 +44,7 @@ class _Begun(Struct, frozen=True, kw_only=True):
 
 
 async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSettings) -> Trial:
-    """Set up, play, tear down, redact, evaluate, judge, decide. Raises RepeatTrial, and nothing else."""
+    """Play and judge one trial. Raises only RepeatTrial."""
     begun = _Begun(
         index=index, seed=trial_seed(settings.seed, prepared.entry.key, index), at=now(), at_ms=milliseconds()
     )
@@ -52,12 +53,12 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
             transcript, use = await _play_between_hooks(prepared, begun, settings)
         else:
             transcript, use = await _play(prepared, begun, settings, None)
-        if settings.redact is not None:
-            transcript = settings.redact(transcript)
-        return await _judge(prepared, transcript, begun, use=use, redact=settings.redact)
+        if settings.redaction is not None:
+            transcript = settings.redaction.transcript(transcript)
+        return await _judge(prepared, transcript, begun, use=use, redaction=settings.redaction)
     except RepeatTrial:
         raise
-    except BaseException as raised:  # an agent of a user's own class runs here too, and may call sys.exit()
+    except BaseException as raised:  # user code runs here, and may call sys.exit()
         if _ends_the_run(raised):
             raise
         error = ErrorInfo(
@@ -66,25 +67,30 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
             hint="this is no verdict on the agent; if the traceback ends in Seatrial itself, please report it",
             traceback="".join(traceback.format_exception(raised)),
         )
-        return _errored_trial(prepared, _redacted(error, settings.redact), begun)
+        return _errored_trial(prepared, _redact_error(error, settings.redaction), begun)
 
 
 def _ends_the_run(raised: BaseException) -> bool:
-    """Whether it is Ctrl-C, our own end, or the cancellation of this task; a CancelledError may also be user code's."""
+    """Whether it is Ctrl-C, or this task was cancelled. User code may raise CancelledError too."""
     if isinstance(raised, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(raised, KeyboardInterrupt | GeneratorExit)
 
 
-def _play(
+async def _play(
     prepared: PreparedScenario, begun: _Begun, settings: TrialSettings, tools: ToolBox | None
-) -> Awaitable[tuple[Transcript, ModelUse | None]]:
+) -> tuple[Transcript, ModelUse | None]:
     trial_id = _trial_id(prepared, begun, settings)
-    tools = tools or prepared.make_tools(trial_id, begun.seed)
-    return play(
-        prepared, index=begun.index, trial_id=trial_id, seed=begun.seed, tools=tools, rate_limit=settings.rate_limit
+    conversation = Conversation(
+        prepared,
+        index=begun.index,
+        trial_id=trial_id,
+        seed=begun.seed,
+        tools=tools or prepared.make_tools(trial_id, begun.seed),
+        rate_limit=settings.rate_limit,
     )
+    return await conversation.play()
 
 
 def _trial_id(prepared: PreparedScenario, begun: _Begun, settings: TrialSettings) -> str:
@@ -94,7 +100,7 @@ def _trial_id(prepared: PreparedScenario, begun: _Begun, settings: TrialSettings
 async def _play_between_hooks(
     prepared: PreparedScenario, begun: _Begun, settings: TrialSettings
 ) -> tuple[Transcript, ModelUse | None]:
-    """The conversation between setup and teardown; whatever was set up is torn down."""
+    """The conversation between setup and teardown; teardown always runs."""
     trial_id = _trial_id(prepared, begun, settings)
     tools = prepared.make_tools(trial_id, begun.seed)
     ctx = HookContext(
@@ -115,11 +121,11 @@ async def _play_between_hooks(
 
 
 async def judge_recorded_trial(job: Job, settings: TrialSettings) -> Trial:
-    """The recorded trial of the job as it is judged now. When the conversation was held, and its seed, stay."""
+    """Judge the job's recorded trial. Start time, duration and seed stay."""
     recorded = job.recorded
     assert recorded is not None
     if job.problem is not None:
-        # The transcript stays, so that it can be judged again later.
+        # The transcript is kept, so that it can be judged again later.
         return replace(
             recorded,
             key=job.prepared.entry.key,
@@ -131,7 +137,7 @@ async def judge_recorded_trial(job: Job, settings: TrialSettings) -> Trial:
             failure_reasons=(f"{job.problem.kind}: {job.problem.message}",),
             error=job.problem,
         )
-    judged = await judge_transcript(job.prepared, recorded.transcript, index=job.index, redact=settings.redact)
+    judged = await judge_transcript(job.prepared, recorded.transcript, index=job.index, redaction=settings.redaction)
     return replace(judged, seed=recorded.seed, started_at=recorded.started_at, duration_ms=recorded.duration_ms)
 
 
@@ -140,12 +146,11 @@ async def judge_transcript(
     transcript: Transcript,
     *,
     index: int,
-    use: ModelUse | None = None,
-    redact: Redact | None = None,
+    redaction: Redaction | None = None,
 ) -> Trial:
-    """The trial that follows from a transcript, whether it was just played or comes from the store."""
+    """The trial of a transcript that exists."""
     begun = _Begun(index=index, at=now(), at_ms=milliseconds())
-    return await _judge(prepared, transcript, begun, use=use, redact=redact)
+    return await _judge(prepared, transcript, begun, use=None, redaction=redaction)
 
 
 async def _judge(
@@ -154,11 +159,10 @@ async def _judge(
     begun: _Begun,
     *,
     use: ModelUse | None,
-    redact: Redact | None = None,
+    redaction: Redaction | None,
 ) -> Trial:
-    results = await evaluate(prepared, transcript, index=begun.index, redact=redact)
-    if redact is not None and any(result.error for result in results):
-        results = tuple(_redacted_result(result, redact) for result in results)
+    results = await evaluate(prepared, transcript, index=begun.index, redaction=redaction)
+    results = tuple(_redact_result(result, redaction) for result in results)
     uses = [use, *[result.use for result in results]]
     judgement: Judgement | None = None
     if prepared.judge is not None and transcript.error is None:
@@ -166,7 +170,7 @@ async def _judge(
         judgement, judge_use = await _ask_judge(prepared.judge, ctx)
         uses.append(judge_use)
         if judgement.error is not None:
-            judgement = replace(judgement, error=_redacted(judgement.error, redact))
+            judgement = replace(judgement, error=_redact_error(judgement.error, redaction))
     verdict = decide_trial(transcript, results, judgement, pass_threshold=prepared.entry.gates.pass_threshold)
     return Trial(
         key=prepared.entry.key,
@@ -197,7 +201,7 @@ async def _ask_judge(judge: TrialJudge, ctx: TrialContext) -> tuple[Judgement, M
 
 
 def disturbed_trial(prepared: PreparedScenario, index: int, settings: TrialSettings, *, times: int) -> Trial:
-    """A trial that others disturbed so often that it was given up."""
+    """An errored trial: other trials disturbed it too often."""
     error = ErrorInfo(
         kind=ErrorKind.INFRA,
         message=f"other trials blocked the agents' event loop {times} times while this one was played",
@@ -227,24 +231,21 @@ def _not_played(prepared: PreparedScenario, error: ErrorInfo) -> Transcript:
     return Transcript(turns=(), stop_reason=StopReason.ERROR, history=prepared.history, error=error)
 
 
-_EMPTY: Final = Transcript(turns=(), stop_reason=StopReason.ERROR)
+def _redact_error(error: ErrorInfo, redaction: Redaction | None) -> ErrorInfo:
+    """Evaluators, judges and hooks may know secrets that the redacted transcript does not contain."""
+    return error if redaction is None else redaction.error(error)
 
 
-def _redacted(error: ErrorInfo, redact: Redact | None) -> ErrorInfo:
-    """An evaluator, a judge or a hook may know secrets that the transcript no longer has."""
-    return error if redact is None else redact(replace(_EMPTY, error=error)).error or error
-
-
-def _redacted_result(result: EvalResult, redact: Redact) -> EvalResult:
+def _redact_result(result: EvalResult, redaction: Redaction | None) -> EvalResult:
     if result.error is None:
         return result
-    error = _redacted(result.error, redact)
+    error = _redact_error(result.error, redaction)
     reasoning = error.message if result.reasoning == result.error.message else result.reasoning
     return replace(result, error=error, reasoning=reasoning)
 
 
 async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str, seconds: float) -> ErrorInfo | None:
-    """The first failure. It ends a setup, but not a teardown: each of those undoes something of its own."""
+    """The first error. It stops the setup; all teardown hooks run."""
     first: ErrorInfo | None = None
     for hook in hooks:
         error = await _run_hook(hook, ctx, what, seconds)
@@ -257,7 +258,7 @@ async def _run_hooks(hooks: Sequence[Hook], ctx: HookContext, what: str, seconds
 
 async def _run_hook(hook: Hook, ctx: HookContext, what: str, seconds: float) -> ErrorInfo | None:
     try:
-        return _left_undone(await foreign.call(hook, ctx, timeout=seconds), what)
+        return _check_return(await foreign.call(hook, ctx, timeout=seconds), what)
     except foreign.ForeignError as raised:
         message, foreign_traceback = f"{what} failed: {raised}", raised.traceback
     except TimeoutError:
@@ -266,15 +267,15 @@ async def _run_hook(hook: Hook, ctx: HookContext, what: str, seconds: float) -> 
     return ErrorInfo(kind=ErrorKind.CONFIG, message=message, traceback=foreign_traceback)
 
 
-def _left_undone(done: Any, what: str) -> ErrorInfo | None:
-    """What a hook left to be done by somebody else: nobody runs what it returns."""
-    # What `contextlib.contextmanager` makes holds the generator as `gen`.
-    body = getattr(done, "gen", done)
+def _check_return(value: Any, what: str) -> ErrorInfo | None:
+    """The error of a hook that returns a generator or a function, which would never run."""
+    # A `contextlib.contextmanager` keeps its generator as `gen`.
+    body = getattr(value, "gen", value)
     if inspect.isgenerator(body) or inspect.isasyncgen(body):
         message = f"{what} is a generator ({body.__qualname__}), of which nothing was run"
-        hint = "write what stands before its yield as setup, and what stands after it as teardown: two functions"
-    elif inspect.isroutine(done) or inspect.isclass(done):
-        message = f"{what} returned {done.__qualname__}, which nobody calls"
+        hint = "write two functions: setup with the code before its yield, teardown with the code after it"
+    elif inspect.isroutine(value) or inspect.isclass(value):
+        message = f"{what} returned {value.__qualname__}, which is never called"
         hint = f"name the function itself under {what}, or call it there"
     else:
         return None
@@ -282,6 +283,6 @@ def _left_undone(done: Any, what: str) -> ErrorInfo | None:
 
 
 def trial_seed(run_seed: int, key: ScenarioKey, index: int) -> int:
-    """A number of its own for every trial, the same in every run with the same seed."""
+    """The seed of a trial: different for every trial, the same in every run with the same seed."""
     text = f"{run_seed}\0{key.suite}\0{key.name}\0{key.agent}\0{index}"
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).digest())

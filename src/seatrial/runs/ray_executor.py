@@ -162,7 +162,7 @@ class Worker:
                 run_id=order.run_id,
                 seed=order.seed,
                 rate_limit=RateLimit(plan.config.rpm / workers) if plan.config.rpm else None,
-                redact=self._redaction.transcript,
+                redaction=self._redaction,
             )
         )
         self._playing: set[asyncio.Task[bytes]] = set()

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from seatrial.clock import now
-from seatrial.engine.evaluate import Redact, evaluate
+from seatrial.engine.evaluate import evaluate
 from seatrial.engine.executors import Finished, LocalExecutor
+from seatrial.engine.redact import Redaction
 from seatrial.engine.schedule import Budget, Job, RateLimit, Schedule, TrialSchedule
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Evaluator, PreparedScenario
@@ -234,8 +235,8 @@ class ScenarioSession:
             every_turn_evaluators=(),
             trial_evaluators=tuple(evaluator_object(each, prepared.scenario, self._models) for each in evaluators),
         )
-        redact = self._session.redaction.transcript
-        checked = [await _evaluate_again(asked, trial, redact) for trial in played.trials]
+        redaction = self._session.redaction
+        checked = [await _evaluate_again(asked, trial, redaction) for trial in played.trials]
         jobs = Jobs(
             schedule=TrialSchedule(()),
             executor=_FinishedJobs([(Job(prepared=prepared, index=trial.index), trial) for trial in checked]),
@@ -341,8 +342,8 @@ async def _play_from_cache(models: CachedModels, jobs: Jobs) -> list[Finished]:
     return finished
 
 
-async def _evaluate_again(asked: PreparedScenario, trial: Trial, redact: Redact) -> Trial:
-    results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index, redact=redact))
+async def _evaluate_again(asked: PreparedScenario, trial: Trial, redaction: Redaction) -> Trial:
+    results = (*trial.results, *await evaluate(asked, trial.transcript, index=trial.index, redaction=redaction))
     threshold = asked.entry.gates.pass_threshold
     verdict = decide_trial(trial.transcript, results, trial.judgement, pass_threshold=threshold)
     return replace(

@@ -150,7 +150,7 @@ class RunSession:
     def trial_settings(self, run: Run | None = None, *, rate_limit: RateLimit | None = None) -> TrialSettings:
         """What all trials of the run share. `run` is needed before `start`."""
         run = run or self.run
-        return TrialSettings(run_id=run.id, seed=run.seed, rate_limit=rate_limit, redact=self.redaction.transcript)
+        return TrialSettings(run_id=run.id, seed=run.seed, rate_limit=rate_limit, redaction=self.redaction)
 
     async def play(self, jobs: Jobs) -> AsyncGenerator[Trial, None]:
         """Run the jobs. Yields each trial after its commit.
