@@ -10,7 +10,7 @@ CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:agent"}, tell
 CREW_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:crew"}, nested="delegate_work_to_coworker")
 WRITER_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:writer"}, tells_tools=True)
 """A model that writes its calls as text, for which CrewAI itself tries a failing tool again."""
-TRIED_AGAIN = ("a tool's error is told", "a mock's error is told to the agent")
+TRIED_AGAIN = ("a tool's error is recorded", "a mock's error reaches the agent")
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)
@@ -47,4 +47,4 @@ def test_a_mock_for_a_tool_of_crewais_own_is_refused() -> None:
 
 
 def test_the_agent_is_recognised_without_its_type() -> None:
-    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")
+    AgentContract(agent="agent:agent").check("in a scenario with mocks, a tool without one never runs")

@@ -24,4 +24,4 @@ def test_the_adapter_holds_for_apps(clause: str) -> None:
 
 
 def test_the_agent_is_recognised_without_its_type() -> None:
-    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")
+    AgentContract(agent="agent:agent").check("in a scenario with mocks, a tool without one never runs")

@@ -111,4 +111,4 @@ def test_calls_to_which_the_model_gives_one_id_keep_their_own_arguments(rounds: 
 
 
 def test_the_agent_is_recognised_without_its_type() -> None:
-    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")
+    AgentContract(agent="agent:agent").check("in a scenario with mocks, a tool without one never runs")

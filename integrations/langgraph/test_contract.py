@@ -90,4 +90,4 @@ def test_a_graph_without_messages_is_refused() -> None:
 
 
 def test_the_agent_is_recognised_without_its_type() -> None:
-    AgentContract(agent="agent:graph").check("beside mocks, a tool without one never runs")
+    AgentContract(agent="agent:graph").check("in a scenario with mocks, a tool without one never runs")

@@ -16,10 +16,10 @@ def test_the_adapter_holds(clause: str) -> None:
 @pytest.mark.parametrize(
     "clause",
     [
-        "each turn tells its own calls",
-        "a mock's error is told to the agent",
-        "beside mocks, a tool without one never runs",
-        "a mock of a tool that is not there is refused",
+        "each turn has only its own calls",
+        "a mock's error reaches the agent",
+        "in a scenario with mocks, a tool without one never runs",
+        "a mock of an unknown tool is refused",
     ],
 )
 def test_the_adapter_holds_in_processes_of_their_own(clause: str) -> None:
@@ -27,4 +27,4 @@ def test_the_adapter_holds_in_processes_of_their_own(clause: str) -> None:
 
 
 def test_the_agent_is_recognised_without_its_type() -> None:
-    AgentContract(agent="agent:agent").check("beside mocks, a tool without one never runs")
+    AgentContract(agent="agent:agent").check("in a scenario with mocks, a tool without one never runs")

@@ -123,20 +123,20 @@ class Cheerful(Shop):
 @pytest.mark.parametrize(
     ("agent", "clause"),
     [
-        (Silent, "a reply is told, and that no tool was called"),
-        (Bare, "two calls are told with arguments and results"),
-        (Bare, "a tool's error is told"),
-        (Bare, "mocks answer, for each trial its own"),
-        (Bare, "a mock's error is told to the agent"),
-        (Twice, "two calls are told with arguments and results"),
-        (Twice, "each turn tells its own calls"),
-        (Silent, "a call of a tool that is not there is told"),
+        (Silent, "a reply is recorded, without tool calls"),
+        (Bare, "two calls are recorded with arguments and results"),
+        (Bare, "a tool's error is recorded"),
+        (Bare, "mocks answer, separately for each trial"),
+        (Bare, "a mock's error reaches the agent"),
+        (Twice, "two calls are recorded with arguments and results"),
+        (Twice, "each turn has only its own calls"),
+        (Silent, "a call of an unknown tool is recorded"),
         (Forgetful, "the second turn remembers the first"),
         (Mixed, "parallel trials do not mix"),
         (Deaf, "the scenario's history reaches the agent"),
-        (Hasty, "an agent that overruns is errored"),
-        (Cheap, "tokens are told"),
-        (Cheerful, "a tool's error is told"),
+        (Hasty, "an agent that exceeds its timeout is errored"),
+        (Cheap, "tokens are recorded"),
+        (Cheerful, "a tool's error is recorded"),
     ],
 )
 def test_an_agent_that_breaks_it_is_found_out(agent: type, clause: str) -> None:
@@ -149,9 +149,9 @@ def test_an_agent_that_breaks_it_is_found_out(agent: type, clause: str) -> None:
     [
         ("mocks that cannot be used are refused", AgentContract(agent=Bare, mocks=False)),
         ("a history that cannot reach the agent is refused", AgentContract(agent=Deaf, history=False)),
-        ("the calls of nested agents are told", AgentContract(agent=Bare, nested="ask_expert")),
+        ("the calls of nested agents are recorded", AgentContract(agent=Bare, nested="ask_expert")),
         ("mocks answer nested agents", AgentContract(agent=Bare, nested="ask_expert")),
-        ("a handoff is told", AgentContract(agent=Shop, handoff="transfer_to_billing")),
+        ("a handoff is recorded", AgentContract(agent=Shop, handoff="transfer_to_billing")),
     ],
 )
 def test_what_an_adapter_says_of_itself_is_looked_at(clause: str, contract: AgentContract) -> None:
