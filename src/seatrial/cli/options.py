@@ -14,7 +14,7 @@ from seatrial.errors import UsageError
 from seatrial.model.run import RESERVED_NAMES, RUN_ID_RULE, is_run_id
 from seatrial.reports.registry import FORMATS
 from seatrial.runs.request import RunRequest
-from seatrial.settings import models_from, not_redacted, read_settings
+from seatrial.settings import SETTINGS, models_from, not_redacted, read_settings
 from seatrial.store.store import Store, open_store
 
 from . import shell_completion
@@ -22,7 +22,8 @@ from . import shell_completion
 DEFAULT_FOLDER = "scenarios"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-store_option = click.option("--store", help="Where runs are stored: a file or postgresql://… (.seatrial/runs.db).")
+_STORE = SETTINGS["store"]
+store_option = click.option("--store", help=f"{_STORE.help} ({_STORE.default}).")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 env_file_option = click.option("--env-file", metavar="FILE", help="Read environment variables from a file.")
 judge_model_option = click.option("--judge-model", help="Model of the judge, such as openai:gpt-5-mini.")
