@@ -1,19 +1,17 @@
-"""What the API takes and gives where it is small enough to be a model. Every field is in the OpenAPI document."""
+"""What the API takes and returns: models of requests and lists, and JSON Schemas of everything else."""
 
 import json
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self
 
+from msgspec.json import schema_components
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 import seatrial.reports
 from seatrial.model.comparison import Alignment, Comparison
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.run import Run, ScenarioKey, Status, TrialSummary, Verdict
-from seatrial.model.struct import field_names
+from seatrial.model.run import ScenarioKey, Status, TrialSummary, Verdict
 from seatrial.reports.json_report import to_json
 from seatrial.store.runs import Label, RunRow
 
@@ -38,11 +36,11 @@ class RunItem(BaseModel):
     git_commit: str | None
     git_dirty: bool | None
     scenarios: Count
-    trials: Count = Field(description="All that are stored.")
+    trials: Count = Field(description="All stored trials.")
     passed: Count
     failed: Count
     errored: Count
-    pass_rate: float | None = Field(description="Of the stored trials, errored ones included; null without any.")
+    pass_rate: float | None = Field(description="Share of the stored trials that passed; null without trials.")
 
 
 class RunList(BaseModel):
@@ -51,17 +49,20 @@ class RunList(BaseModel):
     total: Count
     offset: Count
     runs: list[RunItem]
-    unreadable: list[str] = Field(description="Stored runs that cannot be read and are left out: which, and why.")
+    unreadable: list[str] = Field(description="Stored runs that cannot be read, and why.")
 
 
-class TrialItem(BaseModel):
-    """A trial in a list, without its conversation."""
-
-    id: str
+class _OfScenario(BaseModel):
     scenario_id: str
     suite: str
     scenario: str
     agent: str | None
+
+
+class TrialItem(_OfScenario):
+    """A trial in a list, without its conversation."""
+
+    id: str
     number: int = Field(ge=1, description="From 1, as in trial-1.")
     status: Literal["passed", "failed", "errored", "inconclusive", "not_run"]
     failure_reasons: list[str]
@@ -78,45 +79,44 @@ class TrialItem(BaseModel):
 
 
 class _Query(BaseModel):
-    """What stands behind the question mark. A misspelt name would leave the usual value in force, and nobody would
-    know."""
+    """A query string. Unknown names are refused: a misspelt one would silently have no effect."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class PageQuery(_Query):
-    """Which part of a list."""
+    """Which part of a list to return."""
 
     offset: int = Field(default=0, ge=0, le=10**9)
     limit: int = Field(default=500, ge=1, le=1_000)
 
 
 class RunsQuery(PageQuery):
-    """Which runs are asked for."""
+    """Which runs to return."""
 
     limit: int = Field(default=20, ge=1, le=1_000)
-    name: str | None = Field(default=None, max_length=200, description="Exactly this one.")
+    name: str | None = Field(default=None, max_length=200, description="The exact name.")
 
 
 class BaselineQuery(_Query):
-    """Which baseline is meant."""
+    """Which baseline."""
 
     suite: str | None = Field(default=None, max_length=500, description="Of this suite.")
 
 
 class ComparisonQuery(_Query):
-    """Which runs are compared, and how much worse the candidate may be."""
+    """Which runs to compare, and how much worse the candidate may be."""
 
     baseline_run_id: Ref
     candidate_run_id: Ref
-    max_pass_rate_drop: float = Field(default=0.0, ge=0, le=1, description="As a share: 0.05 is 5 points.")
+    max_pass_rate_drop: float = Field(default=0.0, ge=0, le=1, description="From 0 to 1: 0.05 is 5 points.")
     max_avg_score_drop: float = Field(default=5.0, ge=0, description="Points of the overall score.")
     max_latency_increase_pct: float = Field(default=20.0, ge=0)
     gate: Literal["thresholds", "statistical", "both"] = Field(default="thresholds", description="What decides.")
 
 
 class TrialQuery(PageQuery):
-    """Which trials are asked for; what is not given lets everything through."""
+    """Which trials to return. A filter that is not given matches all."""
 
     limit: int = Field(default=100, ge=1, le=1_000)
     status: Status | None = None
@@ -126,46 +126,45 @@ class TrialQuery(PageQuery):
     q: str = Field(
         default="",
         max_length=200,
-        description="In names, reasons, errors and what was said: user, replies, tool calls; whatever its case.",
+        description="Text in names, reasons, errors or conversations; case is ignored.",
     )
 
 
 class TrialList(BaseModel):
-    """Trials that pass the filter, in the order of the run."""
+    """Trials that match the filter, in the order of the run."""
 
     total: Count
     offset: Count
     searched: Count | None = Field(
-        description="Where what was said in the run is more than one search looks through: in how many trials it did, "
-        "from the first; null where in all."
+        description="How many trials were searched, if the run is too large to search all; else null."
     )
     trials: list[TrialItem]
 
 
 class StartRun(BaseModel):
-    """What to run. Everything else is as the files and the settings of the project say."""
+    """What to run. The files and settings of the project define everything else."""
 
     model_config = ConfigDict(extra="forbid")
 
     paths: Annotated[list[Text], Field(min_length=1, max_length=50)] = Field(
-        description="Suite files or folders, relative to the folder that is served."
+        description="Suite files or folders, relative to the served folder."
     )
     name: Text | None = None
     scenarios: Annotated[list[Text], Field(max_length=50)] = Field(
-        default=[], description="Only scenarios whose name has one of these texts."
+        default=[], description="Only scenarios whose name contains one of these texts."
     )
     tags: Annotated[list[Text], Field(max_length=50)] = []
     trials: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] | None = None
 
 
 class Started(BaseModel):
-    """A run that was asked for; it is in the store once its files are read."""
+    """A run that was started. It is stored when its files are loaded."""
 
     run_id: str
 
 
 class Cancelled(BaseModel):
-    """A run that was told to stop; what is finished is kept."""
+    """A run that was asked to stop. Finished trials are kept."""
 
     run_id: str
 
@@ -177,8 +176,8 @@ class PutLabel(BaseModel):
 
     scenario_id: Text
     number: int = Field(ge=1, le=2**31, description="Of the trial, from 1.")
-    metric: Text = Field(default="passed", description="`passed` for the trial as a whole, or a metric.")
-    value: float = Field(ge=-1e9, le=1e9, allow_inf_nan=False, description="1 and 0 for yes and no, else a score.")
+    metric: Text = Field(default="passed", description="`passed` for the whole trial, or a metric.")
+    value: float = Field(ge=-1e9, le=1e9, allow_inf_nan=False, description="1 for yes, 0 for no, or a score.")
     who: Text
 
     @model_validator(mode="after")
@@ -188,13 +187,9 @@ class PutLabel(BaseModel):
         return self
 
 
-class LabelItem(BaseModel):
-    """A label as it is stored."""
+class LabelItem(_OfScenario):
+    """A stored label."""
 
-    scenario_id: str
-    suite: str
-    scenario: str
-    agent: str | None
     number: int
     metric: str
     value: float | str
@@ -203,16 +198,16 @@ class LabelItem(BaseModel):
 
 
 class PutBaseline(BaseModel):
-    """The run that others are compared with."""
+    """The run to make the baseline."""
 
     model_config = ConfigDict(extra="forbid")
 
     run_id: Text
-    suite: Text | None = Field(default=None, description="Only where the suite has this name.")
+    suite: Text | None = Field(default=None, description="Only for this suite.")
 
 
 class BaselineItem(BaseModel):
-    """A baseline; for every suite where none is named."""
+    """A baseline; for every suite if `suite` is null."""
 
     suite: str | None
     run_id: str
@@ -220,70 +215,35 @@ class BaselineItem(BaseModel):
 
 
 class SuiteList(BaseModel):
-    """Files that may be run, relative to the folder that is served."""
+    """Suites that can be run, relative to the served folder."""
 
     suites: list[str]
 
 
 def run_item(row: RunRow, verdict: Verdict) -> RunItem:
-    run = row.run
-    return RunItem(
-        id=run.id,
-        name=run.name,
-        state=run.state.value,
-        status=verdict.status.value,
-        failure_reasons=list(verdict.failure_reasons),
-        started_at=run.started_at.isoformat(),
-        finished_at=to_json(run.finished_at),
-        git_commit=run.git_commit,
-        git_dirty=run.git_dirty,
-        scenarios=row.scenarios,
-        trials=row.trials,
-        passed=row.passed,
-        failed=row.failed,
-        errored=row.errored,
-        pass_rate=row.passed / row.trials if row.trials else None,
-    )
+    rate = row.passed / row.trials if row.trials else None
+    return RunItem(**_fields(RunItem, row, verdict, row.run, pass_rate=rate))
 
 
 def trial_item(summary: TrialSummary) -> dict[str, Any]:
-    """A TrialItem; as a dict, since models of thousands of them would take most of the time."""
-    key = summary.key
-    return {
-        "id": summary.id,
-        "scenario_id": scenario_id(key),
-        "suite": key.suite,
-        "scenario": key.name,
-        "agent": key.agent or None,
-        "number": summary.index + 1,
-        "status": summary.status.value,
-        "failure_reasons": list(summary.failure_reasons),
-        "error_kind": None if summary.error_kind is None else summary.error_kind.value,
-        "error_message": summary.error_message,
-        "stop_reason": summary.stop_reason,
-        "turns": summary.turns,
-        "overall_score": to_json(summary.overall_score),
-        "latency_ms": to_json(summary.latency_ms),
-        "cost_usd": to_json(summary.cost_usd),
-        "tokens": summary.tokens,
-        "started_at": summary.started_at.isoformat(),
-        "duration_ms": to_json(summary.duration_ms),
-    }
+    """The fields of a TrialItem. A dict, because creating thousands of models takes too long."""
+    return _fields(TrialItem, summary, number=summary.index + 1, **_scenario(summary.key))
 
 
 def label_item(label: Label) -> dict[str, Any]:
-    key = label.key
-    return {
-        "scenario_id": scenario_id(key),
-        "suite": key.suite,
-        "scenario": key.name,
-        "agent": key.agent or None,
-        "number": label.index + 1,
-        "metric": label.metric,
-        "value": to_json(label.value),
-        "who": label.who,
-        "at": label.at.isoformat(),
-    }
+    """The fields of a LabelItem."""
+    return _fields(LabelItem, label, number=label.index + 1, **_scenario(label.key))
+
+
+def _scenario(key: ScenarioKey) -> dict[str, Any]:
+    return {"scenario_id": scenario_id(key), "suite": key.suite, "scenario": key.name, "agent": key.agent or None}
+
+
+def _fields(model: type[BaseModel], *sources: object, **known: Any) -> dict[str, Any]:
+    """The fields of the model: known, or the attribute of the first source that has it."""
+    missing = (name for name in model.model_fields if name not in known)
+    found = {name: next(getattr(one, name) for one in sources if hasattr(one, name)) for name in missing}
+    return known | {name: to_json(value) for name, value in found.items()}
 
 
 Schema = dict[str, Any]
@@ -295,31 +255,31 @@ def refer(name: str) -> Schema:
 
 
 def answer(name: str, description: str) -> dict[int | str, Schema]:
-    """What a route answers, by the name of a schema."""
+    """The response of a route, by the name of its schema."""
     return {200: {"description": description, "content": {"application/json": {"schema": refer(name)}}}}
 
 
 def events() -> dict[int | str, Schema]:
-    """What the stream of events has, event by event."""
+    """The response of the event stream."""
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": refer("Progress")}
     event = {"event": {"enum": ["progress", "end"]}, "data": data}
     schema = {"type": "object", "required": list(event), "properties": event}
-    said = "`progress` whenever a number changes, `end` when there is nothing more to come."
-    return {200: {"description": said, "content": {"text/event-stream": {"schema": schema}}}}
+    text = "`progress` whenever a number changes, `end` after the last event."
+    return {200: {"description": text, "content": {"text/event-stream": {"schema": schema}}}}
 
 
 def shared_schemas() -> dict[str, Schema]:
-    """By name, everything that is not described by a model."""
+    """Every schema that is not a model, by name."""
     results = json.loads(_RESULTS.read_text(encoding="utf-8"))
     found = {_shared(name): _moved(schema) for name, schema in results["$defs"].items()}
     found["Run"] = _moved(results["properties"]["run"])
     found["RunDetail"] = _run_detail(_moved(results), found[_shared("scenario")])
     found["Trial"] = _placed(found[_shared("trial")])
-    _describe(Comparison, found)
-    _describe(Alignment, found)
-    _describe(Progress, found)
-    found["ComparisonResult"] = _comparison_result(found.pop("Comparison"))
-    return found
+    texts = {"suite": {"type": "string"}, "name": {"type": "string"}, "agent": {"type": ["string", "null"]}}
+    found["ScenarioKey"] = {"type": "object", "required": list(texts), "properties": texts}
+    structs = _struct_schemas(Comparison, Alignment, Progress)
+    found["ComparisonResult"] = _comparison_result(structs.pop("Comparison"))
+    return structs | found
 
 
 def _shared(name: str) -> str:
@@ -327,7 +287,7 @@ def _shared(name: str) -> str:
 
 
 def _moved(schema: Any) -> Any:
-    """The schema with its references pointing to where components are."""
+    """The schema with references to the components of the OpenAPI document."""
     if isinstance(schema, Mapping):
         return {
             key: f"#/components/schemas/{_shared(value.rpartition('/')[2])}" if key == "$ref" else _moved(value)
@@ -337,7 +297,7 @@ def _moved(schema: Any) -> Any:
 
 
 def _run_detail(results: Schema, scenario: Schema) -> Schema:
-    """A run as in results.json, its scenarios page by page and without their trials."""
+    """A run as in results.json, with a page of scenarios without trials."""
     brief = {**scenario, "required": ["id", *(name for name in scenario["required"] if name != "trials")]}
     brief["properties"] = {"id": {"type": "string"}} | {
         name: value for name, value in scenario["properties"].items() if name != "trials"
@@ -352,7 +312,7 @@ def _run_detail(results: Schema, scenario: Schema) -> Schema:
 
 
 def _placed(trial: Schema) -> Schema:
-    """A trial that says where it belongs."""
+    """A trial with its run and scenario."""
     place: Schema = {name: {"type": "string"} for name in ("run_id", "scenario_id", "scenario", "suite")}
     place |= {"agent": {"type": ["string", "null"]}}
     return {**trial, "required": [*place, *trial["required"]], "properties": {**place, **trial["properties"]}}
@@ -363,12 +323,12 @@ def _comparison_result(comparison: Schema) -> Schema:
     delta = {"type": ["number", "null"]}
     more: Schema = {
         "schema_version": {"type": "integer"},
-        "passed": {"type": "boolean", "description": "Whether nothing speaks against the candidate."},
+        "passed": {"type": "boolean", "description": "Whether there is no objection to the candidate."},
         "gate": {"enum": ["thresholds", "statistical", "both"]},
         "objections": texts,
         "undecided": {
             "type": "boolean",
-            "description": "Whether the objections say only that trials could not be judged or tested.",
+            "description": "Whether all objections are about trials that could not be judged or tested.",
         },
         "regression_detected": {"type": "boolean"},
         "reasons": texts,
@@ -386,44 +346,19 @@ def _comparison_result(comparison: Schema) -> Schema:
     }
 
 
-def _describe(kind: type[Any], found: dict[str, Schema]) -> Schema:
-    """A record as its form has it: every field, under its own name."""
-    if kind.__name__ not in found:
-        found[kind.__name__] = {}  # before its fields, which may refer to it
-        hints = get_type_hints(kind)
-        names = list(field_names(kind) or ())
-        found[kind.__name__] = {
-            "type": "object",
-            "required": names,
-            "properties": {name: _schema_of(hints[name], found) for name in names},
-        }
-    return refer(kind.__name__)
+def _struct_schemas(*structs: type[Any]) -> dict[str, Schema]:
+    """The schemas of structs and of everything in them, by name, as `to_json` writes them."""
+    _, found = schema_components(structs, ref_template="#/components/schemas/{name}")
+    return {name: _as_written(schema) for name, schema in found.items()}
 
 
-def _schema_of(hint: Any, found: dict[str, Schema]) -> Schema:
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        return {"anyOf": [_schema_of(option, found) for option in get_args(hint)]}
-    if origin is tuple:
-        return {"type": "array", "items": _schema_of(get_args(hint)[0], found)}
-    if origin is Literal:
-        return {"enum": list(get_args(hint))}
-    if hint is Run:
-        return refer("Run")
-    if hint is ScenarioKey:
-        texts = {"suite": {"type": "string"}, "name": {"type": "string"}, "agent": {"type": ["string", "null"]}}
-        return {"type": "object", "required": list(texts), "properties": texts}
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return {"enum": [one.value for one in hint]}
-    if isinstance(hint, type) and field_names(hint) is not None:
-        return _describe(hint, found)
-    return dict(_PLAIN.get(hint, {}))
-
-
-_PLAIN: dict[Any, Schema] = {
-    NoneType: {"type": "null"},
-    bool: {"type": "boolean"},
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: refer("ResultsNumber"),
-}
+def _as_written(schema: Any) -> Any:
+    """All fields are written, also those with a default; a number may be the text "NaN"."""
+    if isinstance(schema, list):
+        return [_as_written(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "number":
+        return refer("ResultsNumber")
+    kept = {key: _as_written(value) for key, value in schema.items() if key not in ("default", "additionalProperties")}
+    return {**kept, "required": list(kept["properties"])} if "properties" in kept else kept
