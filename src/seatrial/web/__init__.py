@@ -1,5 +1,5 @@
-"""The server: a JSON API and pages over the store.
+"""The server: a JSON API and web pages over the store.
 
-A door, like the command line: it reads runs through the same session and store, shows them with the report's own
-templates, and starts runs as `seatrial run` in a process of their own. Nothing is decided here.
+It reads runs like the command line does, shows them with the templates of the HTML report, and starts runs as
+`seatrial run` in separate processes. Nothing is decided here.
 """

@@ -1,4 +1,4 @@
-"""What a server was asked to be."""
+"""Who may use the server: its options, tokens, sessions and CSRF tokens."""
 
 import hmac
 import re
@@ -19,17 +19,17 @@ SHORTEST_TOKEN = 16
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
-    """Where the server listens, what it shows, and what it lets be done."""
+    """Where the server listens, what it shows and what it allows."""
 
     store: str
-    """Where runs are kept."""
+    """Where runs are stored."""
     root: Path
-    """Suites in this folder may be run."""
+    """Suites in this folder can be run."""
     host: str = "127.0.0.1"
     port: int = 8321
-    """0: any that is free."""
+    """0: any free port."""
     token: str | None = None
-    """Whoever shows it may do what the server can."""
+    """Clients that send it may use the server."""
     read_only: bool = False
 
     @property
@@ -37,7 +37,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         return self.host in LOOPBACK
 
     def check(self) -> None:
-        """Raises UsageError where others could reach the server without a token."""
+        """Raises UsageError for an unsafe token, host or folder."""
         if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not self.token.isascii()):
             raise UsageError(
                 f"--token: expected at least {SHORTEST_TOKEN} ASCII characters. "
@@ -49,7 +49,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
                 "set SEATRIAL_TOKEN, or give --token TEXT"
             )
         if not self.root.is_dir():
-            raise UsageError(f"{self.root}: is not a folder. Name the folder that has the suites.")
+            raise UsageError(f"{self.root}: is not a folder. Give the folder that contains the suites.")
 
 
 COOKIE = "seatrial_session"
@@ -67,7 +67,7 @@ _MOST_GUESSERS = 10_000
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """Why a request goes no further."""
+    """Why a request is refused."""
 
     status: int
     text: str
@@ -83,18 +83,18 @@ class _Guesses(Struct, frozen=True, kw_only=True):
 
     @property
     def wait(self) -> int:
-        """Seconds from the last of them to the next: none, then 1, 2, 4 and so on."""
+        """Seconds between two tries: first none, then 1, 2, 4 and so on."""
         over = self.count - _FREE_GUESSES
         return min(2 ** (over - 1), _LONGEST_WAIT) if over > 0 else 0
 
 
 class Access:
-    """Checks requests by their method, path and headers alone, before anything else sees them."""
+    """Checks requests by method, path and headers, before any other code sees them."""
 
     def __init__(self, options: ServeOptions, *, clock: Callable[[], float] = lambda: now().timestamp()) -> None:
         self._options = options
         self._clock = clock
-        # Made anew with each start: sessions, and which of them were ended, are known to this process alone.
+        # New at each start: sessions are known to this process only.
         self._key = secrets.token_bytes(32)
         self._ended: dict[str, float] = {}
         self._guesses: dict[str, _Guesses] = {}
@@ -104,7 +104,7 @@ class Access:
         return self._options.token is not None
 
     def check_token(self, text: str, address: str) -> bool:
-        """Whether it is the token; how long the answer takes says nothing about it. Counts wrong ones by address."""
+        """Whether it is the token, in constant time. Counts wrong tokens by address."""
         token = self._options.token or ""
         is_right = bool(token) and hmac.compare_digest(text.encode("utf-8", "replace"), token.encode())
         known = self._guesses.pop(address, None)
@@ -115,7 +115,7 @@ class Access:
         return is_right
 
     def seconds_to_wait(self, address: str) -> int:
-        """How long no token is looked at that comes from the address, after many wrong ones."""
+        """How long tokens from the address are refused after many wrong ones."""
         known = self._guesses.get(address)
         if known is None:
             return 0
@@ -126,12 +126,12 @@ class Access:
         return max(0, ceil(known.wait - since))
 
     def new_session(self) -> str:
-        """The value of a cookie that only this server can have made, and that holds for twelve hours."""
+        """A signed cookie value, valid for twelve hours."""
         session = f"{secrets.token_urlsafe(18)}.{self._clock():.0f}"
         return f"{session}.{self._sign('session', session)}"
 
     def session(self, headers: Mapping[str, str]) -> str | None:
-        """The session of the request's cookie; None where there is none that we made and that still holds."""
+        """The session of the request's cookie; None if there is no valid one."""
         value = _cookies(headers.get("cookie", "")).get(COOKIE, "")
         session, _, signature = value.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._sign("session", session).encode()):
@@ -140,13 +140,13 @@ class Access:
         return None if is_over or value in self._ended else value
 
     def end_session(self, session: str) -> None:
-        """Let nobody use the session any more, wherever its cookie is kept."""
+        """Make the session invalid."""
         time = self._clock()
         self._ended = {one: at for one, at in self._ended.items() if time - at <= SESSION_SECONDS}
         self._ended[session] = time
 
     def csrf_token(self, session: str) -> str:
-        """What our own forms carry, and no other page can know."""
+        """The token in our forms, which other sites cannot know."""
         return self._sign("csrf", session)
 
     def is_csrf_token(self, session: str | None, text: str) -> bool:
@@ -155,9 +155,9 @@ class Access:
         )
 
     def refuse(self, method: str, path: str, headers: Mapping[str, str], *, address: str = "") -> Refusal | None:
-        """Why the request may not go on; None when it may. Forms of pages are checked once more when they are read."""
+        """Why the request is refused; None if it is allowed. The CSRF tokens of forms are checked later."""
         if not self._is_known_host(headers.get("host", "")):
-            # Another name that leads here is how a foreign page would read what is only for this machine.
+            # DNS rebinding: another site uses a name that resolves to this machine.
             return Refusal(status=403, text="this server accepts only host names of this machine, such as localhost")
         session = self.session(headers)
         given = _bearer(headers) if self.needs_token else ""
@@ -180,17 +180,17 @@ class Access:
         return None
 
     def _refuse_program(self, path: str, session: str | None, headers: Mapping[str, str]) -> Refusal | None:
-        """Why a program on this machine that shows no token may not change anything."""
+        """Why a change by a program on this machine without a token is refused."""
         by_browser = any(name in headers for name in ("origin", "sec-fetch-site"))
         if self.needs_token or by_browser:
             return Refusal(status=403, text=f"the header {CSRF_HEADER} is missing or wrong")
         if session is None and _STARTS_CODE.fullmatch(path):
-            # A request that is sent blindly, by a server that was made to send it, has no cookie of ours.
+            # A forged request of another server has no cookie of ours.
             return Refusal(status=403, text="a session is required: load a page and send its cookie, or use a token")
         return None
 
     def _is_known_host(self, host: str) -> bool:
-        # Where a token is asked for, a foreign page learns nothing; and a proxy in front has a name of its own.
+        # With a token the name does not matter, and a proxy has its own name.
         return not self._options.is_local or self.needs_token or _name_of(host) in LOOPBACK
 
     def _sign(self, purpose: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What may be changed from here, for the API and for forms alike."""
+"""Changes: start, cancel and resume runs, labels, baselines, login. For the API and for forms."""
 
 from datetime import datetime
 from pathlib import Path
@@ -22,16 +22,16 @@ from .urls import run_url
 
 
 def cancel_run(state: AppState, run_id: str) -> None:
-    """Raises NotFound, or Conflict where the run is not under way in a process of ours."""
+    """Raises NotFound, or Conflict if this server is not running it."""
     if state.processes.cancel(run_id):
         return
-    if not state.processes.knows(run_id) and state.store.run_row(run_id) is None:
+    if not state.processes.was_started(run_id) and state.store.run_row(run_id) is None:
         raise NotFound(f"no run has the id {run_id!r}")
     raise Conflict(f"run {run_id}: was not started by this server or is not running, so it cannot be cancelled here")
 
 
 def put_label(state: AppState, run_id: str, scenario: str, index: int, *, metric: str, value: float, who: str) -> Label:
-    """The label, stored. Raises NotFound where there is no such trial."""
+    """Store a label. Raises NotFound if there is no such trial."""
     decided, outcome = state.scenario(run_id, scenario)
     key = outcome.entry.key
     if not any(one.index == index for one in decided.trials.get(key, ())):
@@ -42,11 +42,11 @@ def put_label(state: AppState, run_id: str, scenario: str, index: int, *, metric
 
 
 def choose_baseline(state: AppState, run_id: str, *, suite: str | None) -> Run:
-    """The run that is the baseline now. Raises UsageError where it cannot be one."""
+    """Make the run the baseline. Raises UsageError."""
     decided = state.run(run_id)
     run = decided.run
     if run.state is not RunState.FINISHED:
-        raise Conflict(f"run {run.id}: did not come to its end, so others would be compared with a part")
+        raise Conflict(f"run {run.id}: is not finished, so it cannot be a baseline")
     if suite is not None and all(one.entry.key.suite != suite for one in decided.outcome.scenarios):
         raise UsageError(f"run {run.id}: has no suite {suite!r}")
     state.store.set_baseline(run.id, suite=suite)
@@ -54,13 +54,13 @@ def choose_baseline(state: AppState, run_id: str, *, suite: str | None) -> Run:
 
 
 def forget_baseline(state: AppState, suite: str | None) -> None:
-    """Raises NotFound where none is set."""
+    """Clear a baseline. Raises NotFound if it is not set."""
     if not state.store.clear_baseline(suite):
         raise NotFound("this baseline is not set")
 
 
 SILENT_SECONDS = 60.0
-"""A run that another process plays is taken for left only after so long without a new trial."""
+"""A run of another process counts as stopped after this time without a new trial."""
 _HARMLESS = {
     "trials",
     "concurrency",
@@ -71,20 +71,20 @@ _HARMLESS = {
     "metrics_pass_threshold",
     "cases_pass_threshold",
 }
-"""Settings of a stored run that may hold again. Others name models and agents, and a stored run may be anybody's."""
+"""Stored settings that may be used again. Others name models and agents, and a stored run may come from anyone."""
 
 
 def silent_since(state: AppState, run: Run) -> datetime | None:
-    """When the last trial of a run under way was written, if that is long ago and nobody here plays it."""
+    """When the last trial of a running run was stored, if that is long ago and this server does not run it."""
     if run.state is not RunState.RUNNING or state.processes.is_running(run.id):
         return None
     written = state.store.last_written(run.id) or run.started_at
-    is_left = state.processes.knows(run.id) or (now() - written).total_seconds() > SILENT_SECONDS
+    is_left = state.processes.was_started(run.id) or (now() - written).total_seconds() > SILENT_SECONDS
     return written if is_left else None
 
 
 def resume_run(state: AppState, run_id: str) -> None:
-    """Go on with the run in a process of its own. Raises NotFound, or Conflict where that cannot be done."""
+    """Resume the run in a separate process. Raises NotFound, Conflict."""
     row = state.store.run_row(run_id)
     if row is None:
         raise NotFound(f"no run has the id {run_id!r}")
@@ -95,11 +95,11 @@ def resume_run(state: AppState, run_id: str) -> None:
 
 
 def why_not_resumed(state: AppState, run: Run) -> str | None:
-    """Why the run cannot go on from here; None where it can."""
+    """Why the run cannot be resumed here; None if it can."""
     config = run.config or {}
     if run.state is RunState.FINISHED:
         return "is finished"
-    # One that was interrupted may still be ending; it is waited for.
+    # The process of an interrupted run may still be stopping; resuming waits for it.
     if state.processes.is_resuming(run) or (run.state is RunState.RUNNING and state.processes.is_running(run.id)):
         return "is running"
     if run.state is RunState.RUNNING and silent_since(state, run) is None:
@@ -123,13 +123,13 @@ router = APIRouter(include_in_schema=False)
 
 
 async def read_fields(request: Request) -> dict[str, str]:
-    """The form's fields; of several with one name, the last."""
+    """The fields of a form. If a name occurs more than once, the last value."""
     text = (await request.body()).decode("utf-8", "replace")
     return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form that came from one of our pages."""
+    """The fields of a form with a valid CSRF token."""
     fields = await read_fields(request)
     session = getattr(request.state, "session", None)
     if not request.app.state.access.is_csrf_token(session, fields.pop("csrf", "")):
@@ -148,7 +148,7 @@ def show_login(request: Request, next: str = "/") -> Response:
 
 @router.post("/login")
 def log_in(request: Request, fields: Fields) -> Response:
-    """A cookie for those who know the token."""
+    """Set a session cookie if the token is right."""
     access = request.app.state.access
     wanted = fields.get("next", "/")
     address = request.client.host if request.client else ""
@@ -166,7 +166,7 @@ def log_in(request: Request, fields: Fields) -> Response:
 
 @router.post("/logout")
 def log_out(request: Request, form: Form) -> Response:
-    """End the session, here and in the browser."""
+    """End the session and delete its cookie."""
     request.app.state.access.end_session(request.state.session)
     answer = _go("/login" if request.app.state.access.needs_token else "/")
     answer.headers.append("set-cookie", no_cookie(secure=_is_secure(request)))
@@ -236,5 +236,5 @@ def _go(address: str) -> Response:
 
 
 def _is_our_page(address: str) -> bool:
-    """A path of this server: neither another site nor something that a browser would read as one."""
+    """Whether it is a path of this server, also for a browser's URL parser."""
     return address.startswith("/") and not address.startswith("//") and "\\" not in address and address.isprintable()

@@ -1,4 +1,4 @@
-"""The API that looks: runs, trials, comparisons, exports, live progress."""
+"""The JSON API."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -45,7 +45,7 @@ from .api_models import (
     trial_item,
 )
 from .app_state import AppState, NotFound, State
-from .events import ProgressReader, tell
+from .events import ProgressReader, progress_events
 from .responses import AsciiJSONResponse, Problem
 from .run_processes import Start, list_suites
 from .selection import TrialFilter, take_page
@@ -58,7 +58,7 @@ RunId = Annotated[str, Path(max_length=200)]
 
 @router.get("/runs")
 def list_runs(state: State, asked: Annotated[RunsQuery, Query()]) -> RunList:
-    """Runs with their verdicts, newest first; `name` keeps those of exactly that name."""
+    """Runs with their verdicts, newest first."""
     problems: list[tuple[str, str]] = []
     found = state.store.runs(name=asked.name, problems=problems)
     page = take_page(found, offset=asked.offset, limit=asked.limit)
@@ -70,7 +70,7 @@ def list_runs(state: State, asked: Annotated[RunsQuery, Query()]) -> RunList:
 
 
 def _verdict(state: AppState, row: RunRow) -> Verdict:
-    """A run that cannot be read is errored, and does not hide the others."""
+    """The verdict. A run that cannot be read is errored, and does not hide the others."""
     try:
         return state.runs.of(row).outcome.verdict
     except StoreError as broken:
@@ -79,7 +79,7 @@ def _verdict(state: AppState, row: RunRow) -> Verdict:
 
 @router.get("/runs/compare", responses=answer("ComparisonResult", "Two runs side by side."))
 def compare_runs(state: State, asked: Annotated[ComparisonQuery, Query()]) -> Response:
-    """What changed from the baseline to the candidate, whether it is a regression, and whether it is beyond noise."""
+    """The changes from baseline to candidate, and whether they are a regression or larger than noise."""
     limits = RegressionLimits(
         max_pass_rate_drop=asked.max_pass_rate_drop,
         max_avg_score_drop=asked.max_avg_score_drop,
@@ -97,7 +97,7 @@ def compare_runs(state: State, asked: Annotated[ComparisonQuery, Query()]) -> Re
 
 @router.get("/runs/{run_id}", responses=answer("RunDetail", "The run as in results.json, without its trials."))
 def show_run(state: State, run_id: RunId, asked: Annotated[PageQuery, Query()]) -> Response:
-    """A run's verdict, its numbers, and its scenarios in the order of the selection, page by page."""
+    """The verdict and numbers of a run, with a page of its scenarios."""
     decided = state.run(run_id)
     page = take_page(decided.outcome.scenarios, offset=asked.offset, limit=asked.limit)
     form = {
@@ -112,7 +112,7 @@ def show_run(state: State, run_id: RunId, asked: Annotated[PageQuery, Query()]) 
 
 @router.get("/runs/{run_id}/trials", responses={200: {"model": TrialList}})
 def list_trials(state: State, run_id: RunId, asked: Annotated[TrialQuery, Query()]) -> Response:
-    """The trials that pass the filter, without their conversations."""
+    """The trials that match the filter, without their conversations."""
     wanted = TrialFilter(
         status=asked.status, tag=asked.tag, text=asked.q, error_kind=asked.error_kind, scenario=asked.scenario
     )
@@ -126,10 +126,10 @@ def list_trials(state: State, run_id: RunId, asked: Annotated[TrialQuery, Query(
 
 @router.get(
     "/runs/{run_id}/scenarios/{scenario}/trials/{number}",
-    responses=answer("Trial", "A trial as in results.json, with where it belongs."),
+    responses=answer("Trial", "A trial as in results.json, with its run and scenario."),
 )
 def show_trial(state: State, run_id: RunId, scenario: RunId, number: Annotated[int, Path(ge=1, le=2**31)]) -> Response:
-    """One trial with its whole conversation and everything that was said about it."""
+    """One trial with its conversation, results and scores."""
     decided, outcome = state.scenario(run_id, scenario)
     key = outcome.entry.key
     if not any(one.index == number - 1 for one in decided.trials.get(key, ())):
@@ -142,10 +142,10 @@ def show_trial(state: State, run_id: RunId, scenario: RunId, number: Annotated[i
 @router.get(
     "/runs/{run_id}/export",
     response_class=StreamingResponse,
-    responses={200: {"description": "Lines of JSON, for `seatrial import`.", "content": {"application/x-ndjson": {}}}},
+    responses={200: {"description": "JSON Lines, for `seatrial import`.", "content": {"application/x-ndjson": {}}}},
 )
 def export_run(state: State, run_id: RunId) -> Response:
-    """The whole run as lines of JSON, as `seatrial export` writes it."""
+    """The whole run as JSON Lines, as `seatrial export` writes it."""
     decided = state.run(run_id)
     lines: Iterator[bytes] = state.store.export_run(decided.run.id)
     headers = {"content-disposition": f'attachment; filename="{_file_name(run_id)}.jsonl"'}
@@ -154,22 +154,22 @@ def export_run(state: State, run_id: RunId) -> Response:
 
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses=events())
 async def follow_run(state: State, run_id: RunId) -> Response:
-    """Live progress as server-sent events, of runs started here or anywhere else."""
-    if await run_in_threadpool(ProgressReader(state, run_id).look) is None:
+    """Live progress as server-sent events, for any stored run."""
+    if await run_in_threadpool(ProgressReader(state, run_id).read) is None:
         raise NotFound(f"no run has the id {run_id!r}")
-    return StreamingResponse(tell(state, run_id), media_type="text/event-stream")
+    return StreamingResponse(progress_events(state, run_id), media_type="text/event-stream")
 
 
 @router.get("/runs/{run_id}/labels", responses={200: {"model": list[LabelItem]}})
 def list_labels(state: State, run_id: RunId) -> Response:
-    """What people said of the run's trials; `seatrial calibrate --run RUN` holds the judge against it."""
+    """The human labels of the run's trials. `seatrial calibrate --run RUN` compares the judge with them."""
     decided = state.run(run_id)
     return AsciiJSONResponse([label_item(label) for label in state.store.labels(decided.run.id)])
 
 
 @router.get("/suites")
 def show_suites(state: State) -> SuiteList:
-    """The suites that can be run from here."""
+    """The suites that can be run."""
     return SuiteList(suites=list_suites(state.options.root))
 
 
@@ -179,7 +179,7 @@ def _file_name(run_id: str) -> str:
 
 @router.post("/runs", status_code=202)
 def start_run(state: State, asked: StartRun) -> Started:
-    """Start `seatrial run` in a process of its own. Its progress is at `/api/runs/{run_id}/events`."""
+    """Start `seatrial run` in a separate process. Its progress is at `/api/runs/{run_id}/events`."""
     start = Start(
         paths=tuple(asked.paths),
         name=asked.name,
@@ -192,21 +192,21 @@ def start_run(state: State, asked: StartRun) -> Started:
 
 @router.post("/runs/{run_id}/cancel", status_code=202)
 def cancel(state: State, run_id: RunId) -> Cancelled:
-    """Interrupt a run that was started here, as Ctrl-C would; what is finished is kept and can be resumed."""
+    """Interrupt a run of this server, like Ctrl-C. Finished trials are kept; the run can be resumed."""
     cancel_run(state, run_id)
     return Cancelled(run_id=run_id)
 
 
 @router.post("/runs/{run_id}/resume", status_code=202)
 def resume(state: State, run_id: RunId) -> Started:
-    """Play what is missing of a run that did not come to its end, as `seatrial run --resume` would."""
+    """Run the missing trials of an unfinished run, like `seatrial run --resume`."""
     resume_run(state, run_id)
     return Started(run_id=run_id)
 
 
 @router.post("/runs/{run_id}/labels", responses={200: {"model": LabelItem}})
 def label_trial(state: State, run_id: RunId, asked: PutLabel) -> Response:
-    """Store a person's opinion of a trial; it takes the place of their earlier one of the same metric."""
+    """Store a human label of a trial. It replaces an earlier label of the same person and metric."""
     label = put_label(
         state,
         run_id,
@@ -221,18 +221,18 @@ def label_trial(state: State, run_id: RunId, asked: PutLabel) -> Response:
 
 @router.get("/baselines")
 def list_baselines(state: State) -> list[BaselineItem]:
-    """The runs that others are compared with."""
+    """The baselines."""
     return [BaselineItem(suite=suite, run_id=run.id, name=run.name) for suite, run in state.store.baselines()]
 
 
 @router.put("/baselines")
 def put_baseline(state: State, asked: PutBaseline) -> BaselineItem:
-    """Compare others with this run: everywhere, or where the suite has that name."""
+    """Make the run the baseline of every suite, or of one."""
     run = choose_baseline(state, asked.run_id, suite=asked.suite)
     return BaselineItem(suite=asked.suite, run_id=run.id, name=run.name)
 
 
 @router.delete("/baselines", status_code=204, response_class=Response)
 def delete_baseline(state: State, asked: Annotated[BaselineQuery, Query()]) -> None:
-    """Forget a baseline; its run stays."""
+    """Clear a baseline. The run itself is kept."""
     forget_baseline(state, asked.suite)

@@ -1,4 +1,4 @@
-"""The application: routes, guard, and what lives as long as the server."""
+"""The web application: routes, start-up, connection limits and `serve`."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ from .responses import STATIC, environment, explain_problems
 from .run_processes import RunProcesses
 
 _WARM_SECONDS = 3.0
-"""So long the server may take to get ready; what is not decided by then is decided while it answers."""
+"""Maximum start-up time for deciding runs; the rest is decided while the server answers."""
 ROUTERS = (
     api.router,
     page_runs.router,
@@ -45,14 +45,14 @@ ROUTERS = (
 
 
 def make_app(options: ServeOptions) -> FastAPI:
-    """The server as an ASGI application. Raises UsageError where the options are not safe."""
+    """The server as an ASGI application. Raises UsageError if the options are unsafe."""
     options.check()
     app = FastAPI(
         title="Seatrial",
         version=__version__,
-        description="Runs of AI agents: what was asked, what was said, what was decided.",
+        description="Test runs of LLM agents: conversations, results and verdicts.",
         openapi_url="/api/openapi.json",
-        docs_url=None,  # their pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         lifespan=_open,
     )
@@ -78,7 +78,7 @@ async def _open(app: FastAPI) -> AsyncIterator[None]:
         warming = Thread(target=_warm, args=(state,), name="seatrial-warm", daemon=True)
         warming.start()
         await asyncio.to_thread(warming.join, _WARM_SECONDS)
-        # Ten thousand trials that are kept are no garbage: looking through them would hold up a page for a while.
+        # Cached trials stay: the collector must not scan them while a page waits.
         gc.collect()
         gc.freeze()
         try:
@@ -88,11 +88,11 @@ async def _open(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _warm(state: AppState) -> None:
-    """Decide the runs of the first page before anybody asks."""
+    """Decide the runs of the first page before the first request."""
     try:
         state.runs.warm(page_runs.newest_rows(state))
     except (SeatrialError, CancelledError, RuntimeError):
-        return  # the server ends, or whoever asks for the run will be told
+        return  # the server stops, or the request for the run shows the error
 
 
 def _show_style() -> Response:
@@ -125,7 +125,7 @@ def most_connections() -> int:
 
 
 def limit_requests(seconds: float) -> type[asyncio.Protocol]:
-    """The protocol of a server that closes a connection when a request is not whole after so many seconds."""
+    """A server protocol that closes connections whose request is incomplete after `seconds`."""
 
     class Limited(_LimitedRequests):
         request_seconds = seconds
@@ -142,7 +142,7 @@ class _LimitedRequests(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being answered."""
+        """Whether no request is being answered."""
         return self._overdue is not None or self.timeout_keep_alive_task is not None
 
     def connection_made(self, transport: Any) -> None:
@@ -166,7 +166,7 @@ class _LimitedRequests(H11Protocol):
         self.idle_since = self.loop.time()
 
     def _expect_request(self) -> None:
-        """From the first byte on, so that a client that sends one now and then gains no time."""
+        """Start the time limit. Later bytes do not extend it."""
         if self._overdue is None and not self.transport.is_closing():
             self.idle_since = self.loop.time()
             self._overdue = self.loop.call_later(self.request_seconds, self.transport.abort)
@@ -177,7 +177,7 @@ class _LimitedRequests(H11Protocol):
             self._overdue = None
 
     def _make_room(self) -> None:
-        """Close the connection that is idle for longest where the server has all that it takes."""
+        """Close the longest idle connection if the limit is reached."""
         limit = self.limit_concurrency
         idle = [one for one in self.connections if isinstance(one, _LimitedRequests) and one.is_idle]
         if limit is not None and len(self.connections) + 1 >= limit and idle:
@@ -190,9 +190,9 @@ _GRACE_SECONDS = 3
 
 
 def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM. `announce` is told the address once connections are taken."""
+    """Serve until Ctrl-C or SIGTERM. `announce` gets the address when the server listens."""
     app = make_app(options)
-    open_store(options.store).close()  # a mistake in its place would end in uvicorn's traceback, after the address
+    open_store(options.store).close()  # a wrong store is an error before uvicorn starts
     listening = _listen(options)
     host, port = listening.getsockname()[:2]
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
@@ -200,11 +200,11 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None]) -> None:
     try:
         uvicorn.Server(make_config(app)).run(sockets=[listening])
     except KeyboardInterrupt:
-        return  # uvicorn has ended in order, and passes on what ended it
+        return  # uvicorn has stopped cleanly and raises it again
 
 
 def make_config(app: FastAPI, *, request_seconds: float = 10.0, connections: int | None = None) -> uvicorn.Config:
-    """How uvicorn serves the application. `request_seconds` is what a client has to send a whole request."""
+    """The configuration of uvicorn. `request_seconds` limits the time to send a request."""
     return uvicorn.Config(
         app,
         http=limit_requests(request_seconds),

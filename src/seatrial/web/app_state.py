@@ -1,4 +1,4 @@
-"""What every request finds at hand."""
+"""The objects that all requests share: store, caches, run processes."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -18,12 +18,12 @@ from .verdict_cache import ComparisonCache, DecidedRun, VerdictCache
 
 
 class NotFound(UsageError):
-    """There is no such thing in the store."""
+    """The run, scenario, trial or baseline does not exist."""
 
 
 @dataclass(slots=True)
 class AppState:
-    """The store and those who work with it, for as long as the server runs."""
+    """The store and everything that works with it, while the server runs."""
 
     options: ServeOptions
     store: Store
@@ -40,13 +40,13 @@ class AppState:
         self.searches = ConversationSearch(self.store, self.worker)
 
     def close(self) -> None:
-        """End what is under way, before the store is closed."""
+        """Stop runs and background work, before the store is closed."""
         self.closing = True
         self.processes.close()
         self.worker.close()
 
     def run(self, run_id: str, *, timeout: float | None = None) -> DecidedRun:
-        """The run of that id. Raises NotFound, StillWorking."""
+        """The run with that id. Raises NotFound, StillWorking."""
         found = self.runs.get(run_id, timeout=timeout)
         if found is None:
             raise NotFound(f"no run has the id {run_id!r}")
@@ -65,7 +65,7 @@ class AppState:
     def trials(
         self, decided: DecidedRun, wanted: TrialFilter, *, timeout: float | None = None
     ) -> tuple[list[TrialSummary], SearchResult | None]:
-        """The trials that pass the filter, and how far what was said was searched. Raises StillWorking."""
+        """The trials that match the filter, and the search result if a text was searched. Raises StillWorking."""
         if not wanted.text:
             return find_trials(decided, wanted), None
         chosen = decided.scenarios.get(wanted.scenario) if wanted.scenario is not None else None

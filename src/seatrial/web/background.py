@@ -1,4 +1,4 @@
-"""Work that may take longer than a page: done once, by one thread, while those who ask wait as long as they like."""
+"""Slow work in one background thread, with a timeout for each request that waits for it."""
 
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,15 +9,15 @@ from fastapi import Request
 
 T = TypeVar("T")
 PAGE_TIMEOUT_SECONDS = 0.1
-"""Seconds. Together with making the page it stays under the 200 ms in which pages answer."""
+"""With rendering, pages answer within 200 ms."""
 
 
 class StillWorking(Exception):
-    """The answer is on its way; ask again."""
+    """The result is not ready yet; ask again."""
 
 
 class Worker:
-    """Does one thing at a time: deciding is work for one core, and whoever asks second may find it done."""
+    """Does one task at a time. Requests for the same task share its result."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="seatrial-work")
@@ -25,7 +25,7 @@ class Worker:
         self._lock = Lock()
 
     def do(self, what: Hashable, work: Callable[[], T], timeout: float | None = None) -> T:
-        """What comes of it. Raises StillWorking where that takes longer than the timeout; None waits to the end."""
+        """The result of the work. Raises StillWorking after `timeout` seconds; None waits for the end."""
         with self._lock:
             future = self._under_way.get(what)
             if future is None:
@@ -35,7 +35,7 @@ class Worker:
             found: T = future.result(timeout)
         except TimeoutError:
             if future.done():
-                raise  # the work's own
+                raise  # raised by the work itself
             raise StillWorking from None
         return found
 
@@ -44,5 +44,5 @@ class Worker:
 
 
 def page_timeout(request: Request) -> float | None:
-    """How long a page may wait; a part of one that is loaded later may wait to the end."""
+    """How long a page may wait. Parts that htmx loads later have no limit."""
     return None if "hx-request" in request.headers else PAGE_TIMEOUT_SECONDS

@@ -1,4 +1,4 @@
-"""How far a run has come, told while it goes on: by looking at the store, whoever runs it."""
+"""Live progress of a run as server-sent events, read from the store."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ KEEP_ALIVE_SECONDS = 15.0
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """A run under way in numbers."""
+    """The progress of a run."""
 
     state: str
-    """`starting` until it is in the store or goes on, then as the run says; `refused` when it never came to be, `left`
-    when the process that we started is gone before the run's end."""
+    """The state of the run, or `starting` (not stored yet), `refused` (it did not start) or `left` (its process ended
+    before the run was finished)."""
     planned: int = 0
-    """Trials; where their number is not fixed, the most that may be played."""
+    """The maximum number of trials."""
     played: int = 0
     passed: int = 0
     failed: int = 0
@@ -36,20 +36,20 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class ProgressReader:
-    """Looks at one run again and again."""
+    """Reads the progress of one run again and again."""
 
     def __init__(self, state: AppState, run_id: str) -> None:
         self._app_state = state
         self._run_id = run_id
         self._planned = (0, 0)
-        """For how many scenarios, and how many trials they plan."""
+        """The number of scenarios, and of trials that they plan."""
 
-    def look(self) -> Progress | None:
-        """Where it stands; None when nobody knows of such a run."""
+    def read(self) -> Progress | None:
+        """The current progress; None if the run is unknown."""
         row = self._app_state.store.run_row(self._run_id)
         if row is None:
             processes = self._app_state.processes
-            if not processes.knows(self._run_id):
+            if not processes.was_started(self._run_id):
                 return None
             return Progress(state="starting" if processes.is_running(self._run_id) else "refused")
         return Progress(
@@ -65,7 +65,7 @@ class ProgressReader:
         processes = self._app_state.processes
         if processes.is_resuming(run):
             return "starting"
-        is_left = run.state is RunState.RUNNING and processes.knows(run.id) and not processes.is_running(run.id)
+        is_left = run.state is RunState.RUNNING and processes.was_started(run.id) and not processes.is_running(run.id)
         return "left" if is_left else run.state.value
 
     def _plan(self, row: RunRow) -> int:
@@ -75,13 +75,13 @@ class ProgressReader:
         return self._planned[1]
 
 
-async def tell(state: AppState, run_id: str) -> AsyncIterator[bytes]:
-    """Server-sent events: `progress` whenever a number changes, `end` when there is nothing more to come."""
-    watch = ProgressReader(state, run_id)
+async def progress_events(state: AppState, run_id: str) -> AsyncIterator[bytes]:
+    """Server-sent events: `progress` whenever a number changes, `end` after the last event."""
+    reader = ProgressReader(state, run_id)
     last: Progress | None = None
     silent = 0.0
     while not state.closing:
-        found = await asyncio.to_thread(watch.look)
+        found = await asyncio.to_thread(reader.read)
         if found is None:
             return
         if found != last:

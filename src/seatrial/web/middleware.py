@@ -1,4 +1,4 @@
-"""The first to see a request and the last to see its answer: refuses, limits, and adds the headers that protect."""
+"""Refuses requests that are not allowed, limits their size, and adds security headers."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -24,7 +24,7 @@ _HEADERS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Not no-referrer: then forms of our own pages would not say that they are ours.
+    # Not no-referrer: then our own forms would send no origin.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -33,7 +33,7 @@ _HEADERS = {
 
 
 class SecurityMiddleware:
-    """Pure ASGI, since a stream of events must pass through as it comes."""
+    """Plain ASGI, because event streams must not be buffered."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], *, access: Access) -> None:
         self._app = app
@@ -50,7 +50,7 @@ class SecurityMiddleware:
             session = fresh = self._access.new_session()
         scope.setdefault("state", {})["session"] = session
         cookie = None if fresh is None else session_cookie(fresh, secure=scope.get("scheme") == "https")
-        answer = _Answer(send, path=scope["path"], cookie=cookie)
+        answer = _ResponseWithHeaders(send, path=scope["path"], cookie=cookie)
         address = (scope.get("client") or ("",))[0]
         refusal = self._access.refuse(scope["method"], scope["path"], headers, address=address)
         refusal = refusal or _check_length(headers)
@@ -60,8 +60,8 @@ class SecurityMiddleware:
         await self._app(scope, _limited(receive), answer.send)
 
 
-class _Answer:
-    """What goes back, with our headers."""
+class _ResponseWithHeaders:
+    """Sends the response with our headers."""
 
     def __init__(self, send: Send, *, path: str, cookie: str | None) -> None:
         self._send = send
@@ -80,13 +80,14 @@ class _Answer:
 
 
 def session_cookie(value: str, *, secure: bool) -> str:
-    """The cookie of a session: not for scripts, not for other sites, gone with the browser, and over TLS where it came
-    so. That is the scheme of the request, for which the word of a proxy on this machine is taken."""
+    """The session cookie: not readable by scripts, not sent to other sites, gone when the browser closes.
+
+    `secure` if the request came over TLS, as a proxy on this machine reports it."""
     return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}"
 
 
 def no_cookie(*, secure: bool) -> str:
-    """What makes a browser forget the session."""
+    """A cookie that deletes the session cookie."""
     return f"{session_cookie('', secure=secure)}; Max-Age=0"
 
 
@@ -99,7 +100,7 @@ def _check_length(headers: Headers) -> Refusal | None:
 
 
 def _limited(receive: Receive) -> Receive:
-    """For bodies that do not say how large they are."""
+    """Limits bodies without a content-length."""
     read = 0
 
     async def limited() -> MutableMapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Two runs side by side, and two conversations of one scenario aligned by their tool calls."""
+"""The pages that compare two runs, and one scenario in both."""
 
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ Ref = Annotated[str, Query(max_length=200)]
 
 
 class Side(Struct, frozen=True, kw_only=True):
-    """A conversation, and which one it is."""
+    """A trial and its run."""
 
     run_id: str
     trial: Trial
@@ -42,7 +42,7 @@ def show_comparison(
     change: Change | None = None,
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> Response:
-    """Two runs, or the choice of two."""
+    """The comparison, or a form to choose two runs."""
     if not baseline_run_id or not candidate_run_id:
         return _show_choice(request, state.store.runs(CHOICE), baseline_run_id, candidate_run_id)
     runs, comparison = _compare(request, state, baseline_run_id, candidate_run_id)
@@ -67,7 +67,7 @@ def show_comparison(
 def show_side_by_side(
     request: Request, state: State, scenario: str, baseline_run_id: Ref, candidate_run_id: Ref
 ) -> Response:
-    """One scenario in both runs: the numbers, and two conversations beside each other."""
+    """One scenario in both runs, with two conversations side by side."""
     runs, comparison = _compare(request, state, baseline_run_id, candidate_run_id)
     found = next((one for one in comparison.scenarios if scenario_id(one.key) == scenario), None)
     if found is None:
@@ -88,7 +88,7 @@ def show_side_by_side(
 
 
 def _compare(request: Request, state: AppState, base: str, candidate: str) -> Compared:
-    """With the limits that hold where nobody sets others; of runs under way, what is there."""
+    """The comparison with default limits. Unfinished runs are allowed."""
     timeout = page_timeout(request)
     return state.comparisons.compare(base, candidate, RegressionLimits(), allow_unfinished=True, timeout=timeout)
 
@@ -101,7 +101,7 @@ def _show_choice(request: Request, known: list[Run], base: str, candidate: str) 
 def _conversations(
     runs: StoredRuns, change: ScenarioChange, alignment: Alignment | None
 ) -> tuple[Side | None, Side | None]:
-    """Those that the alignment speaks of; without one, the first of each run."""
+    """The trials of the alignment; without one, the first trial of each run."""
     if alignment is not None:
         return _named(runs, change.key, alignment.passing), _named(runs, change.key, alignment.failing)
     return _first(runs, runs.base, change.key), _first(runs, runs.candidate, change.key)

@@ -1,4 +1,4 @@
-"""The first page: runs, newest first, how they went over time, and what can be started."""
+"""The list of runs, and the page of one run."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -34,10 +34,10 @@ class ShownRun(Struct, frozen=True, kw_only=True):
 
     row: RunRow
     verdict: Verdict | None
-    """None: not known yet, and too much work for a list."""
+    """None: not decided yet; the page loads it later."""
     is_baseline: bool
     silent_since: datetime | None = None
-    """Of a run under way: when its last trial was written, if that is long ago."""
+    """When the last trial of a running run was stored, if that is long ago."""
 
     @property
     def status(self) -> str | None:
@@ -80,7 +80,7 @@ def show_runs(
 
 @router.get("/runs/{run_id}/verdict")
 def show_verdict(request: Request, state: State, run_id: str) -> Response:
-    """A verdict that the list left open, for the cell that waits for it."""
+    """A verdict that the list loads later."""
     return render(request, "verdict.html.jinja", {"status": state.run(run_id).outcome.verdict.status.value})
 
 
@@ -97,15 +97,15 @@ def _dot(one: ShownRun) -> Dot:
 
 
 def newest_rows(state: AppState) -> list[RunRow]:
-    """Of the first page."""
+    """The runs of the first page."""
     return state.store.run_rows(RUNS_PER_PAGE)
 
 
 SCENARIOS_PER_PAGE = 100
 
 
-class Asked(BaseModel):
-    """What the page is asked to show; the empty text stands for anything."""
+class RunQuery(BaseModel):
+    """The query of the page. An empty text matches everything."""
 
     view: Literal["scenarios", "trials"] = "scenarios"
     status: Literal["", "passed", "failed", "errored", "inconclusive", "not_run"] = ""
@@ -115,7 +115,7 @@ class Asked(BaseModel):
     offset: int = Field(default=0, ge=0, le=10**9)
 
     def address(self, **other: object) -> dict[str, object]:
-        """The query of the same page with something else."""
+        """The query with other values."""
         return {**self.model_dump(exclude={"offset"}, exclude_defaults=True), **other}
 
     @property
@@ -124,7 +124,7 @@ class Asked(BaseModel):
 
 
 @router.get("/runs/{run_id}")
-def show_run(request: Request, state: State, run_id: str, asked: Annotated[Asked, Query()]) -> Response:
+def show_run(request: Request, state: State, run_id: str, asked: Annotated[RunQuery, Query()]) -> Response:
     """One run."""
     decided = state.runs.get(run_id, timeout=page_timeout(request))
     if decided is None:
@@ -143,7 +143,7 @@ def show_run(request: Request, state: State, run_id: str, asked: Annotated[Asked
         "said": said,
         "tags": tags_of(decided),
         "orders": ORDERS,
-        "progress": ProgressReader(state, run_id).look() if is_live else None,
+        "progress": ProgressReader(state, run_id).read() if is_live else None,
         "can_cancel": is_live and state.processes.is_running(run_id),
         "silent_since": silent,
         "silent_ms": None if silent is None else (now() - silent).total_seconds() * 1000,
@@ -157,9 +157,9 @@ def show_run(request: Request, state: State, run_id: str, asked: Annotated[Asked
 
 
 def _page(
-    state: AppState, decided: DecidedRun, asked: Asked, *, timeout: float | None
+    state: AppState, decided: DecidedRun, asked: RunQuery, *, timeout: float | None
 ) -> tuple[Page, SearchResult | None]:
-    """What is listed, and how far what was said was searched."""
+    """The listed scenarios or trials, and the search result if a text was searched."""
     if asked.view == "trials":
         found, said = state.trials(decided, asked.wanted, timeout=timeout)
         return take_page(found, offset=asked.offset, limit=SCENARIOS_PER_PAGE), said
@@ -169,7 +169,7 @@ def _page(
 
 
 def _baseline(state: AppState, decided: DecidedRun) -> str | None:
-    """The run that this one would be compared with; None where there is none, or it is this one."""
+    """The id of the baseline; None if there is none, or it is this run."""
     suites = dict.fromkeys(one.entry.key.suite for one in decided.outcome.scenarios[:SCENARIOS_PER_PAGE])
     for suite in suites:
         found = state.store.baseline(suite)
@@ -179,8 +179,8 @@ def _baseline(state: AppState, decided: DecidedRun) -> str | None:
 
 
 def _show_start(request: Request, state: AppState, run_id: str) -> Response:
-    """A run that was started here and is not in the store: still reading its files, or refused."""
-    if not state.processes.knows(run_id):
+    """A run of this server that is not stored yet: still loading its files, or refused."""
+    if not state.processes.was_started(run_id):
         raise NotFound(f"no run has the id {run_id!r}")
     values = {
         "title": "Starting",

@@ -1,4 +1,4 @@
-"""One scenario in one run: its trials, its metrics, and how it went in other runs."""
+"""The page of a scenario in a run, and the page of a trial."""
 
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from .urls import scenario_url
 
 PAGE = 100
 LOOKED_BACK = 40
-"""So many of the newest runs are looked through for the history."""
+"""The number of runs in the history."""
 router = APIRouter(include_in_schema=False)
 
 
@@ -58,7 +58,7 @@ def show_scenario(
 
 
 def _status(state: AppState, row: RunRow, scenario: str) -> str:
-    """What the scenario came to in that run, where that is known without work; its trials alone do not tell."""
+    """The verdict of the scenario in that run, if it is cached."""
     decided = state.runs.known(row.run)
     outcome = None if decided is None else decided.scenarios.get(scenario)
     return UNKNOWN if outcome is None or outcome.played != row.trials else outcome.verdict.status.value
@@ -112,6 +112,6 @@ def show_trial(request: Request, state: State, run_id: str, scenario: str, numbe
 
 
 def _next_failing(known: tuple[TrialSummary, ...], place: int) -> TrialSummary | None:
-    """The next trial that did not pass, round the end of the list."""
+    """The next trial that did not pass, continuing at the start of the list."""
     others = (*known[place + 1 :], *known[:place])
     return next((one for one in others if one.status is not Status.PASSED), None)

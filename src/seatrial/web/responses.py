@@ -1,4 +1,4 @@
-"""How answers are written, and how mistakes become answers."""
+"""JSON responses, pages, and the responses to errors."""
 
 import json
 from collections.abc import Mapping
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class Problem(BaseModel):
-    """Why there is no answer."""
+    """An error."""
 
     detail: str = Field(description="What is wrong, and what would work.")
 
 
 class AsciiJSONResponse(JSONResponse):
-    """JSON in ASCII: whatever an agent said, lone surrogates included, can be sent."""
+    """JSON in ASCII: every text can be sent, even lone surrogates."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def explain_problems(app: FastAPI) -> None:
-    """Make the app answer mistakes with a Problem, or with a page where a page was asked for."""
+    """Make the app answer errors with a Problem, or with a page."""
     app.add_exception_handler(UsageError, _usage)
     app.add_exception_handler(StoreError, _store)
     app.add_exception_handler(StillWorking, _working)
@@ -63,7 +63,7 @@ async def _usage(request: Request, error: Exception) -> Response:
 
 
 async def _working(request: Request, error: Exception) -> Response:
-    # Not an error: the page that asks again by itself. 202, so that nobody takes it for the answer.
+    # Not an error: a page that loads again by itself, with status 202.
     return render(request, "waiting.html.jinja", {"title": "One moment"}, status=202)
 
 
@@ -73,7 +73,7 @@ async def _store(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    # Not what was sent: it may be anything, and it is known to whoever sent it.
+    # Without the input, which may be anything.
     said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
     return _answer(request, 422, "; ".join(said))
 
@@ -91,18 +91,18 @@ STATIC = HERE / "static"
 
 @lru_cache(maxsize=1)
 def environment() -> "Environment":
-    """The templates of the pages, with the words that they use."""
+    """The templates of the pages, with the functions that they use."""
     made = make_environment(HERE / "templates")
     words = (urls.run_url, urls.scenario_url, urls.trial_url, urls.compare_url)
     made.globals |= {word.__name__: word for word in (*words, urls.scenario_id, status_of)}
     made.globals |= {"version": __version__, "stamp": _stamp()}
     for name in made.list_templates(extensions=["jinja"]):
-        made.get_template(name)  # compiled now, and not when the first reader waits for the page
+        made.get_template(name)  # compile at start, not at the first request
     return made
 
 
 def render(request: Request, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
-    """A page, with what every page has: whether things may be changed here, and the proof that a form is ours."""
+    """A page from a template and its values."""
     access = request.app.state.access
     session = getattr(request.state, "session", None)
     frame = {
@@ -116,12 +116,12 @@ def render(request: Request, template: str, values: Mapping[str, Any], *, status
 
 
 def render_problem(request: Request, status: int, text: str) -> Response:
-    """The page that says why there is none."""
+    """The page for an error."""
     return render(request, "problem.html.jinja", {"title": HTTPStatus(status).phrase, "text": text}, status=status)
 
 
 def _stamp() -> str:
-    """Changes whenever a static file does, so that browsers never mix old and new."""
+    """A hash of the static files, so that browsers never mix old and new ones."""
     files = sorted(file for file in STATIC.iterdir() if file.suffix == ".js")
     content = b"".join(file.read_bytes() for file in files) + style_sheet().encode()
     return blake2b(content, digest_size=6).hexdigest()

@@ -1,4 +1,4 @@
-"""The suites that may be run from here: files under the served folder, and nothing else."""
+"""The suites that can be run, and the processes that run them."""
 
 import os
 import secrets
@@ -30,7 +30,7 @@ def list_suites(root: Path) -> list[str]:
 
 
 def find_suite(root: Path, name: str) -> Path:
-    """The suite of that name, or the folder if it has nothing but suites. Raises UsageError."""
+    """The path of a suite, or of a folder that contains only suites. Raises UsageError."""
     try:
         real = (root / name).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):
@@ -47,7 +47,7 @@ def find_suite(root: Path, name: str) -> Path:
 
 
 def _suites(root: Path) -> dict[Path, Path]:
-    """By where they really are: files that look like suites, and stand under the folder with links followed."""
+    """Resolved path -> path of the files that look like suites and are in the folder, with links followed."""
     place = root.resolve()
     found = {path.resolve(): path for path in find_files([root], []) if isinstance(path, Path)}
     return {real: path for real, path in found.items() if real.is_relative_to(place) and _looks_like_suite(path)}
@@ -58,7 +58,7 @@ def _looks_like_suite(path: Path) -> bool:
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
     except OSError:
-        return False  # it cannot be run either; naming it by hand says why
+        return False  # it cannot be run either
     return any(sign in head for sign in _SIGNS)
 
 
@@ -68,11 +68,11 @@ _STOP_TIMEOUT_SECONDS = 5.0
 
 
 class Conflict(UsageError):
-    """What is asked for cannot be done in the state that things are in."""
+    """The run is in the wrong state for the request."""
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """What is asked for when a run is started."""
+    """What to run."""
 
     paths: tuple[str, ...]
     name: str | None = None
@@ -82,27 +82,27 @@ class Start(Struct, frozen=True, kw_only=True):
 
 
 class _Started:
-    """A process that runs something."""
+    """A process of `seatrial run`."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[Any], *, before: Run | None = None) -> None:
         self.process = process
         self.errors = errors
         self.before = before
-        """The run as it was when it was resumed."""
+        """The run at the time it was resumed."""
 
     @property
     def is_running(self) -> bool:
         return self.process.poll() is None
 
     def wait(self, run_id: str) -> None:
-        """Until it has ended, which it is about to."""
+        """Wait until the process ends. Raises Conflict."""
         try:
             self.process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             raise Conflict(f"run {run_id}: is still stopping. Try again in a moment.") from None
 
-    def said(self) -> str:
-        """The end of what it wrote to stderr."""
+    def read_errors(self) -> str:
+        """The last part of its stderr."""
         size = self.errors.seek(0, os.SEEK_END)
         self.errors.seek(max(size - _SAID_AT_MOST, 0))
         text: str = self.errors.read().decode("utf-8", errors="replace")
@@ -110,19 +110,19 @@ class _Started:
 
 
 class RunProcesses:
-    """Starts runs and cancels them. Runs of other processes are none of its business."""
+    """Starts, resumes and cancels runs of this server."""
 
     def __init__(self, options: ServeOptions, environ: Mapping[str, str]) -> None:
         self._options = options
-        # Whatever the agent is, it has no use for the key to this server. The store's address may hold a password, and
-        # arguments are there for everybody on the machine to see.
+        # The agent must not see the server's token. The store goes into the environment, because its URL may contain a
+        # password and other users can see arguments.
         kept = {name: value for name, value in environ.items() if name != "SEATRIAL_TOKEN"}
         self._environ = {**kept, "SEATRIAL_STORE": options.store}
         self._started: dict[str, _Started] = {}
         self._lock = Lock()
 
     def start(self, asked: Start) -> str:
-        """The id of the run, which will be in the store as soon as its files are read. Raises UsageError, Conflict."""
+        """Start a run and return its id. It is stored when its files are loaded. Raises UsageError, Conflict."""
         if not asked.paths:
             raise UsageError("paths: name at least one suite")
         files = [find_suite(self._options.root, path) for path in asked.paths]
@@ -135,31 +135,31 @@ class RunProcesses:
             *([f"--trials={asked.trials}"] if asked.trials else []),
         ]
         with self._lock:
-            self._require_room()
+            self._require_free_slot()
             self._started[run_id] = self._spawn(options, files)
         return run_id
 
     def resume(self, run: Run, files: list[Path]) -> None:
-        """Play what is missing of a run that nobody plays any more. Raises Conflict."""
+        """Run the missing trials of a stopped run. Raises Conflict."""
         with self._lock:
             earlier = self._started.get(run.id)
             if earlier is not None and earlier.is_running and earlier.before == run:
-                return  # somebody was quicker
-            self._require_room()
+                return  # another request has resumed it
+            self._require_free_slot()
             if earlier is not None:
                 earlier.wait(run.id)
                 earlier.errors.close()
             self._started[run.id] = self._spawn([f"--resume={run.id}"], files, before=run)
 
     def is_resuming(self, run: Run) -> bool:
-        """Whether the run was resumed, and its process is still reading files."""
+        """Whether the run was resumed and its process is still loading files."""
         started = self._started.get(run.id)
         if started is None or run.state is RunState.RUNNING:
             return False
         return started.is_running and started.before == run
 
     def cancel(self, run_id: str) -> bool:
-        """Interrupt the run as Ctrl-C would; what is finished is kept. False when it is not running here."""
+        """Interrupt the run, like Ctrl-C. False if it is not running here."""
         started = self._started.get(run_id)
         if started is None or not started.is_running:
             return False
@@ -170,18 +170,18 @@ class RunProcesses:
         started = self._started.get(run_id)
         return started is not None and started.is_running
 
-    def knows(self, run_id: str) -> bool:
+    def was_started(self, run_id: str) -> bool:
         return run_id in self._started
 
     def error_output(self, run_id: str) -> str | None:
-        """What the process said when it ended without a pass; None while it runs, and of others."""
+        """The stderr of a process that ended with an error; else None."""
         started = self._started.get(run_id)
         if started is None or started.is_running or not started.process.returncode:
             return None
-        return started.said() or f"the process ended with exit code {started.process.returncode}"
+        return started.read_errors() or f"the process ended with exit code {started.process.returncode}"
 
     def close(self) -> None:
-        """Interrupt whatever is under way, and wait until it has kept what is finished."""
+        """Interrupt all runs and wait until they have saved finished trials."""
         running = [one for one in self._started.values() if one.is_running]
         for one in running:
             one.process.send_signal(signal.SIGINT)
@@ -194,7 +194,7 @@ class RunProcesses:
         for one in self._started.values():
             one.errors.close()
 
-    def _require_room(self) -> None:
+    def _require_free_slot(self) -> None:
         if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
             raise Conflict(f"{MOST_AT_ONCE} runs are running already. Wait for one, or cancel one.")
 
@@ -206,6 +206,6 @@ class RunProcesses:
             stdout=subprocess.DEVNULL,
             stderr=errors,
             env=self._environ,
-            start_new_session=True,  # Ctrl-C in the server's terminal is for the server, which passes it on in order
+            start_new_session=True,  # Ctrl-C in the terminal goes to the server only
         )
         return _Started(process, errors, before=before)

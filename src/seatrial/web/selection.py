@@ -1,4 +1,4 @@
-"""Which scenarios and trials of a run are asked for: filter, search, order, page."""
+"""Filter, search, sort and page the scenarios and trials of a run."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
@@ -20,19 +20,19 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 class TrialFilter(Struct, frozen=True, kw_only=True):
-    """A filter; what is None or empty lets everything through."""
+    """A filter. None and empty values match everything."""
 
     status: Status | None = None
     tag: str = ""
     text: str = ""
-    """In names, in the reasons for not passing and, of trials, in what was said; whatever its case."""
+    """In names, reasons and, for trials, conversations; case is ignored."""
     error_kind: ErrorKind | None = None
     scenario: str | None = None
-    """The id that stands in addresses."""
+    """The id in URLs."""
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """A part of a list, and where it stands in it."""
+    """A part of a list, and its position."""
 
     items: tuple[Any, ...]
     total: int
@@ -45,7 +45,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
     @property
     def before(self) -> int | None:
-        """The offset of the page before; None on the first."""
+        """The offset of the previous page; None on the first page."""
         return max(self.offset - self.limit, 0) if self.offset else None
 
     @property
@@ -58,7 +58,7 @@ def take_page(items: Sequence[T], *, offset: int, limit: int) -> Page:
 
 
 def find_scenarios(decided: DecidedRun, wanted: TrialFilter, order: Order = "worst") -> list[ScenarioOutcome]:
-    """The scenarios that pass the filter, in order."""
+    """The scenarios that match the filter, sorted."""
     found = [one for one in decided.outcome.scenarios if _is_wanted_scenario(one, wanted)]
     return _ORDERS[order](decided, found)
 
@@ -66,7 +66,7 @@ def find_scenarios(decided: DecidedRun, wanted: TrialFilter, order: Order = "wor
 def find_trials(
     decided: DecidedRun, wanted: TrialFilter, said: Collection[tuple[ScenarioKey, int]] = ()
 ) -> list[TrialSummary]:
-    """The trials that pass the filter, in the order of the run. `said`: those in which the text was said."""
+    """The trials that match the filter, in the order of the run. `said`: trials whose conversation has the text."""
     summaries: Sequence[TrialSummary] = decided.summaries
     if wanted.scenario is not None:
         outcome = decided.scenarios.get(wanted.scenario)
@@ -88,7 +88,7 @@ def tags_of(decided: DecidedRun) -> list[str]:
 
 
 def status_of(one: ScenarioOutcome) -> str:
-    """As rows show it: what does not count against the run is set apart."""
+    """The status in tables: `skipped` if the scenario does not count."""
     return "skipped" if not_counted_reason(one) is not None else one.verdict.status.value
 
 
@@ -130,7 +130,7 @@ def _costliest(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[Scenar
 
 
 def _by_sum(decided: DecidedRun, found: list[ScenarioOutcome], name: str) -> list[ScenarioOutcome]:
-    """The largest first; what is not known last."""
+    """Largest first, unknown last."""
 
     def place(one: ScenarioOutcome) -> float:
         value = getattr(decided.sums.get(one.entry.key), name, None)
@@ -152,7 +152,7 @@ MOST_SEARCHES = 32
 
 
 class ConversationSearch:
-    """Looks through conversations for a text, when it is first asked for."""
+    """Searches conversations for a text, and caches the results."""
 
     def __init__(self, store: Store, worker: Worker) -> None:
         self._store = store
@@ -162,7 +162,7 @@ class ConversationSearch:
     def find(
         self, decided: DecidedRun, text: str, *, key: ScenarioKey | None = None, timeout: float | None = None
     ) -> SearchResult:
-        """Where the text was said in the run, or in one of its scenarios. Raises StillWorking."""
+        """The trials of the run, or of one scenario, whose conversation has the text. Raises StillWorking."""
         asked = repr((decided.row, text, key))
         known = self._kept.get(asked)
         if known is None:

@@ -1,4 +1,4 @@
-"""The addresses of pages. Scenarios may be called anything, so a hash of who they are stands for them."""
+"""URLs of pages. A scenario is identified by a hash, since its name may contain anything."""
 
 from functools import lru_cache
 from hashlib import blake2b
@@ -10,7 +10,7 @@ from seatrial.model.run import ScenarioKey
 
 @lru_cache(maxsize=16_384)
 def scenario_id(key: ScenarioKey) -> str:
-    """The same in every run."""
+    """The id of a scenario, the same in every run."""
     return blake2b(dumps(list(key)).encode("ascii"), digest_size=8).hexdigest()
 
 
@@ -23,7 +23,7 @@ def scenario_url(run_id: str, key: ScenarioKey, **query: object) -> str:
 
 
 def trial_url(run_id: str, key: ScenarioKey, index: int) -> str:
-    """With the failing step in view, where there is one."""
+    """The page of a trial, at its failed step."""
     return f"{scenario_url(run_id, key)}/trials/{index + 1}#failed-step"
 
 

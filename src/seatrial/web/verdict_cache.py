@@ -1,9 +1,7 @@
-"""Runs with their verdicts, kept while the rows they follow from are the same."""
+"""Caches of verdicts and comparisons, valid until the stored rows change."""
 
-import gc
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from threading import Lock
 
 from seatrial.clock import milliseconds
@@ -22,27 +20,27 @@ from .run_processes import Conflict
 from .urls import scenario_id
 
 MOST_SUMMARIES = 60_000
-"""So many trials are kept in memory, over all runs: about a kilobyte each."""
+"""The number of trials in memory, over all runs; about 1 kB each."""
 _RECENT_MS = 1_000.0
 
 
 class Sums(Struct, frozen=True, kw_only=True):
-    """What a scenario's trials add up to."""
+    """Totals of a scenario's trials."""
 
     latency_ms: float | None = None
     """The slowest turn."""
     cost_usd: float | None = None
-    """None when the cost of some trial is not known."""
+    """None if the cost of a trial is unknown."""
 
 
 class DecidedRun(Struct, frozen=True, kw_only=True):
-    """A run, its verdict and its trials without their bodies."""
+    """A run, its verdict and the summaries of its trials."""
 
     row: RunRow
     outcome: RunOutcome
     summaries: tuple[TrialSummary, ...]
     scenarios: dict[str, ScenarioOutcome]
-    """By the id that stands in addresses."""
+    """By the id in URLs."""
     trials: dict[ScenarioKey, tuple[TrialSummary, ...]]
     sums: dict[ScenarioKey, Sums]
     made_at: float
@@ -54,7 +52,7 @@ class DecidedRun(Struct, frozen=True, kw_only=True):
 
 
 class VerdictCache:
-    """The runs of a store as pages show them. A verdict is made anew as soon as a row says something else."""
+    """The decided runs of a store. A run is decided again when its row changes."""
 
     def __init__(self, store: Store, worker: Worker) -> None:
         self.store = store
@@ -64,12 +62,12 @@ class VerdictCache:
         self._lock = Lock()
 
     def get(self, run_id: str, *, timeout: float | None = None) -> DecidedRun | None:
-        """The run of that id; None when there is none. Raises StillWorking."""
+        """The run with that id; None if there is none. Raises StillWorking."""
         row = self.store.run_row(run_id)
         return None if row is None else self.of(row, timeout=timeout)
 
     def of(self, row: RunRow, *, timeout: float | None = None) -> DecidedRun:
-        """The run of that row. Who has no timeout takes a run under way as it was a moment ago."""
+        """The run of that row. With a timeout, the result of a running run may be a moment old."""
         known = self._kept.get(row.run.id)
         if known is None or not (known.row == row or (timeout is not None and _is_recent(known, row))):
             stamp = (row.run.id, row.run.state, row.run.finished_at, row.passed, row.failed, row.errored)
@@ -77,17 +75,17 @@ class VerdictCache:
         return known
 
     def verdict(self, row: RunRow) -> Verdict | None:
-        """The verdict where it is known without work."""
+        """The verdict, if it is cached."""
         known = self._verdicts.get(row.run.id)
         return known[1] if known is not None and known[0] == row else None
 
     def known(self, run: Run) -> DecidedRun | None:
-        """The run where it is at hand and cannot have changed since."""
+        """The run, if it is cached and finished."""
         found = self._kept.get(run.id)
         return found if found is not None and found.run == run and run.state is not RunState.RUNNING else None
 
     def warm(self, rows: Iterable[RunRow]) -> None:
-        """Decide ahead of being asked, as far as there is room; those first that would keep people waiting longest."""
+        """Decide runs before they are requested, largest first, as many as fit in the cache."""
         room = MOST_SUMMARIES
         chosen = []
         for row in rows:
@@ -99,8 +97,7 @@ class VerdictCache:
             self.of(row)
 
     def _decide(self, row: RunRow) -> DecidedRun:
-        with _without_pauses():
-            made = _decide(self.store, row)
+        made = _decide(self.store, row)
         with self._lock:
             self._kept[row.run.id] = made
             self._kept.move_to_end(row.run.id)
@@ -108,19 +105,6 @@ class VerdictCache:
             while len(self._kept) > 1 and sum(len(one.summaries) for one in self._kept.values()) > MOST_SUMMARIES:
                 self._kept.popitem(last=False)
         return made
-
-
-@contextmanager
-def _without_pauses() -> Iterator[None]:
-    """No collecting of garbage meanwhile: ten thousand new trials are none, and looking through them again and again
-    would take a third of the time and keep every other page waiting."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _is_recent(known: DecidedRun, row: RunRow) -> bool:
@@ -161,7 +145,7 @@ Compared = tuple[StoredRuns, Comparison]
 
 
 class ComparisonCache:
-    """Pairs of runs, compared when they are first asked for."""
+    """Compares pairs of runs, and caches the results."""
 
     def __init__(self, runs: VerdictCache, worker: Worker) -> None:
         self._runs = runs
@@ -177,9 +161,9 @@ class ComparisonCache:
         allow_unfinished: bool = False,
         timeout: float | None = None,
     ) -> Compared:
-        """Two runs by what people call them: an id, a name, `latest` or `baseline`.
+        """Compare two runs, each given as id, name, `latest` or `baseline`.
 
-        Raises UsageError, Conflict where a run has not come to its end, and StillWorking.
+        Raises UsageError, StillWorking, and Conflict if a run is not finished.
         """
         began = milliseconds()
 
@@ -191,7 +175,7 @@ class ComparisonCache:
         known = self._kept.get(asked)
         if known is not None:
             return known
-        runs.sides  # noqa: B018  each is decided by itself, before the two are compared
+        runs.sides  # noqa: B018  decides each run before they are compared
         try:
             return self._worker.do(asked, lambda: self._compare(asked, runs, limits, allow_unfinished), left())
         except UsageError as problem:

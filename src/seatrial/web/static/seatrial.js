@@ -1,4 +1,4 @@
-/* Keyboard, live progress, and the failing step in view. No dependency but htmx, and pages work without either. */
+/* Keyboard, live progress, and scrolling to the failed step. Pages work without scripts too. */
 "use strict";
 
 (() => {
@@ -43,7 +43,7 @@
   const address = (row) => row?.querySelector("a[href]")?.getAttribute("href");
   let held = {};
 
-  /* A list that is renewed is the same list for whoever goes through it by keyboard. */
+  /* Keep the selected row and the focus when a list is refreshed. */
   document.addEventListener("htmx:beforeSwap", () => {
     held = { row: address(rows()[chosen]), link: document.activeElement?.closest("#listed a[href]")?.getAttribute("href") };
   });
@@ -55,7 +55,7 @@
     links.find((link) => link.getAttribute("href") === held.link)?.focus({ preventScroll: true });
   });
 
-  /* Rows that answer an earlier question must not stand for those that were asked for. */
+  /* After an error, show the error instead of old rows. */
   function clear(event, text) {
     const listed = document.querySelector("#listed");
     if (listed === null || event.detail.target !== listed) return;
@@ -74,7 +74,7 @@
   document.addEventListener("htmx:historyRestore", () => { chosen = -1; });
 
   function show(found) {
-    const live = document.querySelector("[data-events]"); // not the one that it began with: going back makes another
+    const live = document.querySelector("[data-events]"); // look it up again: going back creates another element
     if (live === null) return;
     const whole = Math.max(found.planned, found.played, 1);
     const places = { good: found.passed, bad: found.failed, odd: found.errored };
