@@ -66,7 +66,7 @@ RETURNS = {"name": "returns", "input": "How long?", "expected_output": "30 days"
     [
         (["--scenario", "refund"], "no scenario fits --scenario 'refund'; nothing was run. There are: returns"),
         (["--tag", "slow"], "no scenario fits --tag 'slow'; nothing was run"),
-        (["--shard", "2/2"], "no scenario fits --shard 2/2; nothing was run. The scenarios are 1 in all, so there"),
+        (["--shard", "2/2"], "no scenario fits --shard 2/2; nothing was run. There are 1 scenarios"),
     ],
 )
 def test_nothing_selected_is_no_pass(folder: Any, flags: list[str], why: str) -> None:

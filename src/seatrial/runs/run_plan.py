@@ -13,7 +13,7 @@ from seatrial.model.struct import Struct
 from seatrial.scenarios.build import prepare
 from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite, select
-from seatrial.scenarios.merge import merge_config
+from seatrial.scenarios.merge import CONFIG_DEFAULTS, merge_config
 from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.tool_names import can_know_tools, find_unknown_tools
 
@@ -21,7 +21,7 @@ from .agents import Agents, make_context
 from .request import RunRequest
 from .session import RunSession
 
-METRICS_PASS_THRESHOLD = 80.0
+METRICS_PASS_THRESHOLD: float = CONFIG_DEFAULTS["metrics_pass_threshold"]
 KEPT_IN_MEMORY = 2_000
 """Up to this many scenarios are prepared before the first trial; larger suites are prepared as they are played."""
 _PROBLEMS_SHOWN = 20
@@ -31,7 +31,7 @@ _NAMES_SHOWN = 10
 class RunConfig(Struct, frozen=True, kw_only=True):
     """The settings of `suite.config` that concern the run as a whole."""
 
-    concurrency: int = 20
+    concurrency: int = CONFIG_DEFAULTS["concurrency"]
     rpm: float | None = None
     budget: float | None = None
     fail_fast: bool = False

@@ -34,7 +34,7 @@ from seatrial.model.struct import Struct
 from seatrial.scenarios.build import make_entry, prepare
 from seatrial.scenarios.build_evaluators import evaluator_object
 from seatrial.scenarios.loaded_suite import LoadedSuite
-from seatrial.scenarios.merge import merge_config
+from seatrial.scenarios.merge import CONFIG_DEFAULTS, merge_config
 from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.tool_names import find_unknown_tools
 from seatrial.store.store import open_store
@@ -197,7 +197,7 @@ class ScenarioSession:
         jobs = Jobs(
             schedule=TrialSchedule([prepared], budget=limits.budget),
             executor=LocalExecutor(self._session.trial_settings(self.run, rate_limit=limits.rate_limit)),
-            concurrency=min(limits.config.concurrency or 20, prepared.entry.trials),
+            concurrency=min(limits.config.concurrency or CONFIG_DEFAULTS["concurrency"], prepared.entry.trials),
             replaced=dict.fromkeys(self._played, ()),
         )
         if self._cached_models is not None and prepared.entry.key in self._from_cache:

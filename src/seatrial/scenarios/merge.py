@@ -18,6 +18,7 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 
 DEFAULTS: Mapping[str, Any] = _defaults(Settings)
+CONFIG_DEFAULTS: Mapping[str, Any] = _defaults(SuiteConfig)
 TRIALS_OF_SIMULATED_USER = 3
 CONFIDENCE: float = _defaults(GateSpec)["confidence"]
 SEQUENTIAL = SequentialSpec(**_defaults(SequentialSpec))
