@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from seatrial.agents.chat_messages import read_requested
 from seatrial.agents.return_values import read_reply
 from seatrial.model.conversation import AgentResult, ToolCall, Usage
 from seatrial.model.results import AgentFailure
@@ -320,3 +321,9 @@ def test_an_object_that_dumps_itself_for_ever_is_a_failure() -> None:
 
     with pytest.raises(AgentFailure, match="the agent returned"):
         read_reply(Endless())
+
+
+def test_no_requested_call_is_lost_when_ids_collide() -> None:
+    calls = [{"id": "call_3_1", "function": {"name": "a"}}, {"function": {"name": "b"}}, {"id": 0, "name": "c"}]
+    assert [call.name for call in read_requested(calls, position=3)] == ["a", "b", "c"]
+    assert read_requested(calls, position=3)[2].id == "0"

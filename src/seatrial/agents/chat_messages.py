@@ -133,17 +133,19 @@ def read_requested(calls: Any, *, position: int) -> tuple[ToolCall, ...]:
         return ()
     if not isinstance(calls, list):
         raise AgentFailure(f"the agent returned tool_calls that are no list: {show_value(calls)}")
-    read: dict[str, ToolCall] = {}
+    read: list[ToolCall] = []
+    taken: set[str] = set()
     for index, call in enumerate(calls):
         function = call.get("function", call) if isinstance(call, Mapping) else None
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(name, str) or not name.strip():
             raise AgentFailure(f"the agent returned a tool call without a name: {show_value(call)}")
-        identity = str(call.get("id") or "")
-        if not identity or identity in read:
+        identity = "" if call.get("id") is None else str(call["id"])
+        if not identity or identity in taken:
             identity = f"call_{position}_{index}"
-        read[identity] = ToolCall(name, parse_arguments(function.get("arguments")), id=identity)
-    return tuple(read.values())
+        taken.add(identity)
+        read.append(ToolCall(name, parse_arguments(function.get("arguments")), id=identity))
+    return tuple(read)
 
 
 def calls_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
