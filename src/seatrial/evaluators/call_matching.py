@@ -1,6 +1,7 @@
 """An entry of a trajectory: which calls it accepts, how often, how it reads, and what is refused in it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -190,166 +191,113 @@ def _check_times(where: str, call: ExpectedCall, *, counted: bool) -> None:
 
 
 _MOST_CELLS = 400_000
-"""Beyond this the alignment, which is only for people, is taken greedily: the table would need seconds."""
-_REQUIRED_WEIGHT = 100_000
+"""Larger tables would take seconds; then the diff shows missing calls and extra calls without aligning them."""
+_NEEDED_WEIGHT = 100_000
+
+Row = tuple[int | None, int | None]
+"""(entry, call): both if a call fits an entry; one of them is None if it has no counterpart."""
 
 
 def furthest_position(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> tuple[int, int]:
-    """How far the entries, each taking the next calls in a row, can follow: (entries done, calls done).
+    """How far the entries can follow the calls without a gap: (entries done, calls done).
 
-    They match strictly when every entry is done and (len(entries), len(calls)) is returned.
+    They match strictly if the result is (len(entries), len(calls)).
     """
-    reached = [0]
+    reached = {0}
     for done, entry in enumerate(entries):
-        following = _after_run(entry, calls, reached)
-        if not following:
-            return done, _end_of_run(entry, calls, reached)
-        reached = following
-    return len(entries), reached[-1]
-
-
-def _after_run(entry: Entry, calls: Sequence[ToolCall], starts: Sequence[int]) -> list[int]:
-    """Where the entry can stop when it starts at any of the given positions, ascending."""
-    stops: list[int] = []
-    end = 0
-    for start in starts:
-        limit = len(calls) if entry.high is None else min(len(calls), start + entry.high)
-        end = max(end, start)
-        while end < limit and entry.accepts(calls[end]):
-            end += 1
-        first = start + entry.low if not stops else max(start + entry.low, stops[-1] + 1)
-        stops.extend(range(first, min(end, limit) + 1))
-    return stops
-
-
-def _end_of_run(entry: Entry, calls: Sequence[ToolCall], starts: Sequence[int]) -> int:
-    end = starts[-1]
-    while end < len(calls) and entry.accepts(calls[end]):
-        end += 1
-    return end
-
-
-def find_subsequence(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[int | None] | None:
-    """By call, the entry that takes it when every entry takes the earliest calls it can; None when some entry cannot.
-
-    Right only where no entry is capped, because calls that stand between are passed over.
-    """
-    owners: list[int | None] = [None] * len(calls)
-    position = 0
-    for index, entry in enumerate(entries):
-        need = entry.low
-        while need:
-            if position == len(calls):
-                return None
-            if entry.accepts(calls[position]):
-                owners[position] = index
-                need -= 1
-            position += 1
-    return owners
+        ends: set[int] = set()
+        furthest = 0
+        for start in reached:
+            high = len(calls) if entry.high is None else min(len(calls), start + entry.high)
+            end = start
+            while end < high and entry.accepts(calls[end]):
+                end += 1
+            ends.update(range(start + entry.low, end + 1))
+            furthest = max(furthest, end)
+        if not ends:
+            return done, furthest
+        reached = ends
+    return len(entries), max(reached)
 
 
 def follows_in_order(entries: Sequence[Entry], calls: Sequence[ToolCall], must: Sequence[bool]) -> bool:
-    """Whether the entries can take calls in order, passing over only calls that need not be taken."""
+    """Whether the entries can take calls in order. Calls between them are skipped, unless they must be taken."""
+    due = list(accumulate(must, initial=0))
+    """By position: how many calls before it must be taken."""
     reached = [0]
     for entry in entries:
-        reached = _after_group(entry, calls, must, reached)
-        if not reached:
+        ends: list[int] = []
+        for start in reached:
+            for end in _ends(start, entry, calls, due):
+                # Of two positions without a call between them that must be taken, the first is enough.
+                if not ends or due[end] > due[ends[-1]]:
+                    ends.append(end)
+        if not ends:
             return False
-    last_must = max((index for index, needed in enumerate(must) if needed), default=-1)
-    return reached[-1] > last_must
+        reached = ends
+    return due[reached[-1]] == due[-1]
 
 
-def _after_group(entry: Entry, calls: Sequence[ToolCall], must: Sequence[bool], starts: Sequence[int]) -> list[int]:
-    """Where the entry's group of calls can end when it begins at any of the given positions, ascending.
-
-    From one start the possible ends are an interval, and both its bounds only grow with the start: the first end is
-    where enough calls are accepted, the last is before a call that must be taken and cannot be.
-    """
-    accepts: dict[int, bool] = {}
-    """By call, filled as far as the two ends have come: most entries look at few calls."""
-    ends: list[int] = []
-    first, enough = starts[0], 0
-    last, forced = starts[0], 0
-    for place, start in enumerate(starts):
-        for left in range(starts[place - 1] if place else start, start):
-            enough -= left < first and accepts[left]
-            forced -= left < last and must[left] and accepts[left]
-        first, last = max(first, start), max(last, start)
-        while first < len(calls) and enough < entry.low:
-            accepts[first] = entry.accepts(calls[first])
-            enough += accepts[first]
-            first += 1
-        if enough < entry.low:
-            break
-        while last < len(calls):
-            accepts[last] = entry.accepts(calls[last])
-            if not _may_pass(entry, must[last], accepts[last], forced):
-                break
-            forced += must[last] and accepts[last]
-            last += 1
-        ends.extend(range(max(first, ends[-1] + 1 if ends else first), last + 1))
-    return ends
+def _ends(start: int, entry: Entry, calls: Sequence[ToolCall], due: Sequence[int]) -> Iterator[int]:
+    """The positions at which the entry can be done if it starts at `start`."""
+    taken = forced = 0
+    for end in range(start, len(calls) + 1):
+        if taken >= entry.low:
+            yield end
+        if end == len(calls) or (taken >= entry.low and due[end] == due[-1]):
+            return
+        accepted = entry.accepts(calls[end])
+        must = due[end + 1] > due[end]
+        if must and (not accepted or (entry.high is not None and forced == entry.high)):
+            return
+        taken += accepted
+        forced += must
 
 
-def _may_pass(entry: Entry, must: bool, accepted: bool, forced: int) -> bool:
-    return not must or (accepted and (entry.high is None or forced < entry.high))
+def align(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[Row]:
+    """Rows for a diff, in order. An entry appears once for each call that it needs or gets.
 
-
-def align(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[tuple[int | None, int | None]]:
-    """Rows of (entry, call), in order: both where a call fits, one of them where it has no counterpart.
-
-    An entry appears once for each call it needs or gets. The alignment keeps as many needed calls as possible.
+    The alignment keeps as many needed calls as possible.
     """
     slots = _slots(entries, calls)
-    head = 0
-    while head < min(len(slots), len(calls)) and slots[head][1] and entries[slots[head][0]].accepts(calls[head]):
-        head += 1
+    fits = [needed and entries[entry].accepts(call) for (entry, needed), call in zip(slots, calls, strict=False)]
+    head = fits.index(False) if False in fits else len(fits)
+    tail = 0
+    while tail < min(len(slots), len(calls)) - head:
+        entry, needed = slots[-1 - tail]
+        if not needed or not entries[entry].accepts(calls[-1 - tail]):
+            break
+        tail += 1
     pairs = [(index, index) for index in range(head)]
-    rest, after = slots[head:], calls[head:]
-    tail = _align_greedily if len(rest) * len(after) > _MOST_CELLS else _align_best
-    pairs += [(head + slot, head + call) for slot, call in tail(entries, rest, after)]
+    middle = _longest_subsequence(entries, slots[head : len(slots) - tail], calls[head : len(calls) - tail])
+    pairs += [(head + slot, head + call) for slot, call in middle]
+    pairs += [(len(slots) - back, len(calls) - back) for back in range(tail, 0, -1)]
     return _rows(slots, len(calls), pairs)
 
 
 def _slots(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[tuple[int, bool]]:
     """(entry, whether it is needed) for each call that an entry could take."""
     slots: list[tuple[int, bool]] = []
-    countable = len(entries) * len(calls) <= _MOST_CELLS
     for index, entry in enumerate(entries):
-        most = entry.low
-        if countable and (entry.high is None or entry.high > entry.low):
+        optional = 0
+        if entry.high is None or entry.high > entry.low:
             fitting = sum(entry.accepts(call) for call in calls)
-            most = max(entry.low, fitting if entry.high is None else min(fitting, entry.high))
-        slots += [(index, True)] * entry.low + [(index, False)] * (most - entry.low)
+            optional = max(0, (fitting if entry.high is None else min(fitting, entry.high)) - entry.low)
+        slots += [(index, True)] * entry.low + [(index, False)] * optional
     return slots
 
 
-def _align_greedily(
+def _longest_subsequence(
     entries: Sequence[Entry], slots: Sequence[tuple[int, bool]], calls: Sequence[ToolCall]
 ) -> list[tuple[int, int]]:
-    pairs: list[tuple[int, int]] = []
-    position, looks = 0, 0
-    for slot, (entry, _) in enumerate(slots):
-        for call in range(position, len(calls)):
-            looks += 1
-            if entries[entry].accepts(calls[call]):
-                pairs.append((slot, call))
-                position = call + 1
-                break
-        if looks > _MOST_CELLS:
-            break
-    return pairs
-
-
-def _align_best(
-    entries: Sequence[Entry], slots: Sequence[tuple[int, bool]], calls: Sequence[ToolCall]
-) -> list[tuple[int, int]]:
-    """A longest common subsequence, in which needed slots weigh more than all others together."""
+    """(slot, call) pairs in order. A needed slot weighs more than all others together."""
     width = len(calls)
+    if len(slots) * width > _MOST_CELLS:
+        return []
     table = [[0] * (width + 1)]
     for entry, needed in reversed(slots):
         below, row = table[-1], [0] * (width + 1)
-        weight = _REQUIRED_WEIGHT if needed else 1
+        weight = _NEEDED_WEIGHT if needed else 1
         for call in range(width - 1, -1, -1):
             best = max(below[call], row[call + 1])
             if below[call + 1] + weight > best and entries[entry].accepts(calls[call]):
@@ -371,10 +319,8 @@ def _align_best(
     return pairs
 
 
-def _rows(
-    slots: Sequence[tuple[int, bool]], calls: int, pairs: Sequence[tuple[int, int]]
-) -> list[tuple[int | None, int | None]]:
-    rows: list[tuple[int | None, int | None]] = []
+def _rows(slots: Sequence[tuple[int, bool]], calls: int, pairs: Sequence[tuple[int, int]]) -> list[Row]:
+    rows: list[Row] = []
     slot = call = 0
     for next_slot, next_call in [*pairs, (len(slots), calls)]:
         rows += [(entry, None) for entry, needed in slots[slot:next_slot] if needed]
@@ -385,173 +331,74 @@ def _rows(
     return rows
 
 
-class Assignment(NamedTuple):
-    """Which entry each call went to, and what is left."""
+class Assignment:
+    """Which call goes to which entry, in any order, so that entries lack the fewest calls; and among those
+    assignments one that leaves the fewest required calls without an entry.
 
-    owners: tuple[int | None, ...]
-    """By call: the index of its entry; None for a call that no entry took."""
-    missing: tuple[int, ...]
-    """By entry: how many calls it still needs."""
-    homeless: tuple[int, ...]
-    """Calls that had to find a place and did not."""
+    Calls are placed one by one. A call whose entries are full moves calls between entries (augmenting paths).
+    """
 
-
-def assign(entries: Sequence[Entry], accepted: Sequence[Sequence[int]], *, required: Sequence[bool]) -> Assignment:
-    """The best assignment. `accepted` lists, by call, the entries that accept it; `required` says which calls must
-    find a place."""
-    board = _Board(entries, accepted)
-    missing = board.serve_entries()
-    homeless = board.place_calls(required)
-    return Assignment(tuple(board.owners), tuple(missing), tuple(homeless))
-
-
-class _Board:
-    """The state of the search: who owns what."""
-
-    def __init__(self, entries: Sequence[Entry], accepted: Sequence[Sequence[int]]) -> None:
-        self.entries = entries
-        self.accepted = accepted
-        self.owners: list[int | None] = [None] * len(accepted)
-        self.taken: list[dict[int, None]] = [{} for _ in entries]
-        """By entry: its calls, in the order they came."""
-        self.accepting: list[list[int]] = [[] for _ in entries]
-        for call, options in enumerate(accepted):
-            for entry in options:
-                self.accepting[entry].append(call)
-        self.next_free = [0] * len(entries)
-        """By entry: before this place in its list of calls, none is free. Calls never become free in this round."""
-
-    def give(self, call: int, entry: int | None) -> None:
-        before = self.owners[call]
-        if before is not None:
-            del self.taken[before][call]
-        self.owners[call] = entry
-        if entry is not None:
-            self.taken[entry][call] = None
-
-    def serve_entries(self) -> list[int]:
-        """Let every entry take what it needs; returns how much each still lacks."""
-        dead: set[int] = set()
-        lacking = [0] * len(self.entries)
-        for entry in range(len(self.entries)):
-            need = self.entries[entry].low - len(self.taken[entry])
-            while need and self._serve(entry, dead):
-                need -= 1
-            lacking[entry] = need
-        return lacking
-
-    def _free_call(self, entry: int) -> int | None:
-        calls = self.accepting[entry]
-        place = self.next_free[entry]
-        while place < len(calls) and self.owners[calls[place]] is not None:
-            place += 1
-        self.next_free[entry] = place
-        return calls[place] if place < len(calls) else None
-
-    def _serve(self, start: int, dead: set[int]) -> bool:
-        """Find a free call for the entry, moving calls between entries where that helps."""
-        came_by: dict[int, tuple[int, int]] = {}
-        """entry -> (the call it would give up, the entry that would get it)"""
-        queue = [start]
-        seen = {start}
-        for entry in queue:
-            free = self._free_call(entry) if entry not in dead else None
-            if free is not None:
-                self._shift_to_entries(free, entry, start, came_by)
-                return True
-            for call in self.accepting[entry]:
-                owner = self.owners[call]
-                if owner is not None and owner not in seen and owner not in dead:
-                    seen.add(owner)
-                    came_by[owner] = (call, entry)
-                    queue.append(owner)
-        # What a search that failed has seen can help no later search either.
-        dead.update(seen)
-        return False
-
-    def _shift_to_entries(self, free: int, entry: int, start: int, came_by: dict[int, tuple[int, int]]) -> None:
-        self.give(free, entry)
-        while entry != start:
-            call, receiver = came_by[entry]
-            self.give(call, receiver)
-            entry = receiver
-
-    def place_calls(self, required: Sequence[bool]) -> list[int]:
-        """Find a place for every required call; returns those that have none."""
-        dead: set[int] = set()
-        return [
+    def __init__(self, entries: Sequence[Entry], calls: Sequence[ToolCall], *, required: Sequence[bool]) -> None:
+        by_name: dict[str, list[int]] = {}
+        for index, entry in enumerate(entries):
+            for name in {each.name for each in entry.alternatives}:
+                by_name.setdefault(name, []).append(index)
+        self._accepting = [[at for at in by_name.get(call.name, ()) if entries[at].accepts(call)] for call in calls]
+        self._required = required
+        self._taken: list[dict[int, None]] = [{} for _ in entries]
+        """By entry: its calls, in the order in which it got them."""
+        self.owners: list[int | None] = [None] * len(calls)
+        """By call: the index of its entry; None if no entry took it."""
+        lows, full = [entry.low for entry in entries], set[int]()
+        for call in range(len(calls)):
+            self._place(call, lows, full, evict=False)
+        self.missing = [entry.low - len(taken) for entry, taken in zip(entries, self._taken, strict=True)]
+        """By entry: how many calls it still needs."""
+        full.clear()
+        highs = [len(calls) if entry.high is None else entry.high for entry in entries]
+        self.unplaced = [
             call
-            for call in range(len(self.owners))
-            if required[call] and self.owners[call] is None and not self._place(call, required, dead)
+            for call, owner in enumerate(self.owners)
+            if required[call] and owner is None and not self._place(call, highs, full, evict=True)
         ]
+        """Required calls that no entry took."""
 
-    def _place(self, start: int, required: Sequence[bool], dead: set[int]) -> bool:
+    def _place(self, start: int, capacity: Sequence[int], full: set[int], *, evict: bool) -> bool:
+        """Find an entry for the call. `full` are entries that an earlier search could not make room in."""
         came_by: dict[int, int] = {}
         """entry -> the call that would move there"""
         queue = [start]
         for call in queue:
-            for entry in self.accepted[call]:
-                if entry in came_by or entry in dead:
+            for entry in self._accepting[call]:
+                if entry in came_by or entry in full:
                     continue
                 came_by[entry] = call
-                high = self.entries[entry].high
-                if high is None or len(self.taken[entry]) < high:
-                    self._shift_to_calls(entry, start, came_by)
+                others = self._taken[entry]
+                free = len(others) < capacity[entry]
+                evicted = next((other for other in others if not self._required[other]), None) if evict else None
+                if free or evicted is not None:
+                    if not free and evicted is not None:
+                        self._move(evicted, None)
+                    self._shift(entry, start, came_by)
                     return True
-                for other in self.taken[entry]:
-                    if not required[other]:
-                        self.give(other, None)
-                        self._shift_to_calls(entry, start, came_by)
-                        return True
-                    queue.append(other)
-        dead.update(came_by)
+                queue += others
+        full.update(came_by)
         return False
 
-    def _shift_to_calls(self, entry: int, start: int, came_by: dict[int, int]) -> None:
+    def _shift(self, entry: int, start: int, came_by: dict[int, int]) -> None:
+        """Move each call of the path to the entry that was found for it."""
         while True:
             call = came_by[entry]
             before = self.owners[call]
-            self.give(call, entry)
+            self._move(call, entry)
             if call == start or before is None:
                 return
             entry = before
 
-
-class Candidates:
-    """Finds the entries that accept a call without asking every entry: by name, then by one plain argument."""
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = entries
-        self.by_name: dict[str, list[int]] = {}
-        self.by_argument: dict[str, dict[str, dict[Any, list[int]]]] = {}
-        """name -> argument -> its expected value (with its type) -> entries"""
-        for index, entry in enumerate(entries):
-            self._add(index, entry)
-
-    def _add(self, index: int, entry: Entry) -> None:
-        if len(entry.alternatives) == 1:
-            only = entry.alternatives[0]
-            for key, value in (only.args or {}).items():
-                if isinstance(value, (str, int, float)):
-                    keys = self.by_argument.setdefault(only.name, {})
-                    keys.setdefault(key, {}).setdefault((isinstance(value, bool), value), []).append(index)
-                    return
-        for name in {each.name for each in entry.alternatives}:
-            self.by_name.setdefault(name, []).append(index)
-
-    def of(self, call: ToolCall) -> list[int]:
-        """The indices of the entries that accept the call, in order."""
-        return sorted(index for index in self._possible(call) if self.entries[index].accepts(call))
-
-    def any_for(self, call: ToolCall) -> bool:
-        """Whether any entry accepts the call."""
-        return any(self.entries[index].accepts(call) for index in self._possible(call))
-
-    def _possible(self, call: ToolCall) -> Iterator[int]:
-        yield from self.by_name.get(call.name, ())
-        made = call.args
-        if made is not None:
-            for key, values in self.by_argument.get(call.name, {}).items():
-                value = made.get(key)
-                if isinstance(value, (str, int, float)):
-                    yield from values.get((isinstance(value, bool), value), ())
+    def _move(self, call: int, entry: int | None) -> None:
+        before = self.owners[call]
+        if before is not None:
+            del self._taken[before][call]
+        self.owners[call] = entry
+        if entry is not None:
+            self._taken[entry][call] = None

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,14 +19,12 @@ from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known,
 from .call_matching import (
     Alternative,
     Assignment,
-    Candidates,
     Entry,
+    Row,
     align,
-    assign,
     call_in_words,
     entry_of,
     expected_call,
-    find_subsequence,
     follows_in_order,
     furthest_position,
 )
@@ -65,9 +63,6 @@ def arguments_as_json(call: ToolCall) -> str:
     """The arguments of a call, short."""
     return json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False, default=repr)
 
-
-Row: TypeAlias = tuple[int | None, int | None]
-"""(entry, call): both where a call fits an entry, one of them where it has no counterpart."""
 
 _UNCHANGED_KEPT = 3
 _MOST_LINES = 200
@@ -193,17 +188,17 @@ def compare_calls(trajectory: "Trajectory", calls: Sequence[ToolCall]) -> Compar
 
 
 def _strict(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
-    joined = _join_neighbours(entries)
-    done, position = furthest_position(joined, calls)
-    if done == len(joined) and position == len(calls):
+    done, position = furthest_position(entries, calls)
+    if done == len(entries) and position == len(calls):
         return _Findings()
-    by_name = _merge(
+    by_name = [
         entry._replace(alternatives=tuple(Alternative(each.name, None, False) for each in entry.alternatives))
         for entry in entries
-    )
-    names = _assign(by_name, calls, required=[True] * len(calls))
-    missing = _missing(by_name, names)
-    extra = _grouped(calls, names.homeless)
+    ]
+    names = Assignment(by_name, calls, required=[True] * len(calls))
+    labels = [entry.label for entry in entries]
+    missing = sorted(_missing(by_name, names), key=labels.index)
+    extra = _grouped(calls, names.unplaced)
     if all(entry.low == entry.high == 1 for entry in entries):
         ordering = [
             text
@@ -211,14 +206,13 @@ def _strict(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
             if (text := _position_issue(index, entry, call))
         ]
     else:
-        ordering = _furthest_issue(joined, calls, done, position)
+        ordering = _furthest_issue(entries, calls, done, position)
     if not (missing or extra or ordering):
         ordering = ["The calls are not in the expected order"]
     rows = align(entries, calls)
     surplus = frozenset(call for entry, call in rows if entry is None and call is not None)
-    return _Findings(
-        missing=missing, extra=extra, ordering=_shorten_issues(ordering), entries=entries, rows=rows, surplus=surplus
-    )
+    ordering = _shorten_issues(ordering)
+    return _Findings(missing=missing, extra=extra, ordering=ordering, entries=entries, rows=rows, surplus=surplus)
 
 
 def _position_issue(index: int, entry: Entry, call: ToolCall) -> str | None:
@@ -241,38 +235,29 @@ def _furthest_issue(entries: Sequence[Entry], calls: Sequence[ToolCall], done: i
 
 
 def _unordered(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
-    merged = _merge(entries)
-    found = _assign(merged, calls, required=[True] * len(calls))
-    return _Findings(
-        missing=_missing(merged, found),
-        extra=[calls[index].name for index in found.homeless],
-        entries=merged,
-        rows=_free_rows(found),
-        surplus=frozenset(found.homeless),
-    )
+    return _assigned(entries, calls, required=[True] * len(calls))
 
 
 def _contains(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
-    merged = _merge(entries)
-    found = _assign(merged, calls, required=_must_be_taken(entries, calls))
+    return _assigned(entries, calls, required=_counted(entries, calls))
+
+
+def _assigned(entries: Sequence[Entry], calls: Sequence[ToolCall], *, required: Sequence[bool]) -> _Findings:
+    """The findings if the order does not count."""
+    found = Assignment(entries, calls, required=required)
     return _Findings(
-        missing=_missing(merged, found),
-        extra=[calls[index].name for index in found.homeless],
-        other=_others(calls, found.owners, found.homeless),
-        entries=merged,
+        missing=_missing(entries, found),
+        extra=[calls[index].name for index in found.unplaced],
+        other=[call.name for index, call in enumerate(calls) if found.owners[index] is None and not required[index]],
+        entries=entries,
         rows=_free_rows(found),
-        surplus=frozenset(found.homeless),
+        surplus=frozenset(found.unplaced),
     )
 
 
 def _in_order(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
-    must = _must_be_taken(entries, calls)
-    if not any(entry.capped for entry in entries):
-        owners = find_subsequence(entries, calls)
-        if owners is not None:
-            return _Findings(other=_others(calls, owners, ()))
     free = _contains(entries, calls)
-    if free.matched and any(entry.capped for entry in entries) and follows_in_order(entries, calls, must):
+    if free.matched and follows_in_order(entries, calls, _counted(entries, calls)):
         return _Findings(other=free.other)
     rows = align(entries, calls)
     ordering = _shorten_issues(_order_issues(entries, rows, free.missing))
@@ -303,84 +288,29 @@ def _order_issues(entries: Sequence[Entry], rows: Sequence[Row], missing: Sequen
 
 
 def _within(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
-    allowed = _merge(entry._replace(low=0, high=entry.high if entry.capped else None) for entry in entries)
-    candidates = Candidates(allowed)
-    found = assign(allowed, [candidates.of(call) for call in calls], required=[True] * len(calls))
-    known = {each.name for entry in allowed for each in entry.alternatives}
+    allowed = [entry._replace(low=0, high=entry.high if entry.capped else None) for entry in entries]
+    found = _unordered(allowed, calls)
+    names = {each.name for entry in allowed for each in entry.alternatives}
     extra, ordering = [], []
-    for index in found.homeless:
-        call = calls[index]
-        if call.name in known and not candidates.any_for(call):
+    for call in (calls[index] for index in sorted(found.surplus)):
+        if call.name in names and not any(entry.accepts(call) for entry in allowed):
             ordering.append(f'Tool "{call.name}": args {arguments_as_json(call)} did not match any expected args')
         else:
             extra.append(call.name)
-    return _Findings(
-        extra=extra,
-        ordering=_shorten_issues(ordering),
-        entries=allowed,
-        rows=_free_rows(found),
-        surplus=frozenset(found.homeless),
-    )
+    return found._replace(extra=extra, ordering=_shorten_issues(ordering))
 
 
 _MODES = {"strict": _strict, "unordered": _unordered, "contains": _contains, "in_order": _in_order, "within": _within}
 
 
-def _must_be_taken(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[bool]:
-    """By call, whether it counts against an entry that limits how many calls match it."""
+def _counted(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> list[bool]:
+    """By call, whether it counts for an entry that limits the number of its calls."""
     capped = [entry for entry in entries if entry.capped]
-    if not capped:
-        return [False] * len(calls)
-    candidates = Candidates(capped)
-    return [candidates.any_for(call) for call in calls]
-
-
-def _join_neighbours(entries: Sequence[Entry]) -> list[Entry]:
-    """The same sequence with fewer entries: neighbours that ask for the same tool, whatever its arguments, in one."""
-    joined: list[Entry] = []
-    for entry in entries:
-        last = joined[-1] if joined else None
-        alike = last is not None and last.label == entry.label
-        if last is not None and alike and all(each.args is None for each in (*last.alternatives, *entry.alternatives)):
-            high = None if last.high is None or entry.high is None else last.high + entry.high
-            joined[-1] = last._replace(low=last.low + entry.low, high=high)
-        else:
-            joined.append(entry)
-    return joined
-
-
-def _merge(entries: Iterable[Entry]) -> list[Entry]:
-    """The same demands with fewer entries: those alike that ask for no arguments become one.
-
-    Five thousand calls against five thousand equal entries are then one entry with as many places.
-    """
-    merged: list[Entry] = []
-    places: dict[tuple[str, bool, bool], int] = {}
-    for entry in entries:
-        if all(each.args is None for each in entry.alternatives):
-            key = (entry.label, entry.capped, entry.high is None)
-            if key in places:
-                first = merged[places[key]]
-                high = None if first.high is None or entry.high is None else first.high + entry.high
-                merged[places[key]] = first._replace(low=first.low + entry.low, high=high)
-                continue
-            places[key] = len(merged)
-        merged.append(entry)
-    return merged
-
-
-def _assign(entries: Sequence[Entry], calls: Sequence[ToolCall], *, required: Sequence[bool]) -> Assignment:
-    candidates = Candidates(entries)
-    return assign(entries, [candidates.of(call) for call in calls], required=required)
+    return [any(entry.accepts(call) for entry in capped) for call in calls]
 
 
 def _missing(entries: Sequence[Entry], found: Assignment) -> list[str]:
     return [entry.label for entry, lacking in zip(entries, found.missing, strict=True) for _ in range(lacking)]
-
-
-def _others(calls: Sequence[ToolCall], owners: Sequence[int | None], not_allowed: Sequence[int]) -> list[str]:
-    surplus = set(not_allowed)
-    return [call.name for index, call in enumerate(calls) if owners[index] is None and index not in surplus]
 
 
 def _free_rows(found: Assignment) -> list[Row]:
