@@ -1,4 +1,4 @@
-"""The rules of a trajectory about calls that must not be made, in any mode."""
+"""The evaluator of a trajectory: expected and forbidden tool calls, compared in one of five modes."""
 
 import json
 from collections import Counter
@@ -32,108 +32,141 @@ from .matchers import shown
 from .redacted import holds_redaction, secret_in_arguments
 from .validation import choice
 
-
-def broken_rules(rules: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[tuple[str, ...], frozenset[int]]:
-    """One text for each rule that was broken, and all calls that broke one."""
-    texts: list[str] = []
-    hits: set[int] = set()
-    for rule in rules:
-        alternatives = entry_of(rule).alternatives
-        broken = [index for index, call in enumerate(calls) if _breaks(alternatives, call)]
-        if broken:
-            hits.update(broken)
-            texts.append(_broken_in_words(rule, calls[broken[0]]))
-    return tuple(texts), frozenset(hits)
+_MODE_NAMES = ("strict", "unordered", "contains", "in_order", "within")
+_WITHOUT_OTHERS = ("strict", "unordered", "within")
+"""Modes that allow no other calls."""
+_MOST_NAMES = 50
 
 
-def _breaks(rule: Sequence[Alternative], call: ToolCall) -> bool:
-    """Whether the rule forbids the call. One whose arguments are not known is not excused by a rule about arguments."""
-    return any(
-        each.name == call.name and (each.args is None or call.args is None or each.accepts(call)) for each in rule
-    )
+class Trajectory(BuiltInEvaluator, frozen=True):
+    """Passes when the calls follow the trajectory in its mode and break none of its rules.
+
+    strict: the same calls in the same order; unordered: the same calls; contains: at least these; in_order: at least
+    these, in this order; within: no others. Entries are ExpectedCalls, mappings as in files, or plain names.
+    """
+
+    expected: Annotated[Sequence[ExpectedCall | Mapping[str, Any] | str], Key("the calls that are expected")] = ()
+    mode: Annotated[TrajectoryMode, Key("how the calls that were made are compared with those expected")] = "in_order"
+    forbidden: Annotated[Sequence[ExpectedCall | Mapping[str, Any] | str], Key("calls that must not be made")] = ()
+
+    name: ClassVar[str] = "trajectory"
+    needs_one_of: ClassVar[tuple[str, ...]] = ("expected", "forbidden")
+
+    def __post_init__(self) -> None:
+        choice("trajectory.mode", self.mode, _MODE_NAMES)
+        for part, counted in (("expected", True), ("forbidden", False)):
+            entries = _checked_entries(f"trajectory.{part}", getattr(self, part), counted=counted)
+            set_field(self, part, entries)
+
+    @property
+    def asserts_nothing(self) -> bool:
+        return not self.expected and not self.forbidden and self.mode not in _WITHOUT_OTHERS
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        if self.asserts_nothing:
+            return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode}): nothing was expected")
+        calls = ctx.seen_calls
+        unreadable = self._unreadable_call(calls)
+        if unreadable is not None and unreadable.arguments is None:
+            return arguments_not_recorded("trajectory", tool=unreadable.name)
+        if unreadable is not None:
+            made = f"Tool {unreadable.name!r} was called with malformed arguments"
+            return failed("malformed_call", f"{made}: expected a mapping, got {shown(unreadable.arguments)}")
+        comparison = compare_calls(self, calls)
+        match = comparison.match
+        if not ctx.knows_all_calls and self._others_decide(match, ctx):
+            return calls_not_known("trajectory", ctx)
+        if match.matched:
+            doubtful = self._call_in_doubt(calls)
+            if doubtful is not None:
+                return secret_in_arguments("trajectory", ctx, tool=doubtful)
+            return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode})", trajectory=match)
+        checks = tuple(
+            Check(name=field, passed=False, detail=", ".join(getattr(match, field)))
+            for field in ("missing_calls", "extra_calls", "ordering_issues", "forbidden_calls")
+            if getattr(match, field)
+        )
+        return EvalResult(passed=False, reasoning=_reasons(comparison), checks=checks, trajectory=match)
+
+    def _others_decide(self, match: TrajectoryMatch, ctx: Context) -> bool:
+        """Whether calls that nobody saw could decide otherwise: a forbidden one, one too many, or one that is lacking.
+
+        What was seen and is not allowed fails in any case.
+        """
+        entries = [entry_of(each) for each in self.expected]
+        if match.matched:
+            return self.mode in _WITHOUT_OTHERS or bool(self.forbidden) or any(entry.capped for entry in entries)
+        if match.forbidden_calls or match.extra_calls:
+            return False
+        sure = [all(is_surely_absent(each.name, ctx) for each in entry.alternatives) for entry in entries]
+        if match.missing_calls:
+            return not any(sure[place] for place, entry in enumerate(entries) if entry.label in match.missing_calls)
+        # Out of order: the calls that are due might have been made later. Other modes say so of calls that were seen.
+        return self.mode == "in_order" and not all(sure)
+
+    def _unreadable_call(self, calls: Sequence[ToolCall]) -> ToolCall | None:
+        """A call whose arguments an entry asks for, but which were not recorded or are malformed.
+
+        No entry accepts a malformed call, so it matters only where accepting it would count against the agent.
+        """
+        asked: set[str] = set()
+        limited: set[str] = set()
+        for part, entries in ((asked, self.expected), (limited, self.forbidden)):
+            for entry in map(entry_of, entries):
+                names = {each.name for each in entry.alternatives if each.args is not None}
+                part |= names
+                if entry.capped:
+                    limited |= names
+        for call in calls if asked or limited else ():
+            if call.args is None and (call.name in limited or (call.arguments is None and call.name in asked)):
+                return call
+        return None
+
+    def _call_in_doubt(self, calls: Sequence[ToolCall]) -> str | None:
+        """The name of a call for which it depends on a secret whether an entry accepts it.
+
+        That an entry does not accept a call tells only where accepting it would count against the agent.
+        """
+        redacted = [call for call in calls if holds_redaction(call.args)]
+        for entries, forbidden in ((self.expected, False), (self.forbidden, True)):
+            for entry in map(entry_of, entries if redacted else ()):
+                counts = forbidden or entry.capped
+                for call in redacted:
+                    if any(
+                        (counts or each.accepts(call)) and each.accepts_surely(call) is None
+                        for each in entry.alternatives
+                    ):
+                        return call.name
+        return None
 
 
-def _broken_in_words(rule: ExpectedCall, call: ToolCall) -> str:
-    named = next((each for each in rule.any_of if each.name == call.name), rule)
-    about_arguments = named.arg_match != "ignore" and (named.arg_match or named.args is not None)
-    return f"{call.name}({arguments_as_json(call)})" if about_arguments else call.name
+def _checked_entries(where: str, entries: Any, *, counted: bool) -> tuple[ExpectedCall, ...]:
+    if not isinstance(entries, (list, tuple)):
+        raise UsageError(f"{where}: expected a list of calls, got {shown(entries)}.")
+    return tuple(expected_call(f"{where}[{index}]", entry, counted=counted) for index, entry in enumerate(entries))
 
 
-def arguments_as_json(call: ToolCall) -> str:
-    """The arguments of a call, short."""
-    return json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False, default=repr)
+def _reasons(comparison: "Comparison") -> str:
+    match = comparison.match
+    lines = []
+    if match.missing_calls:
+        lines.append(f"Missing tool calls: {_names(match.missing_calls)}")
+    if match.extra_calls:
+        lines.append(f"Extra tool calls: {_names(match.extra_calls)}")
+    if match.forbidden_calls:
+        lines.append(f"Forbidden tool calls: {_names(match.forbidden_calls)}")
+    if match.ordering_issues:
+        lines.append(f"Ordering: {'; '.join(match.ordering_issues)}")
+    if comparison.arguments:
+        lines.append(f"Arguments differ: {'; '.join(comparison.arguments[:_MOST_NAMES])}")
+    lines.append(f"Agent called: [{_names(match.actual)}]")
+    lines.append(f"Expected ({match.mode}): [{_names(match.expected)}]")
+    return "\n".join(lines)
 
 
-_UNCHANGED_KEPT = 3
-_MOST_LINES = 200
-_MOST_COMPARED = 20
-
-
-def draw(
-    rows: Sequence[Row],
-    entries: Sequence[Entry],
-    calls: Sequence[ToolCall],
-    *,
-    forbidden: frozenset[int],
-    surplus: frozenset[int],
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The lines of the diff, and the differences in arguments that it shows."""
-    unmatched: dict[str, list[ToolCall]] = {}
-    for entry, call in rows:
-        if entry is None and call is not None:
-            unmatched.setdefault(calls[call].name, []).append(calls[call])
-    lines: list[str] = []
-    notes: list[str] = []
-    for entry, call in rows:
-        if call is not None:
-            lines.append(_call_line(calls[call], call, taken=entry is not None, forbidden=forbidden, surplus=surplus))
-        elif entry is not None:
-            lines.append(f"- {entries[entry].call_words}")
-            differences = _closest(entries[entry], unmatched)
-            notes += differences
-            lines += [f"    {difference}" for difference in differences]
-    return _shorten_diff(lines), tuple(dict.fromkeys(notes))
-
-
-def _call_line(call: ToolCall, index: int, *, taken: bool, forbidden: frozenset[int], surplus: frozenset[int]) -> str:
-    words = call_in_words(call)
-    if index in forbidden:
-        return f"! {words}"
-    if taken:
-        return f"  {words}"
-    return f"+ {words}" if index in surplus else f"  {words} (not asked for, allowed)"
-
-
-def _closest(entry: Entry, unmatched: dict[str, list[ToolCall]]) -> list[str]:
-    """Why the first call of the right name that has no counterpart is not the one that was expected."""
-    for each in entry.alternatives:
-        calls = unmatched.get(each.name, ()) if each.args is not None else ()
-        for place, call in enumerate(calls[:_MOST_COMPARED]):
-            differences = entry.differences(call)
-            if differences:
-                del unmatched[each.name][place]
-                return differences
-    return []
-
-
-def _shorten_diff(lines: Sequence[str]) -> tuple[str, ...]:
-    """The lines with long stretches of unchanged ones left out, and at most so many of them."""
-    short: list[str] = []
-    stretch: list[str] = []
-    for line in [*lines, ""]:
-        if line.startswith("  "):
-            stretch.append(line)
-            continue
-        if len(stretch) > 2 * _UNCHANGED_KEPT + 1:
-            left_out = len(stretch) - 2 * _UNCHANGED_KEPT
-            stretch = [*stretch[:_UNCHANGED_KEPT], f"  … {left_out} more calls", *stretch[-_UNCHANGED_KEPT:]]
-        short += stretch
-        stretch = []
-        if line:
-            short.append(line)
-    if len(short) > _MOST_LINES:
-        return (*short[:_MOST_LINES], f"  … {len(short) - _MOST_LINES} more lines")
-    return tuple(short)
+def _names(names: Sequence[str]) -> str:
+    more = f", … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 _MOST_ISSUES = 50
@@ -332,138 +365,104 @@ def _shorten_issues(issues: list[str]) -> list[str]:
     return [*issues[:_MOST_ISSUES], f"and {len(issues) - _MOST_ISSUES} more"]
 
 
-_MODE_NAMES = ("strict", "unordered", "contains", "in_order", "within")
-_WITHOUT_OTHERS = ("strict", "unordered", "within")
-"""Modes that allow no other calls."""
-_MOST_NAMES = 50
+def broken_rules(rules: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[tuple[str, ...], frozenset[int]]:
+    """One text for each rule that was broken, and all calls that broke one."""
+    texts: list[str] = []
+    hits: set[int] = set()
+    for rule in rules:
+        alternatives = entry_of(rule).alternatives
+        broken = [index for index, call in enumerate(calls) if _breaks(alternatives, call)]
+        if broken:
+            hits.update(broken)
+            texts.append(_broken_in_words(rule, calls[broken[0]]))
+    return tuple(texts), frozenset(hits)
 
 
-class Trajectory(BuiltInEvaluator, frozen=True):
-    """Passes when the calls follow the trajectory in its mode and break none of its rules.
-
-    strict: the same calls in the same order; unordered: the same calls; contains: at least these; in_order: at least
-    these, in this order; within: no others. Entries are ExpectedCalls, mappings as in files, or plain names.
-    """
-
-    expected: Annotated[Sequence[ExpectedCall | Mapping[str, Any] | str], Key("the calls that are expected")] = ()
-    mode: Annotated[TrajectoryMode, Key("how the calls that were made are compared with those expected")] = "in_order"
-    forbidden: Annotated[Sequence[ExpectedCall | Mapping[str, Any] | str], Key("calls that must not be made")] = ()
-
-    name: ClassVar[str] = "trajectory"
-    needs_one_of: ClassVar[tuple[str, ...]] = ("expected", "forbidden")
-
-    def __post_init__(self) -> None:
-        choice("trajectory.mode", self.mode, _MODE_NAMES)
-        for part, counted in (("expected", True), ("forbidden", False)):
-            entries = _checked_entries(f"trajectory.{part}", getattr(self, part), counted=counted)
-            set_field(self, part, entries)
-
-    @property
-    def asserts_nothing(self) -> bool:
-        return not self.expected and not self.forbidden and self.mode not in _WITHOUT_OTHERS
-
-    async def evaluate(self, ctx: Context) -> EvalResult:
-        if self.asserts_nothing:
-            return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode}): nothing was expected")
-        calls = ctx.seen_calls
-        unreadable = self._unreadable_call(calls)
-        if unreadable is not None and unreadable.arguments is None:
-            return arguments_not_recorded("trajectory", tool=unreadable.name)
-        if unreadable is not None:
-            made = f"Tool {unreadable.name!r} was called with malformed arguments"
-            return failed("malformed_call", f"{made}: expected a mapping, got {shown(unreadable.arguments)}")
-        comparison = compare_calls(self, calls)
-        match = comparison.match
-        if not ctx.knows_all_calls and self._others_decide(match, ctx):
-            return calls_not_known("trajectory", ctx)
-        if match.matched:
-            doubtful = self._call_in_doubt(calls)
-            if doubtful is not None:
-                return secret_in_arguments("trajectory", ctx, tool=doubtful)
-            return EvalResult(passed=True, reasoning=f"Trajectory matched ({self.mode})", trajectory=match)
-        checks = tuple(
-            Check(name=field, passed=False, detail=", ".join(getattr(match, field)))
-            for field in ("missing_calls", "extra_calls", "ordering_issues", "forbidden_calls")
-            if getattr(match, field)
-        )
-        return EvalResult(passed=False, reasoning=_reasons(comparison), checks=checks, trajectory=match)
-
-    def _others_decide(self, match: TrajectoryMatch, ctx: Context) -> bool:
-        """Whether calls that nobody saw could decide otherwise: a forbidden one, one too many, or one that is lacking.
-
-        What was seen and is not allowed fails in any case.
-        """
-        entries = [entry_of(each) for each in self.expected]
-        if match.matched:
-            return self.mode in _WITHOUT_OTHERS or bool(self.forbidden) or any(entry.capped for entry in entries)
-        if match.forbidden_calls or match.extra_calls:
-            return False
-        sure = [all(is_surely_absent(each.name, ctx) for each in entry.alternatives) for entry in entries]
-        if match.missing_calls:
-            return not any(sure[place] for place, entry in enumerate(entries) if entry.label in match.missing_calls)
-        # Out of order: the calls that are due might have been made later. Other modes say so of calls that were seen.
-        return self.mode == "in_order" and not all(sure)
-
-    def _unreadable_call(self, calls: Sequence[ToolCall]) -> ToolCall | None:
-        """A call whose arguments an entry asks for, but which were not recorded or are malformed.
-
-        No entry accepts a malformed call, so it matters only where accepting it would count against the agent.
-        """
-        asked: set[str] = set()
-        limited: set[str] = set()
-        for part, entries in ((asked, self.expected), (limited, self.forbidden)):
-            for entry in map(entry_of, entries):
-                names = {each.name for each in entry.alternatives if each.args is not None}
-                part |= names
-                if entry.capped:
-                    limited |= names
-        for call in calls if asked or limited else ():
-            if call.args is None and (call.name in limited or (call.arguments is None and call.name in asked)):
-                return call
-        return None
-
-    def _call_in_doubt(self, calls: Sequence[ToolCall]) -> str | None:
-        """The name of a call for which it depends on a secret whether an entry accepts it.
-
-        That an entry does not accept a call tells only where accepting it would count against the agent.
-        """
-        redacted = [call for call in calls if holds_redaction(call.args)]
-        for entries, forbidden in ((self.expected, False), (self.forbidden, True)):
-            for entry in map(entry_of, entries if redacted else ()):
-                counts = forbidden or entry.capped
-                for call in redacted:
-                    if any(
-                        (counts or each.accepts(call)) and each.accepts_surely(call) is None
-                        for each in entry.alternatives
-                    ):
-                        return call.name
-        return None
+def _breaks(rule: Sequence[Alternative], call: ToolCall) -> bool:
+    """Whether the rule forbids the call. One whose arguments are not known is not excused by a rule about arguments."""
+    return any(
+        each.name == call.name and (each.args is None or call.args is None or each.accepts(call)) for each in rule
+    )
 
 
-def _checked_entries(where: str, entries: Any, *, counted: bool) -> tuple[ExpectedCall, ...]:
-    if not isinstance(entries, (list, tuple)):
-        raise UsageError(f"{where}: expected a list of calls, got {shown(entries)}.")
-    return tuple(expected_call(f"{where}[{index}]", entry, counted=counted) for index, entry in enumerate(entries))
+def _broken_in_words(rule: ExpectedCall, call: ToolCall) -> str:
+    named = next((each for each in rule.any_of if each.name == call.name), rule)
+    about_arguments = named.arg_match != "ignore" and (named.arg_match or named.args is not None)
+    return f"{call.name}({arguments_as_json(call)})" if about_arguments else call.name
 
 
-def _reasons(comparison: Comparison) -> str:
-    match = comparison.match
-    lines = []
-    if match.missing_calls:
-        lines.append(f"Missing tool calls: {_names(match.missing_calls)}")
-    if match.extra_calls:
-        lines.append(f"Extra tool calls: {_names(match.extra_calls)}")
-    if match.forbidden_calls:
-        lines.append(f"Forbidden tool calls: {_names(match.forbidden_calls)}")
-    if match.ordering_issues:
-        lines.append(f"Ordering: {'; '.join(match.ordering_issues)}")
-    if comparison.arguments:
-        lines.append(f"Arguments differ: {'; '.join(comparison.arguments[:_MOST_NAMES])}")
-    lines.append(f"Agent called: [{_names(match.actual)}]")
-    lines.append(f"Expected ({match.mode}): [{_names(match.expected)}]")
-    return "\n".join(lines)
+def arguments_as_json(call: ToolCall) -> str:
+    """The arguments of a call, short."""
+    return json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False, default=repr)
 
 
-def _names(names: Sequence[str]) -> str:
-    more = f", … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+_UNCHANGED_KEPT = 3
+_MOST_LINES = 200
+_MOST_COMPARED = 20
+
+
+def draw(
+    rows: Sequence[Row],
+    entries: Sequence[Entry],
+    calls: Sequence[ToolCall],
+    *,
+    forbidden: frozenset[int],
+    surplus: frozenset[int],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines of the diff, and the differences in arguments that it shows."""
+    unmatched: dict[str, list[ToolCall]] = {}
+    for entry, call in rows:
+        if entry is None and call is not None:
+            unmatched.setdefault(calls[call].name, []).append(calls[call])
+    lines: list[str] = []
+    notes: list[str] = []
+    for entry, call in rows:
+        if call is not None:
+            lines.append(_call_line(calls[call], call, taken=entry is not None, forbidden=forbidden, surplus=surplus))
+        elif entry is not None:
+            lines.append(f"- {entries[entry].call_words}")
+            differences = _closest(entries[entry], unmatched)
+            notes += differences
+            lines += [f"    {difference}" for difference in differences]
+    return _shorten_diff(lines), tuple(dict.fromkeys(notes))
+
+
+def _call_line(call: ToolCall, index: int, *, taken: bool, forbidden: frozenset[int], surplus: frozenset[int]) -> str:
+    words = call_in_words(call)
+    if index in forbidden:
+        return f"! {words}"
+    if taken:
+        return f"  {words}"
+    return f"+ {words}" if index in surplus else f"  {words} (not asked for, allowed)"
+
+
+def _closest(entry: Entry, unmatched: dict[str, list[ToolCall]]) -> list[str]:
+    """Why the first call of the right name that has no counterpart is not the one that was expected."""
+    for each in entry.alternatives:
+        calls = unmatched.get(each.name, ()) if each.args is not None else ()
+        for place, call in enumerate(calls[:_MOST_COMPARED]):
+            differences = entry.differences(call)
+            if differences:
+                del unmatched[each.name][place]
+                return differences
+    return []
+
+
+def _shorten_diff(lines: Sequence[str]) -> tuple[str, ...]:
+    """The lines with long stretches of unchanged ones left out, and at most so many of them."""
+    short: list[str] = []
+    stretch: list[str] = []
+    for line in [*lines, ""]:
+        if line.startswith("  "):
+            stretch.append(line)
+            continue
+        if len(stretch) > 2 * _UNCHANGED_KEPT + 1:
+            left_out = len(stretch) - 2 * _UNCHANGED_KEPT
+            stretch = [*stretch[:_UNCHANGED_KEPT], f"  … {left_out} more calls", *stretch[-_UNCHANGED_KEPT:]]
+        short += stretch
+        stretch = []
+        if line:
+            short.append(line)
+    if len(short) > _MOST_LINES:
+        return (*short[:_MOST_LINES], f"  … {len(short) - _MOST_LINES} more lines")
+    return tuple(short)
