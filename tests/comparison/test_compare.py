@@ -298,4 +298,4 @@ def test_a_drop_within_the_limit_but_beyond_noise_objects_by_tests_alone():
     base = dict.fromkeys(names, "p" * 5)
     found = compared(base, {**base, "s3": "f" * 5}, limits=RegressionLimits(max_pass_rate_drop=0.1))
     assert find_objections(found) == ()
-    assert find_objections(found, gate=Gate.STATISTICAL) == ("worse beyond noise: s3",)
+    assert find_objections(found, gate=Gate.STATISTICAL) == ("worse: s3",)

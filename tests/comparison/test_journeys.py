@@ -71,10 +71,10 @@ def test_a_run_that_got_worse_exits_1_and_says_where_the_conversations_part(seat
     seatrial_command("run")
     code, out, _ = seatrial_command("compare")
     assert code == 1
-    assert "1 of 3 scenarios got worse, 1 beyond noise (refund)" in out
-    assert "✗ refund  5/5 → 0/5  p = 0.004  worse beyond noise" in out
+    assert "1 of 3 scenarios got worse (refund)" in out
+    assert "✗ refund  5/5 → 0/5  worse" in out
     assert "step 1 (turn 1): lookup was called with id: 'A1' → 'A2'" in out
-    assert out.endswith("✗ pass rate fell by 33.3 points (limit: 0)\nREGRESSION\n")
+    assert out.endswith("✗ worse: refund\nREGRESSION\n")
 
 
 JUDGED = """
@@ -135,10 +135,22 @@ def test_what_got_worse_while_the_rest_got_better_is_told_beside_the_limits(seat
     seatrial_command("run", "--name", "one")
     broken.write_text("refund")
     seatrial_command("run", "--name", "two")
-    code, out, _ = seatrial_command("compare", "one", "two")
-    note = "note: worse beyond noise, but within the limits: refund. To fail on this: --gate both"
+    code, out, _ = seatrial_command("compare", "one", "two", "--gate", "thresholds")
+    note = "note: worse, but within the limits: refund. To fail on this: --gate auto"
     assert (code, out.splitlines()[-2:]) == (0, [note, "NO REGRESSION"])
     assert seatrial_command("compare", "one", "two", "--gate", "both")[0] == 1
+    assert seatrial_command("compare", "one", "two")[0] == 1
+
+
+def test_single_trials_that_flip_exit_3_and_say_how_many_decide(seatrial_command, tmp_path, request):
+    broken = a_shop(tmp_path, request, trials=1)
+    seatrial_command("run", "--name", "one")
+    broken.write_text("refund")
+    seatrial_command("run", "--name", "two")
+    code, out, _ = seatrial_command("compare", "one", "two")
+    assert (code, out.splitlines()[-1]) == (3, "UNDECIDED")
+    assert "✗ refund  1/1 → 0/1  cannot tell" in out
+    assert "Decide it with --confirm, or run both versions with 3 trials each" in out
 
 
 def test_a_limit_tolerates_what_it_says(seatrial_command, tmp_path, request):
@@ -224,7 +236,7 @@ def test_a_confirmed_suspect_exits_1(seatrial_command, tmp_path, request):
     code, out, _ = seatrial_command("compare", "one", "two", "--confirm")
     assert code == 1
     assert "1 suspect got 8 fresh trials each: 1 confirmed (refund: 0/8 after 5/5)" in out
-    assert "✗ worse beyond noise: refund" in out
+    assert "✗ worse: refund" in out
 
 
 def test_a_cleared_suspect_exits_0(seatrial_command, tmp_path, request):
@@ -235,7 +247,7 @@ def test_a_cleared_suspect_exits_0(seatrial_command, tmp_path, request):
     broken.unlink()
     code, out, _ = seatrial_command("compare", "one", "two", "--confirm", "--confirm-trials", "6")
     assert code == 0
-    assert "1 suspect got 6 fresh trials each: 1 cleared." in out
+    assert "1 suspect got 6 fresh trials each: 1 cleared (refund: 6/6 after 5/5)." in out
 
 
 def test_the_second_look_is_never_the_latest_run_to_compare(seatrial_command, tmp_path, request):
@@ -309,7 +321,7 @@ def test_a_plan_follows_from_the_latest_run(seatrial_command, tmp_path, request)
     seatrial_command("run", "--name", "one")
     code, out, _ = seatrial_command("plan", "--drop", "20")
     assert code == 0
-    assert "To detect a drop of 20 points from 100 % over 3 scenarios" in out
+    assert "To detect a drop of 20 points from 90.1 % over 3 scenarios" in out
     assert "under a minute" in out
     assert "Calculated from run " in out
 

@@ -196,7 +196,7 @@ def test_an_agent_that_derails_trials_is_worse_by_the_statistical_gate(folder: A
     ended = compare_statistically(folder, "looks_up", "mails")
 
     assert ended.code == 1
-    assert "worse beyond noise: order 0" in ended.out
+    assert "worse: order 0" in ended.out
 
 
 def test_the_statistical_gate_cannot_tell_where_a_broken_mock_hides_the_answers(folder: Any) -> None:

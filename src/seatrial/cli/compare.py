@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from seatrial.comparison.gate import Gate, decide_gate
 from seatrial.comparison.rerun_suspects import confirm
@@ -21,9 +22,10 @@ from .options import json_option, make_request, open_stored, store_option, store
 
 _EXIT_CODES = {"NO REGRESSION": 0, "REGRESSION": 1, "UNDECIDED": 3}
 _LIMITS = {
-    "max_pass_rate_drop": "Allowed drop of the pass rate: 0.05 is 5 points.",
+    "max_pass_rate_drop": "Allowed drop of the pass rate: 0.05 is 5 points. Selects --gate thresholds.",
     "max_avg_score_drop": "Allowed drop of the overall score, in points.",
     "max_latency_increase_pct": "Allowed increase in percent. Less than 20 ms never counts.",
+    "max_cost_increase_pct": "Allowed increase of the cost of a trial in percent. No limit by default.",
 }
 
 
@@ -41,7 +43,8 @@ def _limit_options(command: Any) -> Any:
 @click.option(
     "--gate",
     type=click.Choice([gate.value for gate in Gate]),
-    help="What decides: the limits (default), exact tests (default with --confirm), or both.",
+    help="What decides: auto (default: exact tests, and limits that are exceeded by more than noise), the limits, the "
+    "tests, or both.",
 )
 @click.option("--confirm", "rerun", is_flag=True, help="Run suspect scenarios again and let the new trials decide.")
 @click.option("--confirm-trials", type=click.IntRange(min=1), help="New trials per suspect. Default: calculated.")
@@ -49,7 +52,7 @@ def _limit_options(command: Any) -> Any:
 @click.option("--no-pool", is_flag=True, help="Use only the baseline, not other runs of its commit and agent.")
 @click.option("--allow-missing", is_flag=True, help="Do not count scenarios that the candidate lacks as a regression.")
 @click.option("--allow-unfinished", is_flag=True, help="Also compare runs that are not finished.")
-@click.option("--verbose", "-v", is_flag=True, help="List unchanged scenarios too.")
+@click.option("--verbose", "-v", is_flag=True, help="List unchanged scenarios and p-values too.")
 @json_option
 @store_option
 def command(base: str, candidate: str, as_json: bool, **options: Any) -> int:
@@ -57,14 +60,14 @@ def command(base: str, candidate: str, as_json: bool, **options: Any) -> int:
 
     BASE and CAND are ids, the start of an id, names, `baseline` or `latest`. By default, the latest run is compared
     with its baseline. Exit code 0: no regression. 1: a regression. 2: the runs cannot be compared. 3: undecided,
-    because trials could not be judged or tested.
+    because there are too few trials to tell, or trials could not be judged or tested.
     """
     rerun, trials = options["rerun"], options["confirm_trials"]
     if trials is not None and not rerun:
         raise UsageError("--confirm-trials: needs --confirm")
     if rerun and options["gate"] == Gate.THRESHOLDS:
         raise UsageError("--confirm: cannot be combined with --gate thresholds, because exact tests decide")
-    gate = Gate(options["gate"] or (Gate.STATISTICAL if rerun else Gate.THRESHOLDS))
+    gate = Gate(options["gate"] or (Gate.THRESHOLDS if _is_given("max_pass_rate_drop") and not rerun else Gate.AUTO))
     limits = RegressionLimits(**{name: options[name] for name in _LIMITS})
     pools = {"pool": not options["no_pool"], "pooled": options["pooled"]}
     with open_stored(options["store"]) as opened:
@@ -80,6 +83,11 @@ def command(base: str, candidate: str, as_json: bool, **options: Any) -> int:
         verbose = options["verbose"]
         print_comparison(comparison, sys.stdout, decision=decision, alignments=alignments, verbose=verbose)
     return _EXIT_CODES[decision.verdict]
+
+
+def _is_given(name: str) -> bool:
+    """Whether the user gave the option."""
+    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def _confirm(runs: StoredRuns, comparison: Comparison, *, trials: int | None, store: str | None) -> Comparison:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from seatrial.comparison.significance import estimate_rates, scenarios_to_see, trials_to_see
+from seatrial.comparison.planning import planning_rates, scenarios_to_see, trials_to_see
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, TrialSummary
 from seatrial.model.struct import Struct
@@ -101,7 +101,7 @@ def _measure(store: Store, ref: str) -> PastRun:
     config = (run.config or {}).get("run") or {}
     return PastRun(
         run=run,
-        rates=tuple(estimate_rates(list(counts.values()))),
+        rates=tuple(planning_rates(list(counts.values()))),
         trials=sum(total for _, total in counts.values()) / len(counts),
         trial_ms=sum(summary.duration_ms for summary in summaries) / len(summaries),
         cost_usd=_trial_cost(summaries),

@@ -27,7 +27,7 @@ from seatrial.model.run import (
     TrialSummary,
 )
 from seatrial.model.struct import Struct
-from seatrial.verdicts.rates import answer_of
+from seatrial.verdicts.rates import answer_of, read_sequential_test
 
 
 class RunSide(Struct, frozen=True, kw_only=True):
@@ -107,15 +107,36 @@ def group_trials(summaries: Iterable[TrialSummary]) -> dict[ScenarioKey, list[Tr
     return grouped
 
 
+MANY: Final = 2**31
+"""More than any number of trials."""
+
+
+def fixed_trials(entry: ScenarioEntry) -> int:
+    """The trials, from index 0, whose number did not depend on their results: only these may be tested.
+
+    `trials: auto` stops by results, so only the trials that it always runs count.
+    """
+    if entry.sequential is None:
+        return MANY
+    from seatrial.statistics.sequential import stopping_rule
+
+    return stopping_rule(read_sequential_test(entry.sequential)).earliest
+
+
 def measure_scenario(outcome: ScenarioOutcome, trials: Sequence[TrialSummary]) -> ScenarioFigures:
     """The scenario's figures in one run."""
     costs = [trial.cost_usd for trial in trials]
+    fixed = fixed_trials(outcome.entry)
+    tested = [answer for trial in trials if trial.index < fixed and (answer := answer_of(trial)) is not None]
+    limited = fixed < MANY
     return ScenarioFigures(
         status=outcome.verdict.status,
         passed=outcome.passed,
         failed=outcome.failed,
         errored=outcome.errored,
         answered=sum(answer_of(trial) is not None for trial in trials),
+        tested=len(tested) if limited else None,
+        tested_passed=sum(tested) if limited else None,
         interval=outcome.interval,
         avg_score=outcome.overall_score,
         avg_latency_ms=_mean(trial.median_latency_ms for trial in trials),
@@ -220,7 +241,7 @@ def check_limits(limits: RegressionLimits) -> None:
     wrong = [
         f"{field.name}: {value!r} is not 0 or more. Give how much worse the candidate may be, such as {field.default}."
         for field in fields(limits)
-        if not (value := getattr(limits, field.name)) >= 0
+        if (value := getattr(limits, field.name)) is not None and not value >= 0
     ]
     if limits.max_pass_rate_drop > 1:
         given = limits.max_pass_rate_drop
@@ -232,7 +253,7 @@ def check_limits(limits: RegressionLimits) -> None:
 def find_regressions(
     base: SuiteFigures, candidate: SuiteFigures, limits: RegressionLimits | None = None
 ) -> tuple[Regression, ...]:
-    """Every figure that is worse by more than its limit: pass rate, score, latency."""
+    """Every figure that is worse by more than its limit: pass rate, score, latency, cost."""
     limits = limits or RegressionLimits()
     check_limits(limits)
     found = []
@@ -253,6 +274,13 @@ def find_regressions(
             text = f"average latency rose by {percent:.3g} % (limit: {limit:.3g} %)"
             before, now = base.avg_latency_ms, candidate.avg_latency_ms
             found.append(_regression(RegressionReason.AVG_LATENCY, before, now, limit, text))
+    if limits.max_cost_increase_pct is not None and base.avg_cost_usd and candidate.avg_cost_usd is not None:
+        percent = 100.0 * (candidate.avg_cost_usd / base.avg_cost_usd - 1.0)
+        limit = limits.max_cost_increase_pct
+        if percent > limit + ROUNDING:
+            text = f"average cost rose by {percent:.3g} % (limit: {limit:.3g} %)"
+            before, now = base.avg_cost_usd, candidate.avg_cost_usd
+            found.append(_regression(RegressionReason.AVG_COST, before, now, limit, text))
     return tuple(found)
 
 

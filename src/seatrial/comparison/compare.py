@@ -7,13 +7,16 @@ from seatrial.model.comparison import (
     Comparison,
     ConfigDifference,
     Evidence,
+    Regression,
     RegressionLimits,
+    RegressionReason,
     ScenarioChange,
     ScenarioFigures,
 )
 from seatrial.model.run import ScenarioKey, ScenarioOutcome
 from seatrial.model.struct import Struct
 
+from . import messages
 from .aggregates import (
     RunSide,
     check_limits,
@@ -25,8 +28,7 @@ from .aggregates import (
     refuse_incomparable,
     score_delta,
 )
-from .messages import counted
-from .significance import find_dependence, weigh, with_tests
+from .significance import find_dependence, make_evidence, measure_values, with_noise, with_tests
 
 NO_LIMITS = RegressionLimits()
 
@@ -61,10 +63,11 @@ def compare_runs(
     changes = _changes(base, candidate, before, now, pool)
     if dependence is None:
         changes = with_tests(changes)
-        evidence = weigh(changes, pooled_runs=pool.runs)
+        evidence = measure_values(make_evidence(changes, pooled_runs=pool.runs), base, candidate)
     else:
-        evidence = Evidence(sentence=dependence, testable=False)
+        evidence = Evidence(sentence=dependence, testable=False, dependent=True)
     base_figures, candidate_figures = measure_suites(before, now)
+    regressions = with_noise(find_regressions(base_figures, candidate_figures, limits), evidence)
     return Comparison(
         base=base.run,
         candidate=candidate.run,
@@ -72,10 +75,10 @@ def compare_runs(
         scenarios=tuple(changes),
         base_figures=base_figures,
         candidate_figures=candidate_figures,
-        regressions=find_regressions(base_figures, candidate_figures, limits),
+        regressions=regressions,
         evidence=evidence,
         config_differences=tuple(differences),
-        notes=(*_notes(base, candidate), *pool.notes),
+        notes=(*_notes(base, candidate), *pool.notes, *_limits_within_noise(regressions)),
     )
 
 
@@ -128,7 +131,13 @@ def _notes(base: RunSide, candidate: RunSide) -> list[str]:
         absent = [outcome for outcome in side.outcome.scenarios if not outcome.played]
         skipped = sum(outcome.skipped for outcome in absent)
         if skipped:
-            notes.append(f"run {side.run.id}: {counted(skipped, 'scenario')} skipped")
+            notes.append(f"run {side.run.id}: {messages.counted(skipped, 'scenario')} skipped")
         if len(absent) > skipped:
-            notes.append(f"run {side.run.id}: {counted(len(absent) - skipped, 'scenario')} not run")
+            notes.append(f"run {side.run.id}: {messages.counted(len(absent) - skipped, 'scenario')} not run")
     return notes
+
+
+def _limits_within_noise(regressions: Sequence[Regression]) -> list[str]:
+    """Exceeded limits of score, latency and cost that noise may explain."""
+    values = [one for one in regressions if one.reason is not RegressionReason.PASS_RATE and not one.beyond_noise]
+    return [messages.within_noise(one) for one in values]

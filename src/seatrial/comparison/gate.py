@@ -1,4 +1,16 @@
-"""The gate of `compare`: decides whether the candidate passes."""
+"""The gate of `compare`: decides whether the candidate passes.
+
+| gate | a regression is |
+|---|---|
+| auto | the suite or a scenario is worse, or score, latency or cost exceeds its limit and noise |
+| thresholds | a figure exceeds its limit |
+| statistical | the suite or a scenario is worse |
+| both | either of the last two |
+
+A missing scenario is a regression for every gate. `auto` is undecided if a scenario is "cannot tell". If the trials are
+not independent (recordings, regrades), `auto` uses the thresholds. No gate passes if it would not pass with the
+candidate's trials that could not be judged counted as failed.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -6,17 +18,26 @@ from math import fsum
 
 from msgspec.structs import replace
 
-from seatrial.model.comparison import Change, Comparison, GateDecision, ScenarioChange
+from seatrial.model.comparison import Change, Comparison, GateDecision, RegressionReason, ScenarioChange
 
 from . import messages
 from .aggregates import ROUNDING
-from .significance import weigh, with_tests
+from .significance import counts_of, make_evidence, trials_to_decide, with_tests
 
 
 class Gate(StrEnum):
+    AUTO = "auto"
     THRESHOLDS = "thresholds"
     STATISTICAL = "statistical"
     BOTH = "both"
+
+    @property
+    def uses_limits(self) -> bool:
+        return self in (Gate.THRESHOLDS, Gate.BOTH)
+
+    @property
+    def uses_tests(self) -> bool:
+        return self is not Gate.THRESHOLDS
 
 
 def find_objections(
@@ -28,6 +49,8 @@ def find_objections(
 
 def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_missing: bool = False) -> GateDecision:
     """The decision on the candidate. Trials with instrument errors count neither as passed nor as failed."""
+    if gate is Gate.AUTO and comparison.evidence.dependent:
+        gate = Gate.THRESHOLDS
     regressions: list[str] = []
     doubts: list[str] = []
     missing = comparison.keys(Change.MISSING)
@@ -35,12 +58,15 @@ def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_m
         doubts.append(f"cannot tell: run {comparison.candidate.id} errored: {comparison.candidate.problem}")
     if missing and not allow_missing:
         regressions.append(f"{messages.counted(len(missing), 'scenario')} missing: {messages.named(missing)}")
-    if gate is not Gate.STATISTICAL:
+    if gate.uses_limits:
         regressions += [regression.text for regression in comparison.regressions]
-    if gate is not Gate.THRESHOLDS:
+    if gate.uses_tests:
         regressions += _worse(comparison)
         doubts += _not_tested(comparison)
-    if not regressions and not doubts:
+    if gate is Gate.AUTO:
+        regressions += _beyond_limit_and_noise(comparison)
+        doubts += _cannot_tell(comparison)
+    if not regressions and (not doubts or gate is Gate.AUTO):
         doubts += _not_judged(comparison, gate)
     if not doubts and not any(one.candidate and one.candidate.answered for one in comparison.scenarios):
         # There is no pass rate that could fall.
@@ -49,13 +75,35 @@ def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_m
 
 
 def _worse(comparison: Comparison) -> Iterator[str]:
-    """What got worse by the tests."""
     evidence = comparison.evidence
     if evidence.worse:
-        yield f"worse beyond noise: {messages.named(evidence.worse)}"
+        yield f"worse: {messages.named(evidence.worse)}"
     elif evidence.regression:
-        assert evidence.p_worse is not None
-        yield f"the suite's pass rate fell beyond noise ({messages.chance(evidence.p_worse)})"
+        p_value = evidence.mid_p_worse
+        yield "the suite as a whole got worse" + ("" if p_value is None else f": {messages.how_often(p_value)}")
+
+
+def _beyond_limit_and_noise(comparison: Comparison) -> Iterator[str]:
+    for one in comparison.regressions:
+        if one.reason is not RegressionReason.PASS_RATE and one.beyond_noise:
+            yield f"{one.text}, more than noise"
+
+
+def _cannot_tell(comparison: Comparison) -> Iterator[str]:
+    settled = _settled(comparison)
+    found = [
+        (change, counts)
+        for change in comparison.differing()
+        if change.word == "cannot tell" and change.key not in settled and (counts := counts_of(change)) is not None
+    ]
+    if found:
+        yield messages.cannot_tell(found, trials_to_decide(len(found)))
+
+
+def _settled(comparison: Comparison) -> set[object]:
+    """The scenarios that `--confirm` looked at: its answer replaces the word."""
+    confirmation = comparison.evidence.confirmation
+    return {one.key for one in confirmation.suspects} if confirmation else set()
 
 
 def _not_tested(comparison: Comparison) -> Iterator[str]:
@@ -67,12 +115,12 @@ def _not_tested(comparison: Comparison) -> Iterator[str]:
     if evidence.untested:
         yield f"not tested, because one side has no answer: {messages.named(evidence.untested)}"
     for one in evidence.confirmation.suspects if evidence.confirmation else ():
-        if not one.confirmed and not one.could_confirm:
-            yield messages.still_open(one)
+        if one.answer == "not decided":
+            yield messages.not_decided(one)
 
 
 def _not_judged(comparison: Comparison, gate: Gate) -> Iterator[str]:
-    """That trials of the candidate could not be judged, where they would make it a regression if they had failed."""
+    """That the candidate would not pass if its trials that could not be judged had failed."""
     spoiled = [one for one in comparison.scenarios if one.base and one.candidate and one.candidate.not_judged]
     consequence = _if_failed(comparison, gate) if spoiled else None
     if consequence is not None:
@@ -82,20 +130,22 @@ def _not_judged(comparison: Comparison, gate: Gate) -> Iterator[str]:
 
 
 def _if_failed(comparison: Comparison, gate: Gate) -> str | None:
-    """What would be worse if every trial that could not be judged had failed; None when nothing would."""
+    """What would be worse if every trial that could not be judged had failed; None if nothing would."""
     drop, limit = _worst_drop(comparison), comparison.limits.max_pass_rate_drop
-    if gate is not Gate.STATISTICAL and drop > limit + ROUNDING:
+    if gate.uses_limits and drop > limit + ROUNDING:
         return f"the pass rate would have fallen by {100 * drop:.3g} points (limit: {100 * limit:.3g})"
-    confirmation = comparison.evidence.confirmation
-    settled = {one.key for one in confirmation.suspects} if confirmation else set()
+    if not gate.uses_tests:
+        return None
+    settled = _settled(comparison)
     worst = with_tests([_as_failed(one) for one in comparison.scenarios if one.key not in settled])
-    if gate is not Gate.THRESHOLDS and weigh(worst, pooled_runs=()).regression:
-        return "the pass rate would have fallen beyond noise"
-    return None
+    evidence = make_evidence(worst, pooled_runs=())
+    if evidence.regression:
+        return "the pass rate would have fallen by more than noise"
+    return "too few trials would be left to tell" if gate is Gate.AUTO and evidence.cannot_tell else None
 
 
 def _worst_drop(comparison: Comparison) -> float:
-    """By how much the pass rate falls where trials that could not be judged count as failed."""
+    """By how much the pass rate falls if trials that could not be judged count as failed."""
     drops = [
         one.base.passed / one.base.answered - one.candidate.passed / one.candidate.trials
         for one in comparison.scenarios
@@ -105,6 +155,8 @@ def _worst_drop(comparison: Comparison) -> float:
 
 
 def _as_failed(change: ScenarioChange) -> ScenarioChange:
-    if change.candidate is None:
+    candidate = change.candidate
+    if candidate is None:
         return change
-    return replace(change, candidate=replace(change.candidate, answered=change.candidate.trials))
+    tested = None if candidate.tested is None else candidate.tested + candidate.not_judged
+    return replace(change, candidate=replace(candidate, answered=candidate.trials, tested=tested))

@@ -1,10 +1,12 @@
-"""What the statistical verdict says to people: one template for each sentence."""
+"""The texts of a comparison: one function for each sentence.
+
+They say what a developer needs, with counts. p-values appear only in `numbers`, for `--verbose`.
+"""
 
 from collections.abc import Sequence
 from itertools import islice
-from math import comb
 
-from seatrial.model.comparison import FreshTrials, ScenarioChange
+from seatrial.model.comparison import FreshTrials, Regression, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey
 from seatrial.statistics.significance import ScenarioCounts, StratifiedTest
 
@@ -25,38 +27,61 @@ def named(keys: Sequence[ScenarioKey], *, most: int = 5) -> str:
 
 
 def points(share: float) -> str:
-    """A share as points, of which one decimal matters only below ten."""
+    """A share as points, with one decimal below ten."""
     value = 100.0 * share
     shown = f"{value:.0f}" if value >= 9.95 else f"{value:.1f}".removesuffix(".0")
     return f"{shown} point" if shown == "1" else f"{shown} points"
+
+
+def how_often(p_value: float) -> str:
+    """A p-value in words: how often a result this low comes up if nothing changed."""
+    if p_value < 0.0001:
+        return "if nothing had changed, a result this low would almost never come up"
+    percent = f"{100 * p_value:.0f}" if p_value >= 0.0995 else f"{100 * p_value:.1g}"
+    return f"if nothing had changed, a result this low comes up {percent} % of the time"
 
 
 def chance(p_value: float) -> str:
     return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}"
 
 
-def verdict(
-    pairs: Sequence[Pair], worse: Sequence[ScenarioKey], *, p_suite: float, unseen: float | None, alpha: float
+def shown_counts(counts: ScenarioCounts) -> str:
+    """`5/5 → 4/5`."""
+    return f"{counts.base_passed}/{counts.base_total} → {counts.candidate_passed}/{counts.candidate_total}"
+
+
+def summary(
+    pairs: Sequence[Pair],
+    worse: Sequence[ScenarioKey],
+    cannot_tell: Sequence[ScenarioKey],
+    *,
+    suite_p: float | None,
 ) -> str:
-    """How many got worse, how many of them beyond noise, and which drop could not have been seen."""
+    """Which scenarios got worse, whether the suite did, and what cannot be told."""
+    scenarios = counted(len(pairs), "scenario")
     lower = sum((counts.difference or 0.0) < 0 for _, counts in pairs)
-    if not lower:
-        first = f"None of {counted(len(pairs), 'scenario')} got worse"
+    if worse:
+        parts = [f"{len(worse)} of {scenarios} got worse ({named(worse)})"]
+    elif lower:
+        passed = "passed less often, within noise" if lower > len(cannot_tell) else "passed less often"
+        parts = [f"{lower} of {scenarios} {passed}"]
     else:
-        first = f"{lower} of {counted(len(pairs), 'scenario')} got worse, "
-        first += f"{'none' if not worse else len(worse)} beyond noise"
-        if worse:
-            first += f" ({named(worse)})"
-    if p_suite <= alpha:
-        first += f"; the suite as a whole fell beyond noise ({chance(p_suite)})"
-    return f"{first}. {_unseen(pairs, unseen)}"
+        parts = [f"None of {scenarios} got worse"]
+    if suite_p is not None:
+        parts.append(f"The suite as a whole got worse: {how_often(suite_p)}")
+    if cannot_tell:
+        parts.append(f"Too few trials to tell: {named(cannot_tell)}")
+    return ". ".join(parts) + "."
 
 
-def _unseen(pairs: Sequence[Pair], unseen: float | None) -> str:
-    with_so_many = f"With {_repeats(pairs)}"
-    if unseen is None:
-        return f"{with_so_many}, hardly any drop of the pass rate could have been seen."
-    return f"{with_so_many}, a drop of the pass rate by less than {points(unseen)} would mostly have gone unseen."
+def noticeable(pairs: Sequence[Pair], drop: float | None) -> str:
+    """Which drop these trials would have shown."""
+    if drop is None:
+        return f"With {_repeats(pairs)}, no drop of the pass rate could have been noticed."
+    return (
+        f"With {_repeats(pairs)}, a drop of {points(drop)} in every scenario would have been noticed 4 times in 5; "
+        "smaller ones, or one in a single scenario, less often."
+    )
 
 
 def _repeats(pairs: Sequence[Pair]) -> str:
@@ -72,25 +97,17 @@ def _range(numbers: set[int]) -> str:
 
 
 def details(
-    pairs: Sequence[Pair],
-    test: StratifiedTest,
-    *,
-    untested: Sequence[ScenarioKey],
-    left_out: int,
-    pooled_runs: Sequence[str],
+    pairs: Sequence[Pair], *, untested: Sequence[ScenarioKey], left_out: int, pooled_runs: Sequence[str]
 ) -> tuple[str, ...]:
-    """The numbers behind the verdict, and what a reader must know of them."""
-    lines = [
-        f"suite: {counted(test.observed, 'trial')} passed, {test.expected:.1f} expected if nothing had changed "
-        f"(worse: {chance(test.p_regression)}, better: {chance(test.p_improvement)})"
-    ]
+    """What a reader must know about the counts."""
+    lines = []
     if pooled_runs:
         lines.append(f"the baseline was pooled with {counted(len(pooled_runs), 'run')}: {', '.join(pooled_runs)}")
-    blind = sum(_is_blind(counts) for _, counts in pairs)
-    if blind:
+    stopped = [change.key for change, _ in pairs if _is_stopped(change)]
+    if stopped:
         lines.append(
-            f"{counted(blind, 'scenario')} could break completely and not be singled out with so few trials; "
-            "run more of them, pool more runs of the baseline, or use --confirm"
+            f"trials: auto stops by results, so only the first trials of {named(stopped)} are tested; "
+            "run a fixed number of trials, or compare with `run --against baseline`"
         )
     if left_out:
         lines.append(f"{counted(left_out, 'trial')} could not be judged, because an instrument failed: left out")
@@ -99,13 +116,43 @@ def details(
     return tuple(lines)
 
 
-def _is_blind(counts: ScenarioCounts) -> bool:
-    """Whether even a fall from always to never would stay within noise."""
-    return comb(counts.base_total + counts.candidate_total, counts.candidate_total) < 20
+def _is_stopped(change: ScenarioChange) -> bool:
+    return any(side is not None and side.tested is not None for side in (change.base, change.candidate))
+
+
+def numbers(test: StratifiedTest) -> tuple[str, ...]:
+    """The numbers of the suite test, for `--verbose`."""
+    p_values = f"worse: {chance(test.mid_p_regression)}, exact {chance(test.p_regression)}"
+    return (
+        f"suite: {counted(test.observed, 'trial')} passed, {test.expected:.1f} expected if nothing had changed "
+        f"({p_values}; better: {chance(test.p_improvement)})",
+    )
+
+
+def luck(p_value: float) -> str:
+    """How easily noise explains a lower count."""
+    return "as likely luck as not" if p_value >= 0.4 else how_often(p_value)
+
+
+def cannot_tell(pairs: Sequence[Pair], trials: int) -> str:
+    """The scenarios that need more trials, and how many."""
+    shown = ", ".join(f"{change.key.label} {shown_counts(counts)}" for change, counts in pairs[:5])
+    more = f" and {len(pairs) - 5} more" if len(pairs) > 5 else ""
+    return (
+        f"cannot tell: {shown}{more}. Not enough trials: even a complete break would be within noise. "
+        f"Decide it with --confirm, or run both versions with {trials} trials each"
+    )
+
+
+def within_noise(regression: Regression) -> str:
+    """A note for a limit that is exceeded by noise, or that cannot be tested."""
+    if regression.beyond_noise is None:
+        return f"{regression.text}; too few trials to tell it from noise"
+    return f"{regression.text}; noise explains it"
 
 
 def not_judged(keys: Sequence[ScenarioKey], trials: int, *, consequence: str, run: Run) -> str:
-    """Why nobody can tell: so many trials of the candidate have no answer, and they could change the verdict."""
+    """Trials without an answer could change the decision."""
     again = f"seatrial regrade {run.parent}" if run.parent else f"seatrial run --resume {run.id} --retry-errors"
     return (
         f"cannot tell: {counted(trials, 'trial')} of the candidate could not be judged ({named(keys)}). "
@@ -122,34 +169,32 @@ def regraded() -> str:
 
 
 def confirmed(suspects: Sequence[FreshTrials], trials: int, *, suite: bool) -> str:
-    """What the second look came to."""
+    """The result of `--confirm`."""
     if not suspects:
         return "No scenario is suspected, so none was run again."
-    bad = [one for one in suspects if one.confirmed]
-    open_ = [one for one in suspects if not one.confirmed and not one.could_confirm]
-    cleared = len(suspects) - len(bad) - len(open_)
-    parts = []
-    if bad:
-        parts.append(
-            f"{len(bad)} confirmed ({', '.join(_fresh(one) for one in bad[:5])}{', …' if len(bad) > 5 else ''})"
-        )
-    if cleared:
-        parts.append(f"{cleared} cleared")
-    if open_:
-        parts.append(f"{len(open_)} still open ({named([one.key for one in open_])})")
-    text = f"{counted(len(suspects), 'suspect')} got {counted(trials, 'fresh trial')} each: {', '.join(parts)}"
-    return f"{text}; the suite as a whole fell beyond noise all the same." if suite else f"{text}."
+    if not trials:
+        return f"Nothing was run again: the baseline is too short to decide ({named([one.key for one in suspects])})."
+    groups = {word: [one for one in suspects if one.answer == word] for word in ("confirmed", "cleared", "not decided")}
+    parts = [f"{len(some)} {word} ({_fresh(some)})" for word, some in groups.items() if some]
+    played = sum(one.total + one.left_out > 0 for one in suspects)
+    text = f"{counted(played, 'suspect')} got {counted(trials, 'fresh trial')} each: {', '.join(parts)}"
+    return f"{text}; the suite as a whole got worse all the same." if suite else f"{text}."
 
 
-def _fresh(one: FreshTrials) -> str:
-    return f"{one.key.label}: {one.passed}/{one.total} after {one.base_passed}/{one.base_total}"
+def _fresh(some: Sequence[FreshTrials]) -> str:
+    shown = [f"{one.key.label}: {one.passed}/{one.total} after {one.base_passed}/{one.base_total}" for one in some[:5]]
+    return ", ".join(shown) + (", …" if len(some) > 5 else "")
 
 
-def still_open(one: FreshTrials) -> str:
-    """Why a suspect can be neither confirmed nor cleared."""
+def not_decided(one: FreshTrials) -> str:
+    """Why a suspect is neither confirmed nor cleared, and what decides it."""
+    baseline = f"its baseline is {counted(one.base_total, 'trial')}"
+    if one.baseline_needed is not None:
+        return f"{one.key.label}: {baseline}, too short to decide. Run the baseline {one.baseline_needed} times"
     if not one.total:
         return f"{one.key.label}: none of its fresh trials has an answer"
-    return (
-        f"{one.key.label}: {counted(one.base_total, 'trial')} of the baseline are too few to decide; "
-        "run the baseline more often"
-    )
+    now = f"{one.key.label} passed {one.passed}/{one.total} now after {one.base_passed}/{one.base_total}"
+    drop = "" if one.largest_drop is None else f", so a drop of {points(one.largest_drop)} is possible"
+    if one.more_trials is None:
+        return f"{now}{drop}. Run the baseline more often"
+    return f"{now}{drop}. Use --confirm-trials {one.more_trials}"

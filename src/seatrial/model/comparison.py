@@ -1,7 +1,7 @@
 """The result of comparing two runs: changes of scenarios and of the suite, and the statistical evidence."""
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from .conversation import ToolCall
 from .run import Interval, Run, ScenarioKey, Status
@@ -20,10 +20,15 @@ class Change(StrEnum):
     MISSING = "missing"
 
 
+Word: TypeAlias = Literal["worse", "cannot tell", "within noise", "better", "same"]
+"""What the pass counts of a scenario in both runs say."""
+
+
 class RegressionReason(StrEnum):
     PASS_RATE = "pass_rate"
     AVG_SCORE = "avg_score"
     AVG_LATENCY = "avg_latency"
+    AVG_COST = "avg_cost"
 
 
 class RegressionLimits(Struct, frozen=True, kw_only=True):
@@ -34,6 +39,8 @@ class RegressionLimits(Struct, frozen=True, kw_only=True):
     max_avg_score_drop: float = 5.0
     """In points of the overall score (0 to 100)."""
     max_latency_increase_pct: float = 20.0
+    max_cost_increase_pct: float | None = None
+    """Of the mean cost of a trial; None: no limit."""
 
 
 class SuiteFigures(Struct, frozen=True, kw_only=True):
@@ -64,6 +71,9 @@ class ScenarioFigures(Struct, frozen=True, kw_only=True):
     errored: int
     answered: int
     """Trials without an instrument error."""
+    tested: int | None = None
+    """Answered trials that the tests use: those whose number was fixed in advance. None: all."""
+    tested_passed: int | None = None
     interval: Interval | None = None
     """Interval of the pass rate of the answered trials."""
     avg_score: float | None = None
@@ -95,6 +105,10 @@ class ScenarioChange(Struct, frozen=True, kw_only=True):
     p_better: float | None = None
     beyond_noise: Literal["worse", "better"] | None = None
     """Adjusted for the number of scenarios."""
+    word: Word | None = None
+    """Of the tested trials; None if a run has none, or if nothing can be tested."""
+    luck: str = ""
+    """How easily noise explains a lower count, in words."""
     pooled: int = 0
     """Answered trials of other runs that were added to the baseline for the test."""
     pooled_passed: int = 0
@@ -112,6 +126,8 @@ class Regression(Struct, frozen=True, kw_only=True):
     candidate: float
     limit: float
     text: str
+    beyond_noise: bool | None = None
+    """Whether the change is larger than noise; None if it cannot be tested."""
 
 
 class FreshTrials(Struct, frozen=True, kw_only=True):
@@ -128,6 +144,14 @@ class FreshTrials(Struct, frozen=True, kw_only=True):
     confirmed: bool
     could_confirm: bool
     """False: even if all fresh trials had failed, the test could not confirm it."""
+    answer: Literal["confirmed", "cleared", "not decided"] = "not decided"
+    """Cleared: a drop of 40 points or more is excluded."""
+    largest_drop: float | None = None
+    """The upper bound of the drop (one-sided at 95 %)."""
+    more_trials: int | None = None
+    """Fresh trials that would decide it at the present rates; None if it is decided, or no number does."""
+    baseline_needed: int | None = None
+    """Trials that the baseline needs before fresh trials can decide; None if it has enough."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -150,6 +174,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     details: tuple[str, ...] = ()
     testable: bool = True
     """False if the trials are not independent or none has an answer."""
+    dependent: bool = False
+    """The trials of the runs are not independent: recordings, or the same conversations judged twice."""
     regression: bool = False
     p_worse: float | None = None
     """The exact p-value of the suite."""
@@ -161,6 +187,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     worse: tuple[ScenarioKey, ...] = ()
     """Scenarios that got worse by more than noise."""
     better: tuple[ScenarioKey, ...] = ()
+    cannot_tell: tuple[ScenarioKey, ...] = ()
+    """Scenarios that passed before and fail now, with too few trials for any test."""
     untested: tuple[ScenarioKey, ...] = ()
     """Scenarios of both runs without an answered trial on one side."""
     left_out: int = 0
@@ -169,6 +197,12 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """The drop, the same in every scenario, that would have been noticed 4 times in 5; None: no drop."""
     pooled_runs: tuple[str, ...] = ()
     confirmation: Confirmation | None = None
+    p_score: float | None = None
+    """The probability of a fall of the score this large if nothing changed; None if it cannot be tested."""
+    p_latency: float | None = None
+    p_cost: float | None = None
+    numbers: tuple[str, ...] = ()
+    """The p-values and expected counts, for `--verbose`."""
 
 
 class ConfigDifference(Struct, frozen=True, kw_only=True):
@@ -202,6 +236,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         """Raises TypeError: `assert compare(...)` would always hold."""
         raise TypeError("a comparison is neither true nor false; ask seatrial.comparison.find_objections")
+
+    def differing(self) -> tuple[ScenarioChange, ...]:
+        """The scenarios whose counts differ, strongest evidence first, whatever their word."""
+        moved = [one for one in self.scenarios if one.word not in (None, "same")]
+        return tuple(sorted(moved, key=lambda one: min(one.p_worse or 0.0, one.p_better or 0.0)))
 
     def keys(self, change: Change) -> tuple[ScenarioKey, ...]:
         """The scenarios with this change."""

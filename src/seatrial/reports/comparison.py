@@ -1,6 +1,6 @@
 """A comparison for people at a terminal: the sentence first, then the figures, then scenario by scenario."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from seatrial.model.comparison import (
@@ -53,9 +53,10 @@ def print_comparison(
         writer.line(detail, indent=2, style="dim")
     for line in _figures(comparison):
         writer.line(line)
-    by_key = {alignment.key: alignment for alignment in alignments}
-    for change in TITLES:
-        _print_changes(writer, comparison, change, by_key, verbose=verbose)
+    if verbose:
+        for line in comparison.evidence.numbers:
+            writer.line(line, indent=2, style="dim")
+    _print_scenarios(writer, comparison, {alignment.key: alignment for alignment in alignments}, verbose=verbose)
     _print_differences(writer, comparison)
     for note in comparison.notes:
         writer.line(f"note: {note}")
@@ -65,7 +66,7 @@ def print_comparison(
         writer.line(doubt, mark=Status.INCONCLUSIVE)
     if comparison.evidence.worse and not decision.objections:
         names = ", ".join(one_line(key.label) for key in comparison.evidence.worse)
-        writer.line(f"note: worse beyond noise, but within the limits: {names}. To fail on this: --gate both")
+        writer.line(f"note: worse, but within the limits: {names}. To fail on this: --gate auto")
     writer.line(decision.verdict, style=_STYLES[decision.verdict])
 
 
@@ -99,28 +100,43 @@ def _pass_rates(base: SuiteFigures, now: SuiteFigures) -> str:
     return f"{percent(base.pass_rate)} → {percent(now.pass_rate)}   ({counts}{mean})"
 
 
-def _print_changes(
-    writer: TerminalWriter,
-    comparison: Comparison,
-    change: Change,
-    alignments: Mapping[ScenarioKey, Alignment],
-    *,
-    verbose: bool,
+def _print_scenarios(
+    writer: TerminalWriter, comparison: Comparison, alignments: Mapping[ScenarioKey, Alignment], *, verbose: bool
 ) -> None:
-    found = [scenario for scenario in comparison.scenarios if scenario.change is change]
-    brief = change is Change.UNCHANGED and not verbose
-    notable = [one for one in found if not brief or one.beyond_noise or one.edited]
-    limit = len(notable) if verbose else SHOWN
-    if found:
-        writer.line(f"{counted(len(found), 'scenario')} {TITLES[change]}", style="bold")
-    for scenario in notable[:limit]:
-        writer.line(_describe(scenario), indent=2, mark=mark_of(scenario))
-        alignment = alignments.get(scenario.key)
-        if alignment is not None:
-            writer.line(shorten(one_line(alignment.text), TEXT_LIMIT), indent=6)
-            writer.line(f"({alignment.passing} and {alignment.failing})", indent=6, style="dim")
-    if len(notable) > limit:
-        writer.line(f"… {len(notable) - limit:,} more", indent=2, style="dim")
+    """Scenarios whose counts differ, strongest evidence first; then what cannot be compared; then the rest."""
+    differing = comparison.differing() or tuple(one for one in comparison.scenarios if moved(one))
+    printer = _ScenarioPrinter(writer, alignments, verbose=verbose)
+    printer.section(f"{counted(len(differing), 'scenario')} with different counts, strongest evidence first", differing)
+    for change in (Change.ERROR, Change.MISSING, Change.NEW):
+        some = [one for one in comparison.scenarios if one.change is change and one not in differing]
+        printer.section(f"{counted(len(some), 'scenario')} {TITLES[change]}", some)
+    shown = {one.key for one in differing}
+    rest = [one for one in comparison.scenarios if one.key not in shown and one.base and one.candidate]
+    same = [one for one in rest if one.change is not Change.ERROR]
+    notable = [one for one in same if verbose or one.edited or one.change is not Change.UNCHANGED]
+    printer.section(f"{counted(len(same), 'scenario')} with the same pass rate", notable, always=bool(same))
+
+
+class _ScenarioPrinter:
+    """Prints sections of scenarios, each with where its conversations differ."""
+
+    def __init__(self, writer: TerminalWriter, alignments: Mapping[ScenarioKey, Alignment], *, verbose: bool) -> None:
+        self._writer = writer
+        self._alignments = alignments
+        self._verbose = verbose
+
+    def section(self, title: str, scenarios: Sequence[ScenarioChange], *, always: bool = False) -> None:
+        if scenarios or always:
+            self._writer.line(title, style="bold")
+        limit = len(scenarios) if self._verbose else SHOWN
+        for scenario in scenarios[:limit]:
+            self._writer.line(_describe(scenario, verbose=self._verbose), indent=2, mark=mark_of(scenario))
+            alignment = self._alignments.get(scenario.key)
+            if alignment is not None:
+                self._writer.line(shorten(one_line(alignment.text), TEXT_LIMIT), indent=6)
+                self._writer.line(f"({alignment.passing} and {alignment.failing})", indent=6, style="dim")
+        if len(scenarios) > limit:
+            self._writer.line(f"… {len(scenarios) - limit:,} more", indent=2, style="dim")
 
 
 def mark_of(scenario: ScenarioChange) -> Status:
@@ -137,18 +153,18 @@ def moved(scenario: ScenarioChange) -> bool:
     return base is not None and now is not None and base.passed * now.answered != now.passed * base.answered
 
 
-def _describe(scenario: ScenarioChange) -> str:
-    """`refund  5/5 → 2/5 (p = 0.083)  beyond noise  edited: scenario`."""
+def _describe(scenario: ScenarioChange, *, verbose: bool) -> str:
+    """`refund  5/5 → 2/5  within noise (…)  edited: scenario`."""
     parts = [one_line(scenario.key.label), " → ".join(map(_share, (scenario.base, scenario.candidate)))]
+    if scenario.word not in (None, "same"):
+        parts.append(f"{scenario.word} ({scenario.luck})" if scenario.luck else str(scenario.word))
     if scenario.score_delta is not None and abs(scenario.score_delta) >= 0.005:
         parts.append(f"score {scenario.score_delta:+.1f}")
-    p_value = shown_p_value(scenario)
+    p_value = shown_p_value(scenario) if verbose else None
     if p_value is not None:
         parts.append(f"p = {p_value:.2g}")
     if scenario.pooled:
         parts.append(f"pooled baseline: {scenario.pooled_passed}/{scenario.pooled} more")
-    if scenario.beyond_noise:
-        parts.append(f"{scenario.beyond_noise} beyond noise")
     if scenario.edits:
         parts.append(f"edited: {one_line(', '.join(scenario.edits))}")
     return "  ".join(parts)

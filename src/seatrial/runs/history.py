@@ -1,10 +1,10 @@
 """Scenarios that pass and fail although nothing about them changed, within a run and across runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from seatrial.comparison.aggregates import RunSide, trial_identity
+from seatrial.comparison.aggregates import RunSide, fixed_trials, trial_identity
 from seatrial.comparison.compare import BaselinePool
 from seatrial.errors import UsageError
 from seatrial.model.run import Interval, Run, RunState, ScenarioKey, TrialSummary
@@ -194,11 +194,19 @@ def _count_answered(
     wanted = {key: trial_identity(outcome.entry) for key, outcome in base.played().items()}
     counts: dict[ScenarioKey, tuple[int, int]] = {}
     used: list[str] = []
+    seeds = {base.run.seed}
     total = 0
     for run in runs:
         if total >= ENOUGH_POOLED_TRIALS:
             break
-        same = {entry.key for entry in store.entries(run.id) if wanted.get(entry.key) == trial_identity(entry)}
+        if run.seed in seeds:  # the same random numbers: its trials are not independent
+            continue
+        seeds.add(run.seed)
+        same = {
+            entry.key: fixed_trials(entry)
+            for entry in store.entries(run.id)
+            if wanted.get(entry.key) == trial_identity(entry)
+        }
         answers = list(_answers(store.summaries(run.id), same)) if same else []
         for key, passed in answers:
             before = counts.get(key, (0, 0))
@@ -209,8 +217,9 @@ def _count_answered(
     return counts, tuple(used)
 
 
-def _answers(summaries: Iterator[TrialSummary], keys: set[ScenarioKey]) -> Iterator[tuple[ScenarioKey, bool]]:
+def _answers(summaries: Iterator[TrialSummary], fixed: Mapping[ScenarioKey, int]) -> Iterator[tuple[ScenarioKey, bool]]:
+    """The answers of trials whose number was fixed in advance."""
     for summary in summaries:
-        answer = answer_of(summary) if summary.key in keys else None
+        answer = answer_of(summary) if summary.index < fixed.get(summary.key, 0) else None
         if answer is not None:
             yield summary.key, answer

@@ -90,6 +90,12 @@ class StoppingRule:
     pass_at: tuple[int, ...]
     fail_at: tuple[int, ...]
 
+    @property
+    def earliest(self) -> int:
+        """The fewest trials after which it can decide: these always run."""
+        totals = range(1, len(self.pass_at))
+        return next((n for n in totals if self.pass_at[n] <= n or self.fail_at[n] >= 0), len(self.pass_at) - 1)
+
     def verdict(self, passed: int, total: int) -> SequentialVerdict:
         if passed >= self.pass_at[total]:
             return "pass"

@@ -112,7 +112,9 @@ class ComparisonQuery(_Query):
     max_pass_rate_drop: float = Field(default=0.0, ge=0, le=1, description="From 0 to 1: 0.05 is 5 points.")
     max_avg_score_drop: float = Field(default=5.0, ge=0, description="Points of the overall score.")
     max_latency_increase_pct: float = Field(default=20.0, ge=0)
-    gate: Literal["thresholds", "statistical", "both"] = Field(default="thresholds", description="What decides.")
+    gate: Literal["auto", "thresholds", "statistical", "both"] = Field(
+        default="thresholds", description="What decides."
+    )
 
 
 class TrialQuery(PageQuery):
@@ -324,7 +326,7 @@ def _comparison_result(comparison: Schema) -> Schema:
     more: Schema = {
         "schema_version": {"type": "integer"},
         "passed": {"type": "boolean", "description": "Whether there is no objection to the candidate."},
-        "gate": {"enum": ["thresholds", "statistical", "both"]},
+        "gate": {"enum": ["auto", "thresholds", "statistical", "both"]},
         "objections": texts,
         "undecided": {
             "type": "boolean",

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.comparison.aggregates import find_gap
-from seatrial.comparison.gate import decide_gate
+from seatrial.comparison.gate import Gate, decide_gate
 from seatrial.model.comparison import Alignment, Change, RegressionLimits, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey, Trial
 from seatrial.model.struct import Struct
@@ -50,7 +50,7 @@ def show_comparison(
     values: dict[str, Any] = {
         "title": "Compare",
         "comparison": comparison,
-        "decision": decide_gate(comparison),
+        "decision": decide_gate(comparison, gate=Gate.AUTO),
         "gaps": [gap for side in runs.sides if (gap := find_gap(side)) is not None],
         "titles": TITLES,
         "mark_of": mark_of,
