@@ -85,7 +85,7 @@ def test_a_trial_has_its_whole_conversation(served: Any) -> None:
 
 
 def test_a_comparison_is_that_of_the_command_line(served: Any, project: Any) -> None:
-    shown = json.loads(project.seatrial("compare", "good", "bad", "--json").stdout)
+    shown = json.loads(project.seatrial("compare", "good", "bad", "--json", "--gate", "thresholds").stdout)
     found = served.json("/api/runs/compare", params={"baseline_run_id": "good", "candidate_run_id": "bad"})
 
     assert found == shown
