@@ -112,7 +112,7 @@ def test_one_unrecorded_call_is_too_many_where_all_must_match() -> None:
             lambda: ToolArgs("a", {"x": {"$regx": 1}}),
             r"args\.x\.\$regx: unknown matcher '\$regx'\. Did you",
         ),
-        (lambda: ToolArgs("a", {"$any": True}), r"a matcher stands for one argument"),
+        (lambda: ToolArgs("a", {"$any": True}), r"a matcher is for one argument"),
     ],
 )
 def test_a_wrong_argument_is_refused_when_the_evaluator_is_built(build: Any, text: str) -> None:

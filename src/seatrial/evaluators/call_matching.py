@@ -1,4 +1,4 @@
-"""An entry of a trajectory: which calls it accepts, how often, how it reads, and what is refused in it."""
+"""Entries of a trajectory, and algorithms that match them with calls: in order, in any order, and for a diff."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -35,7 +35,7 @@ class Alternative(NamedTuple):
         return made is not None and subset(self.args, made, exact=self.exact)
 
     def accepts_surely(self, call: ToolCall) -> bool | None:
-        """The same; None where it depends on a secret that was taken out of the arguments."""
+        """Like `accepts`; None if the answer depends on a secret that was redacted from the arguments."""
         made = call.args
         if call.name != self.name or self.args is None or made is None or (self.exact and len(made) != len(self.args)):
             return self.accepts(call)
@@ -43,7 +43,7 @@ class Alternative(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry with its defaults worked out."""
+    """An entry with all defaults filled in."""
 
     alternatives: tuple[Alternative, ...]
     low: int
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     high: int | None
     """How many it can take; None: any number."""
     capped: bool
-    """The number of calls that match it is limited on purpose, by count, max or optional."""
+    """The user limits the number of its calls, by count, max or optional."""
 
     @property
     def label(self) -> str:
@@ -60,19 +60,19 @@ class Entry(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The whole entry for people: `create_booking(service='haircut') x2`."""
+        """The whole entry: `create_booking(service='haircut') x2`."""
         return self.call_words + self._times()
 
     @property
     def call_words(self) -> str:
-        """One call that it asks for: `create_booking(service='haircut')`."""
+        """One call of the entry: `create_booking(service='haircut')`."""
         return "|".join(_alternative_in_words(each) for each in self.alternatives)
 
     def accepts(self, call: ToolCall) -> bool:
         return any(each.accepts(call) for each in self.alternatives)
 
     def differences(self, call: ToolCall) -> list[str]:
-        """Why a call of one of its names is not accepted, argument by argument; empty for other calls."""
+        """The wrong arguments of a call with one of its names; empty for other calls."""
         for each in self.alternatives:
             if each.name == call.name and each.args is not None:
                 if call.args is None:
@@ -127,7 +127,7 @@ def _alternative(expected: ExpectedCall) -> Alternative:
 
 
 def expected_call(where: str, value: Any, *, counted: bool = True) -> ExpectedCall:
-    """The expected call that was meant: an ExpectedCall, a mapping as in files, or a plain name; checked."""
+    """The checked ExpectedCall for an ExpectedCall, a mapping as in files, or a tool name."""
     if isinstance(value, str):
         call = ExpectedCall(name=value)
     elif isinstance(value, ExpectedCall):
@@ -185,7 +185,7 @@ def _check_times(where: str, call: ExpectedCall, *, counted: bool) -> None:
     if given and not counted:
         raise UsageError(f"{where}: {given[0]} has no meaning here; only entries under expected are counted.")
     if len(given) > 1 and given != ["min", "max"]:
-        raise UsageError(f"{where}: {' and '.join(given)} cannot stand together; use min and max.")
+        raise UsageError(f"{where}: {' and '.join(given)} cannot be combined; use min and max.")
     if call.min is not None and call.max is not None and call.min > call.max:
         raise UsageError(f"{where}: min {call.min} is greater than max {call.max}.")
 

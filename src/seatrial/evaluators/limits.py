@@ -1,4 +1,4 @@
-"""The evaluator of what a trial may take: time, money, tokens, calls, turns."""
+"""The evaluator of limits on the time, cost, tokens, calls and turns of a trial."""
 
 from collections.abc import Callable, Iterable
 from typing import Annotated, ClassVar
@@ -16,11 +16,11 @@ from .built_in import BuiltInEvaluator, no_answer
 from .matchers import shown
 
 _Taken = tuple[float, bool]
-"""What is known to have been taken, and whether that is all of it."""
+"""The known amount, and whether it is complete."""
 
 
 class Limits(BuiltInEvaluator, frozen=True, kw_only=True):
-    """Passes when a whole trial stays within every limit; a limit on something unknown has no answer."""
+    """Passes when a whole trial stays within every limit. A limit on an unknown amount is errored."""
 
     latency_ms: Annotated[Amount | None, Key("the greatest latency of a turn, in milliseconds")] = None
     cost_usd: Annotated[Annotated[float, Meta(ge=0)] | None, Key("the greatest cost of the agent, in US dollars")] = (
@@ -51,7 +51,7 @@ class Limits(BuiltInEvaluator, frozen=True, kw_only=True):
             if limit is None:
                 continue
             taken, complete = measure(ctx.transcript)
-            # InputStruct so that a NaN is over the limit.
+            # Not `taken > limit`, which is false for NaN.
             within = taken <= limit
             detail = f"{field}: {_number(taken)} (limit: {_number(limit)})"
             if within and not complete:
@@ -101,4 +101,4 @@ _REMEDIES = {
     "tokens": "Return AgentResult(output, usage=Usage(input_tokens=..., output_tokens=...)) from the agent.",
     "tool_calls": RECORD_CALLS,
 }
-"""What to do where a measure can be unknown."""
+"""How to record an amount that is unknown."""

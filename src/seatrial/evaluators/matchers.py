@@ -1,4 +1,4 @@
-"""When an expected value and a recorded one are the same: JSON equality, and `{$op: value}` matchers inside it."""
+"""Comparison of expected and recorded values: JSON equality, and matchers such as `{$gt: 5}`."""
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -8,21 +8,21 @@ from seatrial import patterns
 from seatrial.errors import UsageError
 
 _LONGEST = 500
-"""An agent may pass a whole document as an argument; a reason that repeats it helps nobody."""
+"""Characters of a value in a message; an agent may pass a whole document as an argument."""
 
 
 def shown(value: object) -> str:
-    """The value as Python writes it, shortened where it is very long."""
+    """The repr of the value, shortened if it is very long."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
 
 
 Answer = bool | None
-"""None where the question does not apply: then neither a matcher nor its negation holds."""
+"""None if the question does not apply: neither the matcher nor its negation holds."""
 
 
 def matches(expected: Any, actual: Any) -> bool:
-    """Whether they are equal as JSON values, with matchers taken as what they ask for.
+    """Whether they are equal as JSON values, or fit the matchers.
 
     Numbers compare numerically, a bool never equals a number, null is not absent, list order counts.
     """
@@ -30,7 +30,7 @@ def matches(expected: Any, actual: Any) -> bool:
 
 
 def answer(expected: Any, actual: Any) -> Answer:
-    """The same, and None where an order is asked of values that have none, such as `{$gt: 1}` of a text."""
+    """Like `matches`; None if the values cannot be ordered, such as `{$gt: 1}` for a text."""
     if isinstance(expected, str):
         return isinstance(actual, str) and expected == actual
     if isinstance(expected, Mapping):
@@ -91,7 +91,7 @@ def _included(expected: Any, actual: Any) -> Answer:
 
 
 def mismatch(expected: Any, actual: Any) -> str | None:
-    """What differs, in words; None when nothing does."""
+    """The difference in words; None if there is none."""
     return None if matches(expected, actual) else f"expected {shown(expected)}, got {shown(actual)}"
 
 
@@ -126,7 +126,7 @@ def differences(expected: Any, actual: Any, *, path: str = "") -> Iterator[str]:
 
 
 def operator_of(expected: Mapping[Any, Any]) -> str | None:
-    """The `$op` of a matcher; None for a mapping that is meant as itself."""
+    """The `$op` of a matcher; None for a plain mapping."""
     if len(expected) != 1:
         return None
     key = next(iter(expected))
@@ -154,7 +154,7 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Answer]:
-    """The comparison, for two numbers or two texts. Anything else has no order, and NaN is not a number."""
+    """The comparison of two numbers or two texts; None for other values and for NaN."""
 
     def compare(bound: Any, actual: Any) -> Answer:
         numbers = _is_number(bound) and _is_number(actual) and actual == actual

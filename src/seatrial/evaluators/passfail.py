@@ -1,7 +1,6 @@
 """The default evaluator: output, tools, their arguments, a text in the output."""
 
 from collections.abc import Mapping, Sequence
-from types import NoneType
 from typing import Any, ClassVar
 
 from seatrial.errors import UsageError
@@ -16,15 +15,9 @@ from .redacted import includes_surely, secret_in_arguments
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
 from .validation import arguments, text, texts
 
-# Shared by all passing results: a run of many trials makes no check objects of its own while everything is well.
-_TOOLS_CALLED = Check(name="expected_tools", passed=True)
-_ARGUMENTS_MATCH = Check(name="tool_args", passed=True)
-_OUTPUT_FOUND = Check(name="expected_output", passed=True)
-_PLAIN = frozenset((str, int, float, bool, NoneType))
-
 
 class PassFail(BuiltInEvaluator, frozen=True, kw_only=True):
-    """Up to four checks in order; the first that fails decides. What is None comes from the scenario.
+    """Passes when up to four checks pass, in order. A field that is None is taken from the scenario.
 
     Output produced; expected tools called; their arguments (first call of that name, top-level keys); expected
     output found (case-insensitive).
@@ -67,7 +60,7 @@ class PassFail(BuiltInEvaluator, frozen=True, kw_only=True):
                     detail = f"missing: {', '.join(dict.fromkeys(missing))}"
                     return _failed(said, checks, name="expected_tools", title="Expected tools called", detail=detail)
                 said += f" Expected tools called: PASS ({', '.join(tools)})."
-                checks += (_TOOLS_CALLED,)
+                checks += (Check(name="expected_tools", passed=True),)
             if tool_args:
                 problem = _argument_problem(tool_args, calls)
                 if problem is not None:
@@ -79,13 +72,13 @@ class PassFail(BuiltInEvaluator, frozen=True, kw_only=True):
                 if doubtful is not None:
                     return secret_in_arguments("expected_tool_args", ctx, tool=doubtful)
                 said += " Tool arguments match: PASS."
-                checks += (_ARGUMENTS_MATCH,)
+                checks += (Check(name="tool_args", passed=True),)
         if output is not None:
             if output.lower() not in reply.lower():
                 detail = f'"{output}" not found in output'
                 return _failed(said, checks, name="expected_output", title="Expected output found", detail=detail)
             said += f' Expected output found: PASS ("{output}" found in output).'
-            checks += (_OUTPUT_FOUND,)
+            checks += (Check(name="expected_output", passed=True),)
         return EvalResult(passed=True, reasoning=said, checks=checks, evaluator="passfail")
 
     def _expectations(
@@ -115,7 +108,7 @@ def _failed(said: str, checks: tuple[Check, ...], *, name: str, title: str, deta
 def _argument_problem(
     expected: Mapping[str, Mapping[str, Any]], calls: Sequence[ToolCall]
 ) -> tuple[str, str | None] | None:
-    """What is wrong with the first calls, and else the tool whose arguments were not recorded; None if all is well."""
+    """(problems, tool with unrecorded arguments) of the first calls; None if the arguments match."""
     problems: list[str] = []
     unrecorded = None
     for tool, wanted in expected.items():
@@ -139,10 +132,8 @@ def _argument_problem(
 
 
 def _tool_in_doubt(expected: Mapping[str, Mapping[str, Any]], calls: Sequence[ToolCall]) -> str | None:
-    """The tool whose arguments match only because a secret was taken out of them."""
+    """A tool whose match depends on a redacted secret."""
     for tool, wanted in expected.items():
-        if _PLAIN.issuperset(map(type, wanted.values())):
-            continue  # what equals a plain value is the value as it stands
         made = next(call.args for call in calls if call.name == tool)
         if made is not None and includes_surely(wanted, made) is None:
             return tool

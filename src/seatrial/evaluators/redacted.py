@@ -1,7 +1,6 @@
-"""What can be said of a value from which a secret was taken out: a rule that passes without it may not pass with it.
+"""Checks of values from which secrets were redacted: a rule that passes now might fail with the secret.
 
-Answers here are True, False, or None where they depend on the secret. A rule that names the redaction itself means the
-value as it stands.
+An answer is None if it depends on the secret. A rule that contains the redaction mark compares the redacted value.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,23 +16,23 @@ from .matchers import Answer, answer, every, negated, operator_of, some
 
 _NAME = REDACTED.strip("[]")
 _NEGATIVE = ("(?!", "(?<!")
-"""Parts of patterns that ask that something is not there."""
+"""Parts of patterns that require the absence of a text."""
 
 
 def secret_in_reply(what: str, ctx: Context, *, searched_for: str) -> EvalResult:
-    """The result where a check of the reply would pass because of a redaction."""
+    """An errored result: the reply would pass because of a redaction."""
     message = f"{what}: {_secret(ctx)} was redacted from the reply, so it cannot be searched for {searched_for}"
     return no_answer(message, hint=f"{_FORBID} {_exempt(ctx.redacted)}")
 
 
 def secret_in_arguments(what: str, ctx: Context, *, tool: str) -> EvalResult:
-    """The result where a check of arguments would pass because of a redaction."""
+    """An errored result: the arguments would pass because of a redaction."""
     message = f"{what}: {_secret(ctx)} was redacted from the arguments of {tool!r}, so they cannot be checked"
     return no_answer(message, hint=f"{_FORBID} {_exempt(ctx.redacted)}")
 
 
 def secret_in_state(ctx: Context) -> EvalResult:
-    """The result where a check of the state would pass because of a redaction."""
+    """An errored result: the state would pass because of a redaction."""
     message = f"expected_state: {_secret(ctx)} was redacted from the state, so it cannot be checked"
     return no_answer(message, hint=f"Let the mocks keep another value in ctx.state. {_exempt(ctx.redacted)}")
 
@@ -57,7 +56,7 @@ def _exempt(names: Sequence[str]) -> str:
 
 
 def holds_redaction(value: Any) -> bool:
-    """Whether a secret was taken out of any text in the value."""
+    """Whether a text in the value was redacted."""
     if isinstance(value, str):
         return REDACTED in value
     if isinstance(value, Mapping):
@@ -66,8 +65,7 @@ def holds_redaction(value: Any) -> bool:
 
 
 def is_found_surely(pattern: str, text: str, flags: int = 0) -> bool:
-    """Whether the pattern would be found with the secrets in the text: only if it is found beside them, and asks for
-    nothing that must not be there."""
+    """Whether the pattern is found outside of redacted parts, and requires the absence of nothing."""
     if REDACTED not in text or _NAME in pattern:
         return search(pattern, text, flags) is not None
     marks = list(_places_of(REDACTED, text))
@@ -109,7 +107,7 @@ def matches_surely(expected: Any, actual: Any) -> bool | None:
 
 
 Possible = frozenset[Answer]
-"""Every answer that a matcher may have, depending on the secrets."""
+"""All answers that are possible, depending on the secrets."""
 _EITHER: Possible = frozenset((True, False))
 
 
@@ -173,7 +171,7 @@ def _subset(expected: Any) -> Any:
 
 
 def _combined(fold: Callable[[Iterable[Answer]], Answer], parts: Iterable[Possible]) -> Possible:
-    """Every answer that the parts may have together."""
+    """All answers that the parts can have together."""
     possible: Possible = frozenset((fold(()),))
     for part in parts:
         possible = frozenset(fold((one, other)) for one in possible for other in part)

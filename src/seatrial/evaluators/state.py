@@ -14,7 +14,7 @@ from .validation import check_expected
 
 
 class State(BuiltInEvaluator, frozen=True):
-    """Passes when the mocks' state includes what is expected: at any depth it may hold more."""
+    """Passes when the mocks' state includes the expected values. It may contain more, at any depth."""
 
     expected: Mapping[str, Any]
 
@@ -50,7 +50,7 @@ def _differs(detail: str) -> EvalResult:
 
 
 def _could_be_written(ctx: Context) -> bool:
-    """Whether the agent could call the mocks that write it, or mocks stood ready and its calls are known."""
+    """Whether the agent could call the mocks that write the state, or its calls are known and there are mocks."""
     if not isinstance(ctx, TrialContext):
         return False
     has_mocks = ctx.scenario is not None and bool(ctx.scenario.mocks)

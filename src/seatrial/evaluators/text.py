@@ -24,7 +24,7 @@ _FOUND = Check(name="regex", passed=True)
 
 
 class ReplyProduced(Struct, frozen=True, kw_only=True):
-    """Passes when there is a reply that is not blank. Every scripted turn gets this one."""
+    """Passes when the reply is not blank. Every scripted turn has this evaluator."""
 
     name: ClassVar[str] = "reply"
 
@@ -66,7 +66,7 @@ class Exact(BuiltInEvaluator, frozen=True):
 
 
 class Regex(BuiltInEvaluator, frozen=True):
-    """Passes when the pattern is found anywhere in the reply. No flags; `(?i)` and its like work inside the pattern."""
+    """Passes when the pattern is found anywhere in the reply. Write flags into the pattern: `(?i)refund`."""
 
     pattern: str
 
@@ -91,9 +91,9 @@ class Regex(BuiltInEvaluator, frozen=True):
 
 
 class Contains(BuiltInEvaluator, frozen=True):
-    """Passes when the reply has the texts and patterns it must have, and none that it must not have.
+    """Passes when the reply contains the required texts and patterns, and no forbidden text.
 
-    Case is ignored unless `case_sensitive`. The first group that fails ends the evaluation; without any it passes.
+    Case is ignored unless `case_sensitive`. The first group that fails is reported; without any group it passes.
     """
 
     any_of: Sequence[str] = ()
@@ -119,7 +119,7 @@ class Contains(BuiltInEvaluator, frozen=True):
         reply = ctx.reply or ""
         failed = self._first_failure(reply)
         if failed is None and REDACTED in reply:
-            # What was taken out may have held a forbidden text: nobody can say that it did not.
+            # The redacted part may have contained a forbidden text.
             if self.none_of:
                 return secret_in_reply("contains", ctx, searched_for="forbidden strings")
             if not self._matched_surely(reply):
@@ -212,7 +212,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _without_fence(reply: str) -> str:
-    """The inside of a reply that is one code fence; any other reply as it is."""
+    """The content of a reply that is one code fence; any other reply unchanged."""
     lines = reply.strip().splitlines()
     if len(lines) >= 2 and lines[0].strip().lower() in ("```", "```json") and lines[-1].strip() == "```":
         return "\n".join(lines[1:-1])
@@ -232,7 +232,7 @@ def _check_schema(schema: Any) -> None:
 
 
 def _validator(schema: Mapping[str, Any] | bool) -> Any:
-    """The schema's validator. Its registry holds the published drafts alone, so that no reference is fetched."""
+    """The schema's validator. Its registry contains only the published drafts, so no reference is fetched."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]

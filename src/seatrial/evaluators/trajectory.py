@@ -89,10 +89,7 @@ class Trajectory(BuiltInEvaluator, frozen=True):
         return EvalResult(passed=False, reasoning=_reasons(comparison), checks=checks, trajectory=match)
 
     def _others_decide(self, match: TrajectoryMatch, ctx: Context) -> bool:
-        """Whether calls that nobody saw could decide otherwise: a forbidden one, one too many, or one that is lacking.
-
-        What was seen and is not allowed fails in any case.
-        """
+        """Whether unrecorded calls could change the result. Recorded calls that are not allowed fail anyway."""
         entries = [entry_of(each) for each in self.expected]
         if match.matched:
             return self.mode in _WITHOUT_OTHERS or bool(self.forbidden) or any(entry.capped for entry in entries)
@@ -101,13 +98,13 @@ class Trajectory(BuiltInEvaluator, frozen=True):
         sure = [all(is_surely_absent(each.name, ctx) for each in entry.alternatives) for entry in entries]
         if match.missing_calls:
             return not any(sure[place] for place, entry in enumerate(entries) if entry.label in match.missing_calls)
-        # Out of order: the calls that are due might have been made later. Other modes say so of calls that were seen.
+        # The missing calls may have been made later. Other modes report only the order of recorded calls.
         return self.mode == "in_order" and not all(sure)
 
     def _unreadable_call(self, calls: Sequence[ToolCall]) -> ToolCall | None:
-        """A call whose arguments an entry asks for, but which were not recorded or are malformed.
+        """The first call with arguments that an entry needs and that were not recorded or are malformed.
 
-        No entry accepts a malformed call, so it matters only where accepting it would count against the agent.
+        No entry accepts malformed arguments. They matter only for entries that forbid or limit calls.
         """
         asked: set[str] = set()
         limited: set[str] = set()
@@ -123,9 +120,9 @@ class Trajectory(BuiltInEvaluator, frozen=True):
         return None
 
     def _call_in_doubt(self, calls: Sequence[ToolCall]) -> str | None:
-        """The name of a call for which it depends on a secret whether an entry accepts it.
+        """The name of a call whose match with an entry depends on a redacted secret.
 
-        That an entry does not accept a call tells only where accepting it would count against the agent.
+        A call that does not match counts only for entries that forbid or limit calls.
         """
         redacted = [call for call in calls if holds_redaction(call.args)]
         for entries, forbidden in ((self.expected, False), (self.forbidden, True)):
@@ -173,15 +170,15 @@ _MOST_ISSUES = 50
 
 
 class Comparison(NamedTuple):
-    """A match, with what was noticed about arguments on the way."""
+    """A match, and the differences in arguments."""
 
     match: TrajectoryMatch
     arguments: tuple[str, ...] = ()
-    """Where a call of the right name had the wrong arguments, and which."""
+    """One text for each wrong argument of a call with the right name."""
 
 
 class _Findings(NamedTuple):
-    """What a mode found."""
+    """The result of one mode."""
 
     missing: Sequence[str] = ()
     extra: Sequence[str] = ()
@@ -258,7 +255,7 @@ def _position_issue(index: int, entry: Entry, call: ToolCall) -> str | None:
 
 
 def _furthest_issue(entries: Sequence[Entry], calls: Sequence[ToolCall], done: int, position: int) -> list[str]:
-    """The one place where entries that take a varying number of calls could not go on."""
+    """The first position at which no entry accepts the call."""
     if position >= len(calls):
         return []
     if done == len(entries):
@@ -300,7 +297,7 @@ def _in_order(entries: Sequence[Entry], calls: Sequence[ToolCall]) -> _Findings:
 
 
 def _order_issues(entries: Sequence[Entry], rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
-    """A text for each entry whose call was made, but not in its place."""
+    """One text for each entry whose call was made in the wrong order."""
     absent = Counter(missing)
     kept = [entries[entry].label for entry, call in rows if entry is not None and call is not None]
     issues = []
@@ -352,7 +349,7 @@ def _free_rows(found: Assignment) -> list[Row]:
 
 
 def _grouped(calls: Sequence[ToolCall], chosen: Iterable[int]) -> list[str]:
-    """The names of the chosen calls, those alike together, in the order in which names first appear among all calls."""
+    """The names of the chosen calls, equal names together, in order of first appearance among all calls."""
     counts = dict.fromkeys((call.name for call in calls), 0)
     for index in chosen:
         counts[calls[index].name] += 1
@@ -366,7 +363,7 @@ def _shorten_issues(issues: list[str]) -> list[str]:
 
 
 def broken_rules(rules: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[tuple[str, ...], frozenset[int]]:
-    """One text for each rule that was broken, and all calls that broke one."""
+    """One text for each broken rule, and the indices of the calls that broke a rule."""
     texts: list[str] = []
     hits: set[int] = set()
     for rule in rules:
@@ -379,7 +376,7 @@ def broken_rules(rules: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[tuple
 
 
 def _breaks(rule: Sequence[Alternative], call: ToolCall) -> bool:
-    """Whether the rule forbids the call. One whose arguments are not known is not excused by a rule about arguments."""
+    """Whether the rule forbids the call. A call with unknown arguments breaks a rule about arguments."""
     return any(
         each.name == call.name and (each.args is None or call.args is None or each.accepts(call)) for each in rule
     )
@@ -392,7 +389,7 @@ def _broken_in_words(rule: ExpectedCall, call: ToolCall) -> str:
 
 
 def arguments_as_json(call: ToolCall) -> str:
-    """The arguments of a call, short."""
+    """The arguments of a call as compact JSON."""
     return json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False, default=repr)
 
 
@@ -437,7 +434,7 @@ def _call_line(call: ToolCall, index: int, *, taken: bool, forbidden: frozenset[
 
 
 def _closest(entry: Entry, unmatched: dict[str, list[ToolCall]]) -> list[str]:
-    """Why the first call of the right name that has no counterpart is not the one that was expected."""
+    """How the first unmatched call with the right name differs from the entry."""
     for each in entry.alternatives:
         calls = unmatched.get(each.name, ()) if each.args is not None else ()
         for place, call in enumerate(calls[:_MOST_COMPARED]):
@@ -449,7 +446,7 @@ def _closest(entry: Entry, unmatched: dict[str, list[ToolCall]]) -> list[str]:
 
 
 def _shorten_diff(lines: Sequence[str]) -> tuple[str, ...]:
-    """The lines with long stretches of unchanged ones left out, and at most so many of them."""
+    """The lines without long unchanged parts, cut to `_MOST_LINES`."""
     short: list[str] = []
     stretch: list[str] = []
     for line in [*lines, ""]:

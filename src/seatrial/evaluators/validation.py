@@ -10,18 +10,18 @@ from .matchers import OPERATORS, TYPES, operator_of, shown
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """The rest of an error text: the closest known word, if there is one, and all of them."""
+    """The end of a message: the closest known word, if there is one, and all known words."""
     from difflib import get_close_matches
 
     words = list(known)
-    # The opposite is close in letters alone: who writes `ordered` does not mean `unordered`.
+    # A user who writes `ordered` does not mean `unordered`.
     close = get_close_matches(str(word), (one for one in words if one != f"un{word}"), n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"{hint} Known: {', '.join(words)}."
 
 
 def texts(where: str, value: Any) -> tuple[str, ...]:
-    """The value as a tuple of strings; a lone string is refused, because it would be taken letter by letter."""
+    """The value as a tuple of strings. A single string is refused, because it would be read letter by letter."""
     if isinstance(value, str):
         raise UsageError(f"{where}: expected a list of strings, got the string {value!r}. Write [{value!r}].")
     if not isinstance(value, (list, tuple)):
@@ -72,20 +72,20 @@ def arguments(where: str, value: Any) -> Mapping[str, Any]:
 
 
 def check_arguments(value: Mapping[str, Any]) -> list[str]:
-    """What is wrong with expected arguments, each text with its path; empty when nothing is.
+    """The problems of expected arguments, each with its path.
 
     The mapping itself is never a matcher: an argument may well be called `$filter`.
     """
     problems = []
     for key, expected in value.items():
         if key in OPERATORS and len(value) == 1:
-            problems.append(f"{key}: a matcher stands for one argument; write {{argument: {{{key}: …}}}}.")
+            problems.append(f"{key}: a matcher is for one argument; write {{argument: {{{key}: …}}}}.")
         problems.extend(check_expected(expected, path=str(key)))
     return problems
 
 
 def check_expected(value: Any, *, path: str = "") -> list[str]:
-    """What is wrong with an expected value, each text with its path; empty when nothing is."""
+    """The problems of an expected value, each with its path."""
     if isinstance(value, Mapping):
         operator = operator_of(value)
         if operator is not None:
@@ -104,14 +104,11 @@ def check_expected(value: Any, *, path: str = "") -> list[str]:
     return []
 
 
-_SEVERAL = (
-    "several matchers in one mapping, which would be compared as it stands and fit nothing; give one. "
-    "A range is {$between: [1, 9]}."
-)
+_SEVERAL = "several matchers in one mapping, which would match nothing; give one. A range is {$between: [1, 9]}."
 
 
 def _is_several_matchers(value: Mapping[Any, Any]) -> bool:
-    """Whether it looks like matchers that shall all fit: then a call that it forbids would never be found."""
+    """Whether all keys look like matchers. Compared as a plain mapping, it would match no call."""
     return all(isinstance(key, str) and key.startswith("$") for key in value) and any(key in OPERATORS for key in value)
 
 
@@ -153,7 +150,7 @@ def _bounds_problem(bounds: Any) -> str | None:
 
 
 def _is_bound(bound: Any, other: Any) -> bool:
-    """Whether it is a number, or a text beside another text."""
+    """Whether both bounds are numbers, or both are texts."""
     number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
     return (number and not isinstance(other, str)) or (isinstance(bound, str) and isinstance(other, str))
 
