@@ -1,4 +1,4 @@
-"""How far the judge can be trusted, from trials that a human labelled too."""
+"""Files of human labels, and how well a judge agrees with them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,18 +21,18 @@ from seatrial.statistics.agreement import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What human labels say of a judge."""
+    """Agreement of a judge with human labels."""
 
     table: ConfusionTable
     agreement: JudgeAgreement
     corrected: CorrectedRate | None = None
-    """The pass rate behind the judge's own, for the trials that only the judge saw."""
+    """The corrected pass rate of the trials that only the judge labelled."""
 
 
 def calibrate(
     labels: Iterable[tuple[bool, bool]], *, judged: tuple[int, int] | None = None, confidence: float = 0.95
 ) -> Calibration:
-    """The numbers for (human, judge) labels of the same trials; `judged` is (passed, all) of those to correct for."""
+    """The calibration for (human, judge) labels of the same trials; `judged` is (passed, all) of those to correct."""
     pairs = list(labels)
     if not pairs:
         raise UsageError("calibrate: there is no labelled trial. Label some, passes and failures, and try again.")
@@ -56,15 +56,15 @@ class LabelRow:
     """One row of a file of labels."""
 
     place: str
-    """file:line, and the row's id where it has one."""
+    """file:line, and the row's id if it has one."""
     human: float | None
     """1 and 0 for pass and fail, or a score; None: not labelled."""
     said_in_words: bool = False
-    """The label was a word, so it is a verdict whatever the scale."""
+    """The label was a word, so it is a verdict on any scale."""
     judge: float | None = None
-    """What a judge said, where the file has it."""
+    """The judge's label, if the file has one."""
     judged_in_words: bool = False
-    """It said so in a word: a score of 1 is no pass on a scale up to 5."""
+    """The judge's label was a word: a score of 1 is not a pass on a scale up to 5."""
     transcript: Transcript | None = None
     scenario: str | None = None
     trial: int | None = None
@@ -169,8 +169,8 @@ def _conversation(raw: Mapping[str, Any], place: str) -> Transcript | None:
 
 
 def _from_messages(messages: Sequence[Mapping[str, Any]], place: str) -> Transcript:
-    """Turns out of chat messages: each message of the user begins one. What the agent says in several messages, with no
-    call between them, is one reply."""
+    """Turns from chat messages. Each user message begins a turn. Agent messages without a call between them are one
+    reply."""
     first = next((number for number, message in enumerate(messages) if message["role"] == "user"), len(messages))
     turns: list[PlayedTurn] = []
     goes_on = False

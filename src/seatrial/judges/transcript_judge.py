@@ -1,7 +1,7 @@
-"""Behaviour failures of several trials, merged into unique errors by a model whose answer is verified.
+"""The judge of a whole trial (metrics, outcomes, failures), and the merging of failures into unique errors.
 
-The model only says which failures are the same and what to call them. How bad an error is follows from the categories,
-and every failure must come back exactly once, so no answer of the model can make one disappear or harmless.
+For merging, the model only groups and names failures. Severity follows from the categories, and every failure must
+come back exactly once, so the model cannot drop a failure or make it harmless.
 """
 
 from collections import Counter
@@ -34,9 +34,9 @@ from .rubric import check_votes
 from .voting import (
     NOT_THE_AGENT,
     Answer,
-    Asked,
-    Ballot,
     Item,
+    ParsedAnswer,
+    TrialQuestion,
     Undecided,
     answer_type,
     attempts_in_words,
@@ -44,9 +44,167 @@ from .voting import (
     disagreements,
     is_settled,
     outcome_ids,
-    read_ballot,
+    parse_answer,
     scale_of,
 )
+
+
+@dataclass(slots=True)
+class _Votes:
+    """The votes so far, and their cost."""
+
+    answers: list[ParsedAnswer] = field(default_factory=list)
+    uses: list[ModelUse] = field(default_factory=list)
+    failures: list[ModelFailure] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptJudge:
+    """Judges a whole trial by its transcript."""
+
+    llm: LLM = field(repr=False, compare=False)
+    model: ModelSpec
+    metrics: tuple[Metric, ...] = ()
+    """From `resolve_metrics`."""
+    outcomes: tuple[str, ...] = ()
+    failures: bool = False
+    """Whether to look for behaviour failures."""
+    categories: Mapping[str, Category] | None = None
+    """None: the categories of the package."""
+    votes: int = 1
+    retries: int = 2
+    timeout: float = 60.0
+    longest: int = LONGEST
+    """Characters of the transcript that are shown; longer ones are cut."""
+
+    def __post_init__(self) -> None:
+        check_votes("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
+        if not self.metrics and not self.outcomes and not self.failures:
+            raise UsageError("judge: nothing is asked. Give it metrics, expected_outcomes or failures.")
+        for number, statement in enumerate(self.outcomes, 1):
+            if not isinstance(statement, str) or not statement.strip():
+                raise UsageError(f"expected_outcomes[{number}]: expected a statement, got {statement!r}.")
+
+    async def judge(self, ctx: TrialContext) -> tuple[Judgement, ModelUse]:
+        """The judgement of the trial, and its cost. A judge without an answer gives a judgement with an error."""
+        turns = len(ctx.transcript.turns)
+        if not turns:
+            return Judgement(error=ErrorInfo(kind=ErrorKind.JUDGE, message="there is no turn to judge")), ModelUse()
+        record = record_of(ctx, longest=self.longest)
+        system = trial_system(self.metrics, outcome_ids(self.outcomes), self._categories)
+        votes = _Votes()
+        try:
+            await self._collect(votes, system, conversation_message(record, ctx.scenario), turns)
+            judgement = self._judgement(combine(votes.answers, self.votes))
+        except Undecided as left_open:
+            judgement = Judgement(error=self._failure(votes, left_open))
+        except UsageError as mistake:
+            judgement = Judgement(error=ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake)))
+        except TrialError as stop:
+            judgement = Judgement(error=stop.info)
+        return replace(judgement, details=self._details(votes, record.cut)), sum_model_use(votes.uses)
+
+    @property
+    def _categories(self) -> Mapping[str, Category]:
+        if not self.failures:
+            return {}
+        return load_categories() if self.categories is None else self.categories
+
+    @property
+    def _weighted(self) -> bool:
+        return any(metric.weight is not None for metric in self.metrics)
+
+    async def _collect(self, votes: _Votes, system: str, message: str, turns: int) -> None:
+        asked = TrialQuestion(
+            metrics=tuple(scale_of(metric) for metric in self.metrics),
+            turns=turns,
+            outcomes=len(self.outcomes),
+            categories=tuple(self._categories),
+        )
+        without_outcomes = replace(asked, outcomes_optional=True) if self.outcomes and self._weighted else None
+        for index in range(self.votes):
+            question: Question[Answer] = Question(
+                role="judge",
+                model=self.model,
+                system=system,
+                messages=(("user", message),),
+                schema=answer_type(asked),
+                fallback=None if without_outcomes is None else answer_type(without_outcomes),
+                salt=f"vote {index}",
+                timeout=self.timeout,
+                attempts=self.retries + 1,
+            )
+            await self._vote(votes, question, turns)
+            # With half of the votes missing there is no majority.
+            if is_settled(votes.answers, self.votes) or len(votes.failures) > self.votes // 2:
+                return
+
+    async def _vote(self, votes: _Votes, question: Question[Answer], turns: int) -> None:
+        try:
+            answer = await self.llm.ask(question)
+        except ModelFailure as failure:
+            votes.failures.append(failure)
+            votes.uses.append(failure.use)
+            return
+        votes.uses.append(answer.use)
+        votes.models.append(answer.model)
+        votes.answers.append(parse_answer(answer.value, metrics=self.metrics, turns=turns, categories=self._categories))
+
+    def _judgement(self, answer: ParsedAnswer) -> Judgement:
+        scores = tuple(
+            self._score(metric, item, answer)
+            for metric in self.metrics
+            for item in answer.items
+            if item.kind == "score" and item.name == metric.name
+        )
+        outcomes = tuple(
+            OutcomeResult(
+                id=id, statement=statement, passed=answer.value(item) is True, justification=answer.items[item][1]
+            )
+            for id, statement in outcome_ids(self.outcomes).items()
+            if (item := Item("outcome", id)) in answer.items
+        )
+        return Judgement(
+            scores=scores,
+            outcomes=outcomes,
+            failures=answer.failures,
+            overall_score=overall_score(scores) if self._weighted else None,
+            outcomes_unavailable=bool(self.outcomes) and not answer.outcomes_given,
+            summary=answer.summary,
+        )
+
+    def _score(self, metric: Metric, item: Item, answer: ParsedAnswer) -> MetricScore:
+        given, reason = answer.items[item]
+        value = metric.value_of(given)
+        return MetricScore(
+            metric=metric.name,
+            value=value,
+            reason=reason,
+            turn=item.turn,
+            label=metric.label_of(value),
+            weight=metric.weight,
+        )
+
+    def _failure(self, votes: _Votes, left_open: Undecided) -> ErrorInfo:
+        if not votes.failures:
+            message = f"the {self.votes} votes of the judge do not settle: {left_open}"
+        else:
+            attempts = attempts_in_words(sum_model_use(votes.uses).calls)
+            message = f"Judge failed after {attempts}: {votes.failures[-1]}"
+            if self.votes > 1:
+                message += f" ({len(votes.failures)} of {self.votes} votes have no answer)"
+        return ErrorInfo(kind=ErrorKind.JUDGE, message=message, hint=NOT_THE_AGENT)
+
+    def _details(self, votes: _Votes, cut: Sequence[str]) -> dict[str, Any]:
+        details: dict[str, Any] = {"model": self.model.label, "answered_by": sorted(set(votes.models))}
+        if self.votes > 1:
+            details["votes"] = {"asked": len(votes.uses), "answered": len(votes.answers), "of": self.votes}
+            details["disagreements"] = disagreements(votes.answers)
+        if cut:
+            details["cut"] = list(cut)
+        return details
+
 
 _SYSTEM = """\
 Below are failures of an AI agent, found in several conversations by different reviewers. Put those together that are \
@@ -68,7 +226,7 @@ class MergedFailures:
     errors: tuple[UniqueError, ...] = ()
     use: ModelUse | None = None
     note: str | None = None
-    """Why the model had no part in it, where it should have: then equal labels were merged, and nothing else."""
+    """Why the model was not used: then only equal labels were merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +306,7 @@ def _example_order(example: tuple[int, int | None]) -> tuple[int, int]:
 
 @lru_cache(maxsize=16)
 def _answer_type(ids: tuple[str, ...]) -> type[dict[str, Any]]:
-    """Groups in which every id stands exactly once."""
+    """Groups that contain every id exactly once."""
     from pydantic import AfterValidator, Field
     from typing_extensions import TypedDict
 
@@ -166,160 +324,3 @@ def _answer_type(ids: tuple[str, ...]) -> type[dict[str, Any]]:
     group: Any = make("Group", {"label": words, "explanation": words, "ids": Annotated[list[str], Field(min_length=1)]})
     kind: type[dict[str, Any]] = make("Groups", {"groups": Annotated[list[group], AfterValidator(check)]})
     return kind
-
-
-@dataclass(slots=True)
-class _Poll:
-    """The votes so far, and what they took."""
-
-    ballots: list[Ballot] = field(default_factory=list)
-    uses: list[ModelUse] = field(default_factory=list)
-    failures: list[ModelFailure] = field(default_factory=list)
-    models: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranscriptJudge:
-    """Judges a whole trial by its transcript."""
-
-    llm: LLM = field(repr=False, compare=False)
-    model: ModelSpec
-    metrics: tuple[Metric, ...] = ()
-    """As `resolve_metrics` gives them."""
-    outcomes: tuple[str, ...] = ()
-    failures: bool = False
-    """Whether to look for behaviour failures."""
-    categories: Mapping[str, Category] | None = None
-    """None: those of `load_categories`."""
-    votes: int = 1
-    retries: int = 2
-    timeout: float = 60.0
-    longest: int = LONGEST
-    """Characters of the transcript that are shown; longer ones are cut."""
-
-    def __post_init__(self) -> None:
-        check_votes("judge", votes=self.votes, retries=self.retries, timeout=self.timeout)
-        if not self.metrics and not self.outcomes and not self.failures:
-            raise UsageError("judge: nothing is asked. Give it metrics, expected_outcomes or failures.")
-        for number, statement in enumerate(self.outcomes, 1):
-            if not isinstance(statement, str) or not statement.strip():
-                raise UsageError(f"expected_outcomes[{number}]: expected a statement, got {statement!r}.")
-
-    async def judge(self, ctx: TrialContext) -> tuple[Judgement, ModelUse]:
-        """Everything the judge says of the trial, and what asking took. A judge without an answer is an error."""
-        turns = len(ctx.transcript.turns)
-        if not turns:
-            return Judgement(error=ErrorInfo(kind=ErrorKind.JUDGE, message="there is no turn to judge")), ModelUse()
-        record = record_of(ctx, longest=self.longest)
-        system = trial_system(self.metrics, outcome_ids(self.outcomes), self._categories)
-        poll = _Poll()
-        try:
-            await self._collect(poll, system, conversation_message(record, ctx.scenario), turns)
-            judgement = self._judgement(combine(poll.ballots, self.votes))
-        except Undecided as left_open:
-            judgement = Judgement(error=self._failure(poll, left_open))
-        except UsageError as mistake:
-            judgement = Judgement(error=ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake)))
-        except TrialError as stop:
-            judgement = Judgement(error=stop.info)
-        return replace(judgement, details=self._details(poll, record.cut)), sum_model_use(poll.uses)
-
-    @property
-    def _categories(self) -> Mapping[str, Category]:
-        if not self.failures:
-            return {}
-        return load_categories() if self.categories is None else self.categories
-
-    @property
-    def _weighted(self) -> bool:
-        return any(metric.weight is not None for metric in self.metrics)
-
-    async def _collect(self, poll: _Poll, system: str, message: str, turns: int) -> None:
-        asked = Asked(
-            metrics=tuple(scale_of(metric) for metric in self.metrics),
-            turns=turns,
-            outcomes=len(self.outcomes),
-            categories=tuple(self._categories),
-        )
-        without_outcomes = replace(asked, outcomes_optional=True) if self.outcomes and self._weighted else None
-        for index in range(self.votes):
-            question: Question[Answer] = Question(
-                role="judge",
-                model=self.model,
-                system=system,
-                messages=(("user", message),),
-                schema=answer_type(asked),
-                fallback=None if without_outcomes is None else answer_type(without_outcomes),
-                salt=f"vote {index}",
-                timeout=self.timeout,
-                attempts=self.retries + 1,
-            )
-            await self._vote(poll, question, turns)
-            # As many missing votes as would make a majority leave nothing to be decided.
-            if is_settled(poll.ballots, self.votes) or len(poll.failures) > self.votes // 2:
-                return
-
-    async def _vote(self, poll: _Poll, question: Question[Answer], turns: int) -> None:
-        try:
-            answer = await self.llm.ask(question)
-        except ModelFailure as failure:
-            poll.failures.append(failure)
-            poll.uses.append(failure.use)
-            return
-        poll.uses.append(answer.use)
-        poll.models.append(answer.model)
-        poll.ballots.append(read_ballot(answer.value, metrics=self.metrics, turns=turns, categories=self._categories))
-
-    def _judgement(self, ballot: Ballot) -> Judgement:
-        scores = tuple(
-            self._score(metric, item, ballot)
-            for metric in self.metrics
-            for item in ballot.items
-            if item.kind == "score" and item.name == metric.name
-        )
-        outcomes = tuple(
-            OutcomeResult(
-                id=id, statement=statement, passed=ballot.value(item) is True, justification=ballot.items[item][1]
-            )
-            for id, statement in outcome_ids(self.outcomes).items()
-            if (item := Item("outcome", id)) in ballot.items
-        )
-        return Judgement(
-            scores=scores,
-            outcomes=outcomes,
-            failures=ballot.failures,
-            overall_score=overall_score(scores) if self._weighted else None,
-            outcomes_unavailable=bool(self.outcomes) and not ballot.outcomes_given,
-            summary=ballot.summary,
-        )
-
-    def _score(self, metric: Metric, item: Item, ballot: Ballot) -> MetricScore:
-        answer, reason = ballot.items[item]
-        value = metric.value_of(answer)
-        return MetricScore(
-            metric=metric.name,
-            value=value,
-            reason=reason,
-            turn=item.turn,
-            label=metric.label_of(value),
-            weight=metric.weight,
-        )
-
-    def _failure(self, poll: _Poll, left_open: Undecided) -> ErrorInfo:
-        if not poll.failures:
-            message = f"the {self.votes} votes of the judge do not settle: {left_open}"
-        else:
-            attempts = attempts_in_words(sum_model_use(poll.uses).calls)
-            message = f"Judge failed after {attempts}: {poll.failures[-1]}"
-            if self.votes > 1:
-                message += f" ({len(poll.failures)} of {self.votes} votes have no answer)"
-        return ErrorInfo(kind=ErrorKind.JUDGE, message=message, hint=NOT_THE_AGENT)
-
-    def _details(self, poll: _Poll, cut: Sequence[str]) -> dict[str, Any]:
-        details: dict[str, Any] = {"model": self.model.label, "answered_by": sorted(set(poll.models))}
-        if self.votes > 1:
-            details["votes"] = {"asked": len(poll.uses), "answered": len(poll.ballots), "of": self.votes}
-            details["disagreements"] = disagreements(poll.ballots)
-        if cut:
-            details["cut"] = list(cut)
-        return details

@@ -1,7 +1,7 @@
-"""The form of the judge's answer about a trial: made for what is asked, so that nothing can be left out or invented.
+"""The types of judges' answers, and the majority of several answers.
 
-Every metric, turn and outcome is a key of its own. An object cannot hold a key twice, a missing or unknown key does not
-fit, a score off the scale does not fit either; so whatever fits answers each question exactly once.
+The type is made for each question: every metric, turn and outcome is a key. A missing key, an unknown key or a score
+off the scale is refused, so a valid answer answers each question exactly once.
 """
 
 from collections import Counter
@@ -23,20 +23,20 @@ from .rubric import Judge
 Answer: TypeAlias = dict[str, Any]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What the answer must hold."""
+class TrialQuestion(Struct, frozen=True, kw_only=True):
+    """What a judge is asked about a trial."""
 
     metrics: tuple[tuple[str, Scope, Scale], ...] = ()
     turns: int
     outcomes: int = 0
     outcomes_optional: bool = False
-    """An answer without any outcome fits too, because a score can decide instead."""
+    """An answer without outcomes is valid too, because a score can decide."""
     categories: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)
 def opinion_type() -> type[Answer]:
-    """Yes or no about one question. The reasons come first, so that the verdict follows from them."""
+    """The answer to one question. The reasoning comes first, so that the verdict follows from it."""
     kind: type[Answer] = _form("Opinion", {"reasoning": str, "passed": _strict_bool()})
     return kind
 
@@ -55,8 +55,8 @@ def scale_of(metric: Metric) -> tuple[str, Scope, Scale]:
 
 
 @lru_cache(maxsize=64)
-def answer_type(asked: Asked) -> type[Answer]:
-    """A typed dictionary that only a complete answer fits."""
+def answer_type(asked: TrialQuestion) -> type[Answer]:
+    """A typed dictionary that only a complete answer matches."""
     from pydantic import BeforeValidator
 
     fields: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def answer_type(asked: Asked) -> type[Answer]:
 
 
 def _require_outcomes(ids: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Names every outcome that is not answered: pydantic says of an object that is not there only that it is not."""
+    """A check that names every missing outcome. Pydantic names only the missing object."""
 
     def check(given: Any) -> Any:
         outcomes = (given.get("outcomes") or {}) if isinstance(given, dict) else None
@@ -111,7 +111,7 @@ def _score(scale: Scale) -> Any:
     return _form(f"Score{scale.replace('-', 'to')}", {"reason": str, "score": number})
 
 
-def _failure_model(asked: Asked) -> Any:
+def _failure_model(asked: TrialQuestion) -> Any:
     from pydantic import Field
 
     words = Annotated[str, Field(min_length=1)]
@@ -127,20 +127,20 @@ def _failure_model(asked: Asked) -> Any:
 
 
 def _strict_bool() -> Any:
-    """True or false of JSON: else pydantic would take "no" or 1 for one of them."""
+    """JSON true or false only: pydantic also accepts "no" and 1."""
     from pydantic import StrictBool
 
     return StrictBool
 
 
 def _form(name: str, fields: Mapping[str, Any], *, closed: bool = False) -> Any:
-    """Keys that must be there; in a closed form no others may be."""
-    # The one of typing_extensions: pydantic refuses that of the standard library before Python 3.12.
+    """A typed dictionary with required keys; closed: no other keys."""
+    # Pydantic refuses typing.TypedDict before Python 3.12.
     from typing_extensions import TypedDict
 
     make: Any = TypedDict
     form = make(name, dict(fields))
-    # Said in both cases: without, a form takes over what holds for the form it stands in.
+    # Set in both cases: by default a nested type inherits the setting of its parent.
     form.__pydantic_config__ = {"extra": "forbid" if closed else "ignore"}
     return form
 
@@ -156,7 +156,7 @@ NOT_THE_AGENT = "The agent is not to blame; check the judge model, or choose ano
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """One answer, or why there is none."""
+    """One answer, or the reason why there is none."""
 
     passed: bool | None
     text: str
@@ -205,7 +205,7 @@ async def _collect(judge: Judge, llm: LLM, model: ModelSpec, system: str, messag
 
 
 def _model_of_settings() -> Model:
-    """For a judge that is used by itself: there is no run that could tell it its model."""
+    """The judge model of the settings, for a judge that is used outside of a run."""
     from os import environ
     from pathlib import Path
 
@@ -228,7 +228,7 @@ async def _vote(llm: LLM, question: Question[Answer]) -> Vote:
 
 
 def _is_certain(votes: Sequence[Vote], total: int) -> bool:
-    """Whether no further vote could change anything: a majority is there, or can no longer come about."""
+    """Whether more votes change nothing: there is a majority, or it has become impossible."""
     need = total // 2 + 1
     most = max(sum(vote.passed is answer for vote in votes) for answer in (True, False))
     return most >= need or most + total - len(votes) < need
@@ -267,7 +267,7 @@ Value: TypeAlias = int | bool | None
 
 
 class Item(NamedTuple):
-    """One thing that is voted on."""
+    """One question of the votes."""
 
     kind: str
     """score, outcome or failure."""
@@ -279,8 +279,8 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ballot:
-    """One answer, item by item: the value and the reason given for it."""
+class ParsedAnswer:
+    """One answer: the value and the reason of each item."""
 
     items: Mapping[Item, tuple[int | bool, str]]
     failures: tuple[BehaviourFailure, ...] = ()
@@ -288,19 +288,21 @@ class Ballot:
     outcomes_given: bool = True
 
     def value(self, item: Item) -> Value:
-        # A failure that is not named was not seen; an outcome that is not there was not answered.
+        # A failure that is not named did not happen. A missing outcome was not answered.
         return self.items[item][0] if item in self.items else (False if item.kind == "failure" else None)
 
 
 class Undecided(Exception):
-    """The votes that came in do not settle these."""
+    """The votes have no majority for these items."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         super().__init__(", ".join(map(str, items)))
 
 
-def read_ballot(answer: Answer, *, metrics: Sequence[Metric], turns: int, categories: Mapping[str, Category]) -> Ballot:
-    """The answer, which fits its form, item by item."""
+def parse_answer(
+    answer: Answer, *, metrics: Sequence[Metric], turns: int, categories: Mapping[str, Category]
+) -> ParsedAnswer:
+    """The items of a valid answer."""
     items: dict[Item, tuple[int | bool, str]] = {}
     for metric in metrics:
         given = answer["metrics"][metric.name]
@@ -315,50 +317,50 @@ def read_ballot(answer: Answer, *, metrics: Sequence[Metric], turns: int, catego
     failures = tuple(_failure(given, categories) for given in answer.get("failures", ()))
     for failure in failures:
         items[_item(failure)] = (True, failure.explanation)
-    return Ballot(items=items, failures=failures, summary=answer["summary"], outcomes_given=bool(outcomes))
+    return ParsedAnswer(items=items, failures=failures, summary=answer["summary"], outcomes_given=bool(outcomes))
 
 
-def is_settled(ballots: Sequence[Ballot], total: int) -> bool:
+def is_settled(answers: Sequence[ParsedAnswer], total: int) -> bool:
     """Whether every item has a majority of all votes already."""
-    # Counted first: ballots that name no failure hold no item, yet the next one may name some.
-    return len(ballots) > total // 2 and all(
-        _majority(values, total) is not None for _, values in (*_votes(ballots), *_severities(ballots))
+    # Count the answers first: those without failures have no items, but the next one may name some.
+    return len(answers) > total // 2 and all(
+        _majority(values, total) is not None for _, values in (*_votes(answers), *_severities(answers))
     )
 
 
-def combine(ballots: Sequence[Ballot], total: int) -> Ballot:
-    """What the ballots say together. Raises Undecided."""
-    if total == 1 and len(ballots) == 1:
-        return ballots[0]
+def combine(answers: Sequence[ParsedAnswer], total: int) -> ParsedAnswer:
+    """The majority of the answers. Raises Undecided."""
+    if total == 1 and len(answers) == 1:
+        return answers[0]
     decided: dict[Item, tuple[int | bool, str]] = {}
     open_items: list[Item] = []
-    for item, values in _votes(ballots):
+    for item, values in _votes(answers):
         winner = _majority(values, total)
-        if winner is None and item.kind == "score" and len(ballots) == total:
+        if winner is None and item.kind == "score" and len(answers) == total:
             winner = (sorted(values)[total // 2],)
         if winner is None:
             open_items.append(item)
         elif winner[0] is not None:
-            decided[item] = (winner[0], _reason(ballots, item, winner[0]))
-    open_items += [item for item, values in _severities(ballots) if _majority(values, total) is None]
-    if open_items or len(ballots) <= total // 2:
+            decided[item] = (winner[0], _reason(answers, item, winner[0]))
+    open_items += [item for item, values in _severities(answers) if _majority(values, total) is None]
+    if open_items or len(answers) <= total // 2:
         raise Undecided(open_items)
     seen = {item for item, (value, _) in decided.items() if item.kind == "failure" and value}
-    return Ballot(
+    return ParsedAnswer(
         items=decided,
-        failures=_failures_seen(ballots, seen, total),
-        summary=ballots[0].summary,
+        failures=_failures_seen(answers, seen, total),
+        summary=answers[0].summary,
         outcomes_given=any(item.kind == "outcome" for item in decided),
     )
 
 
-def _failures_seen(ballots: Sequence[Ballot], seen: set[Item], total: int) -> tuple[BehaviourFailure, ...]:
-    """The failures that were voted for. Where most votes see some failure as severe as this, though each another, the
-    one that most of them name stands for all: that something went wrong is decided."""
-    named = {_item(failure): failure for ballot in reversed(ballots) for failure in reversed(ballot.failures)}
+def _failures_seen(answers: Sequence[ParsedAnswer], seen: set[Item], total: int) -> tuple[BehaviourFailure, ...]:
+    """The failures that a majority names. If a majority names failures of some severity, but each another failure,
+    the most frequent one is reported."""
+    named = {_item(failure): failure for answer in reversed(answers) for failure in reversed(answer.failures)}
     kept = {item: failure for item, failure in named.items() if item in seen}
     for severity in reversed(Severity):
-        seeing = [_as_severe(ballot, severity) for ballot in ballots]
+        seeing = [_as_severe(answer, severity) for answer in answers]
         told = any(failure.severity.rank >= severity.rank for failure in kept.values())
         if sum(map(bool, seeing)) > total // 2 and not told:
             (most, _), *_ = Counter(item for items in seeing for item in dict.fromkeys(items)).most_common(1)
@@ -366,35 +368,35 @@ def _failures_seen(ballots: Sequence[Ballot], seen: set[Item], total: int) -> tu
     return tuple(sorted(kept.values(), key=lambda failure: (failure.turn or 0, failure.category)))
 
 
-def _severities(ballots: Sequence[Ballot]) -> Iterator[tuple[Item, list[Any]]]:
-    """Who sees some failure as severe, whichever: votes that each name another one can make a majority together."""
+def _severities(answers: Sequence[ParsedAnswer]) -> Iterator[tuple[Item, list[Any]]]:
+    """For each severity, which answers name any failure that is at least as severe."""
     for severity in Severity:
-        seen = [bool(_as_severe(ballot, severity)) for ballot in ballots]
+        seen = [bool(_as_severe(answer, severity)) for answer in answers]
         if any(seen):
             yield Item("severity", f"whether a failure is {severity} or worse"), seen
 
 
-def _as_severe(ballot: Ballot, severity: Severity) -> list[Item]:
-    return [_item(failure) for failure in ballot.failures if failure.severity.rank >= severity.rank]
+def _as_severe(answer: ParsedAnswer, severity: Severity) -> list[Item]:
+    return [_item(failure) for failure in answer.failures if failure.severity.rank >= severity.rank]
 
 
 def _item(failure: BehaviourFailure) -> Item:
     return Item("failure", failure.category, failure.turn)
 
 
-def disagreements(ballots: Sequence[Ballot]) -> list[str]:
-    """Where the votes differ, in words."""
+def disagreements(answers: Sequence[ParsedAnswer]) -> list[str]:
+    """The items on which the votes differ, in words."""
     return [
         f"{item}: {', '.join(str(value) for value in values)}"
-        for item, values in _votes(ballots)
+        for item, values in _votes(answers)
         if len(set(values)) > 1
     ]
 
 
-def _votes(ballots: Sequence[Ballot]) -> Iterator[tuple[Item, list[Any]]]:
-    items = dict.fromkeys(item for ballot in ballots for item in ballot.items)
+def _votes(answers: Sequence[ParsedAnswer]) -> Iterator[tuple[Item, list[Any]]]:
+    items = dict.fromkeys(item for answer in answers for item in answer.items)
     for item in items:
-        yield item, [ballot.value(item) for ballot in ballots]
+        yield item, [answer.value(item) for answer in answers]
 
 
 def _majority(values: Sequence[Value], total: int) -> tuple[Value] | None:
@@ -403,9 +405,9 @@ def _majority(values: Sequence[Value], total: int) -> tuple[Value] | None:
     return (value,) if count > total // 2 else None
 
 
-def _reason(ballots: Sequence[Ballot], item: Item, value: int | bool) -> str:
+def _reason(answers: Sequence[ParsedAnswer], item: Item, value: int | bool) -> str:
     return next(
-        (ballot.items[item][1] for ballot in ballots if item in ballot.items and ballot.value(item) == value), ""
+        (answer.items[item][1] for answer in answers if item in answer.items and answer.value(item) == value), ""
     )
 
 
