@@ -71,7 +71,9 @@ async def check_session(tools: "SessionTools", scenario: Scenario, evaluators: S
 @click.command("mock-server")
 @click.argument("suite", required=False)
 @click.option("--scenario", "name", metavar="NAME", help="Scenario whose mocked tools are served.")
-@click.option("--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="Transport.")
+@click.option(
+    "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="MCP transport."
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="With http: the port. Default: a free one.")
 @click.option("--record", metavar="FILE", help="Append every call to FILE as a JSON line.")
 @click.option("--check", is_flag=True, help="At the end, check each session against the scenario's tool expectations.")

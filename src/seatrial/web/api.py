@@ -57,16 +57,16 @@ RunId = Annotated[str, Path(max_length=200)]
 
 
 @router.get("/runs")
-def list_runs(state: State, asked: Annotated[RunsQuery, Query()]) -> RunList:
+def list_runs(state: State, query: Annotated[RunsQuery, Query()]) -> RunList:
     """Runs with their verdicts, newest first."""
     problems: list[tuple[str, str]] = []
-    found = state.store.runs(name=asked.name, problems=problems)
-    page = take_page(found, offset=asked.offset, limit=asked.limit)
+    found = state.store.runs(name=query.name, problems=problems)
+    page = take_page(found, offset=query.offset, limit=query.limit)
     rows = state.store.rows_of(page.items)
     kept = [(row, state.runs.verdict(row)) for row in rows]
     items = [run_item(row, _verdict(state, row) if known is None else known) for row, known in kept]
     unreadable = [problem for _, problem in problems]
-    return RunList(total=page.total, offset=asked.offset, runs=items, unreadable=unreadable)
+    return RunList(total=page.total, offset=query.offset, runs=items, unreadable=unreadable)
 
 
 def _verdict(state: AppState, row: RunRow) -> Verdict:
@@ -78,28 +78,28 @@ def _verdict(state: AppState, row: RunRow) -> Verdict:
 
 
 @router.get("/runs/compare", responses=answer("ComparisonResult", "Two runs side by side."))
-def compare_runs(state: State, asked: Annotated[ComparisonQuery, Query()]) -> Response:
+def compare_runs(state: State, query: Annotated[ComparisonQuery, Query()]) -> Response:
     """The changes from baseline to candidate, and whether they are a regression or larger than noise."""
     limits = RegressionLimits(
-        max_pass_rate_drop=asked.max_pass_rate_drop,
-        max_avg_score_drop=asked.max_avg_score_drop,
-        max_latency_increase_pct=asked.max_latency_increase_pct,
+        max_pass_rate_drop=query.max_pass_rate_drop,
+        max_avg_score_drop=query.max_avg_score_drop,
+        max_latency_increase_pct=query.max_latency_increase_pct,
     )
-    runs, comparison = state.comparisons.compare(asked.baseline_run_id, asked.candidate_run_id, limits)
+    runs, comparison = state.comparisons.compare(query.baseline_run_id, query.candidate_run_id, limits)
     form = comparison_json(
         comparison,
-        gate=asked.gate,
-        decision=decide_gate(comparison, gate=Gate(asked.gate)),
+        gate=query.gate,
+        decision=decide_gate(comparison, gate=Gate(query.gate)),
         alignments=runs.explain_changes(comparison),
     )
     return AsciiJSONResponse(form)
 
 
 @router.get("/runs/{run_id}", responses=answer("RunDetail", "The run as in results.json, without its trials."))
-def show_run(state: State, run_id: RunId, asked: Annotated[PageQuery, Query()]) -> Response:
+def show_run(state: State, run_id: RunId, query: Annotated[PageQuery, Query()]) -> Response:
     """The verdict and numbers of a run, with a page of its scenarios."""
     decided = state.run(run_id)
-    page = take_page(decided.outcome.scenarios, offset=asked.offset, limit=asked.limit)
+    page = take_page(decided.outcome.scenarios, offset=query.offset, limit=query.limit)
     form = {
         "schema_version": SCHEMA_VERSION,
         "run": to_json(decided.run),
@@ -111,17 +111,17 @@ def show_run(state: State, run_id: RunId, asked: Annotated[PageQuery, Query()]) 
 
 
 @router.get("/runs/{run_id}/trials", responses={200: {"model": TrialList}})
-def list_trials(state: State, run_id: RunId, asked: Annotated[TrialQuery, Query()]) -> Response:
+def list_trials(state: State, run_id: RunId, query: Annotated[TrialQuery, Query()]) -> Response:
     """The trials that match the filter, without their conversations."""
-    wanted = TrialFilter(
-        status=asked.status, tag=asked.tag, text=asked.q, error_kind=asked.error_kind, scenario=asked.scenario
+    trial_filter = TrialFilter(
+        status=query.status, tag=query.tag, text=query.q, error_kind=query.error_kind, scenario=query.scenario
     )
-    decided = state.run(run_id) if asked.scenario is None else state.scenario(run_id, asked.scenario)[0]
-    found, said = state.trials(decided, wanted)
-    page = take_page(found, offset=asked.offset, limit=asked.limit)
+    decided = state.run(run_id) if query.scenario is None else state.scenario(run_id, query.scenario)[0]
+    found, said = state.trials(decided, trial_filter)
+    page = take_page(found, offset=query.offset, limit=query.limit)
     items = [trial_item(summary) for summary in page.items]
     searched = None if said is None or said.complete else said.searched
-    return AsciiJSONResponse({"total": page.total, "offset": asked.offset, "searched": searched, "trials": items})
+    return AsciiJSONResponse({"total": page.total, "offset": query.offset, "searched": searched, "trials": items})
 
 
 @router.get(
@@ -178,14 +178,14 @@ def _file_name(run_id: str) -> str:
 
 
 @router.post("/runs", status_code=202)
-def start_run(state: State, asked: StartRun) -> Started:
+def start_run(state: State, body: StartRun) -> Started:
     """Start `seatrial run` in a separate process. Its progress is at `/api/runs/{run_id}/events`."""
     start = Start(
-        paths=tuple(asked.paths),
-        name=asked.name,
-        scenario_text=tuple(asked.scenarios),
-        tags=tuple(asked.tags),
-        trials=None if asked.trials is None else str(asked.trials),
+        paths=tuple(body.paths),
+        name=body.name,
+        scenario_text=tuple(body.scenarios),
+        tags=tuple(body.tags),
+        trials=None if body.trials is None else str(body.trials),
     )
     return Started(run_id=state.processes.start(start))
 
@@ -205,16 +205,16 @@ def resume(state: State, run_id: RunId) -> Started:
 
 
 @router.post("/runs/{run_id}/labels", responses={200: {"model": LabelItem}})
-def label_trial(state: State, run_id: RunId, asked: PutLabel) -> Response:
+def label_trial(state: State, run_id: RunId, body: PutLabel) -> Response:
     """Store a human label of a trial. It replaces an earlier label of the same person and metric."""
     label = put_label(
         state,
         run_id,
-        asked.scenario_id,
-        asked.number - 1,
-        metric=asked.metric,
-        value=asked.value,
-        who=asked.who,
+        body.scenario_id,
+        body.number - 1,
+        metric=body.metric,
+        value=body.value,
+        who=body.who,
     )
     return AsciiJSONResponse(label_item(label))
 
@@ -226,13 +226,13 @@ def list_baselines(state: State) -> list[BaselineItem]:
 
 
 @router.put("/baselines")
-def put_baseline(state: State, asked: PutBaseline) -> BaselineItem:
+def put_baseline(state: State, body: PutBaseline) -> BaselineItem:
     """Make the run the baseline of every suite, or of one."""
-    run = choose_baseline(state, asked.run_id, suite=asked.suite)
-    return BaselineItem(suite=asked.suite, run_id=run.id, name=run.name)
+    run = choose_baseline(state, body.run_id, suite=body.suite)
+    return BaselineItem(suite=body.suite, run_id=run.id, name=run.name)
 
 
 @router.delete("/baselines", status_code=204, response_class=Response)
-def delete_baseline(state: State, asked: Annotated[BaselineQuery, Query()]) -> None:
+def delete_baseline(state: State, query: Annotated[BaselineQuery, Query()]) -> None:
     """Clear a baseline. The run itself is kept."""
-    forget_baseline(state, asked.suite)
+    forget_baseline(state, query.suite)

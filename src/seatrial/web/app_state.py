@@ -63,15 +63,15 @@ class AppState:
         return decided, outcome
 
     def trials(
-        self, decided: DecidedRun, wanted: TrialFilter, *, timeout: float | None = None
+        self, decided: DecidedRun, trial_filter: TrialFilter, *, timeout: float | None = None
     ) -> tuple[list[TrialSummary], SearchResult | None]:
         """The trials that match the filter, and the search result if a text was searched. Raises StillWorking."""
-        if not wanted.text:
-            return find_trials(decided, wanted), None
-        chosen = decided.scenarios.get(wanted.scenario) if wanted.scenario is not None else None
+        if not trial_filter.text:
+            return find_trials(decided, trial_filter), None
+        chosen = decided.scenarios.get(trial_filter.scenario) if trial_filter.scenario is not None else None
         key = None if chosen is None else chosen.entry.key
-        said = self.searches.find(decided, wanted.text, key=key, timeout=timeout)
-        return find_trials(decided, wanted, said.trials), said
+        said = self.searches.find(decided, trial_filter.text, key=key, timeout=timeout)
+        return find_trials(decided, trial_filter, said.trials), said
 
 
 def get_state(request: Request) -> AppState:

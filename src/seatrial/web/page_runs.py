@@ -119,12 +119,12 @@ class RunQuery(BaseModel):
         return {**self.model_dump(exclude={"offset"}, exclude_defaults=True), **other}
 
     @property
-    def wanted(self) -> TrialFilter:
+    def trial_filter(self) -> TrialFilter:
         return TrialFilter(status=Status(self.status) if self.status else None, tag=self.tag, text=self.q)
 
 
 @router.get("/runs/{run_id}")
-def show_run(request: Request, state: State, run_id: str, asked: Annotated[RunQuery, Query()]) -> Response:
+def show_run(request: Request, state: State, run_id: str, query: Annotated[RunQuery, Query()]) -> Response:
     """One run."""
     decided = state.runs.get(run_id, timeout=page_timeout(request))
     if decided is None:
@@ -132,13 +132,13 @@ def show_run(request: Request, state: State, run_id: str, asked: Annotated[RunQu
     run = decided.run
     is_live = run.state is RunState.RUNNING or state.processes.is_resuming(run)
     silent = silent_since(state, run)
-    page, said = _page(state, decided, asked, timeout=page_timeout(request))
+    page, said = _page(state, decided, query, timeout=page_timeout(request))
     values: dict[str, Any] = {
         "title": run.name,
         "decided": decided,
         "run": run,
         "outcome": decided.outcome,
-        "asked": asked,
+        "query": query,
         "page": page,
         "said": said,
         "tags": tags_of(decided),
@@ -157,14 +157,14 @@ def show_run(request: Request, state: State, run_id: str, asked: Annotated[RunQu
 
 
 def _page(
-    state: AppState, decided: DecidedRun, asked: RunQuery, *, timeout: float | None
+    state: AppState, decided: DecidedRun, query: RunQuery, *, timeout: float | None
 ) -> tuple[Page, SearchResult | None]:
     """The listed scenarios or trials, and the search result if a text was searched."""
-    if asked.view == "trials":
-        found, said = state.trials(decided, asked.wanted, timeout=timeout)
-        return take_page(found, offset=asked.offset, limit=SCENARIOS_PER_PAGE), said
+    if query.view == "trials":
+        found, said = state.trials(decided, query.trial_filter, timeout=timeout)
+        return take_page(found, offset=query.offset, limit=SCENARIOS_PER_PAGE), said
     return take_page(
-        find_scenarios(decided, asked.wanted, asked.order), offset=asked.offset, limit=SCENARIOS_PER_PAGE
+        find_scenarios(decided, query.trial_filter, query.order), offset=query.offset, limit=SCENARIOS_PER_PAGE
     ), None
 
 

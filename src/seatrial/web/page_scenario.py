@@ -38,8 +38,8 @@ def show_scenario(
     decided, outcome = state.scenario(run_id, scenario, timeout=page_timeout(request))
     key = outcome.entry.key
     trials = decided.trials.get(key, ())
-    wanted = TrialFilter(status=Status(status) if status else None, text=q, scenario=scenario)
-    found, said = state.trials(decided, wanted, timeout=page_timeout(request))
+    trial_filter = TrialFilter(status=Status(status) if status else None, text=q, scenario=scenario)
+    found, said = state.trials(decided, trial_filter, timeout=page_timeout(request))
     history = [_dot(row, key, _status(state, row, scenario)) for row in reversed(state.store.history(key, LOOKED_BACK))]
     values: dict[str, Any] = {
         "title": key.label,

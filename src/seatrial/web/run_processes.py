@@ -121,18 +121,18 @@ class RunProcesses:
         self._started: dict[str, _Started] = {}
         self._lock = Lock()
 
-    def start(self, asked: Start) -> str:
+    def start(self, request: Start) -> str:
         """Start a run and return its id. It is stored when its files are loaded. Raises UsageError, Conflict."""
-        if not asked.paths:
+        if not request.paths:
             raise UsageError("paths: name at least one suite")
-        files = [find_suite(self._options.root, path) for path in asked.paths]
+        files = [find_suite(self._options.root, path) for path in request.paths]
         run_id = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         options = [
             f"--id={run_id}",
-            *([f"--name={asked.name}"] if asked.name else []),
-            *(f"--scenario={text}" for text in asked.scenario_text),
-            *(f"--tag={tag}" for tag in asked.tags),
-            *([f"--trials={asked.trials}"] if asked.trials else []),
+            *([f"--name={request.name}"] if request.name else []),
+            *(f"--scenario={text}" for text in request.scenario_text),
+            *(f"--tag={tag}" for tag in request.tags),
+            *([f"--trials={request.trials}"] if request.trials else []),
         ]
         with self._lock:
             self._require_free_slot()

@@ -57,27 +57,27 @@ def take_page(items: Sequence[T], *, offset: int, limit: int) -> Page:
     return Page(items=tuple(items[offset : offset + limit]), total=len(items), offset=offset, limit=limit)
 
 
-def find_scenarios(decided: DecidedRun, wanted: TrialFilter, order: Order = "worst") -> list[ScenarioOutcome]:
+def find_scenarios(decided: DecidedRun, trial_filter: TrialFilter, order: Order = "worst") -> list[ScenarioOutcome]:
     """The scenarios that match the filter, sorted."""
-    found = [one for one in decided.outcome.scenarios if _is_wanted_scenario(one, wanted)]
-    return _ORDERS[order](decided, found)
+    found = [one for one in decided.outcome.scenarios if _matches(one, trial_filter)]
+    return sorted(found, key=_sort_key(decided, order))
 
 
 def find_trials(
-    decided: DecidedRun, wanted: TrialFilter, said: Collection[tuple[ScenarioKey, int]] = ()
+    decided: DecidedRun, trial_filter: TrialFilter, said: Collection[tuple[ScenarioKey, int]] = ()
 ) -> list[TrialSummary]:
     """The trials that match the filter, in the order of the run. `said`: trials whose conversation has the text."""
     summaries: Sequence[TrialSummary] = decided.summaries
-    if wanted.scenario is not None:
-        outcome = decided.scenarios.get(wanted.scenario)
+    if trial_filter.scenario is not None:
+        outcome = decided.scenarios.get(trial_filter.scenario)
         summaries = decided.trials.get(outcome.entry.key, ()) if outcome is not None else ()
-    tagged = _tagged(decided, wanted.tag)
-    text = wanted.text.lower()
+    tagged = _tagged(decided, trial_filter.tag)
+    text = trial_filter.text.lower()
     return [
         one
         for one in summaries
-        if (wanted.status is None or one.status is wanted.status)
-        and (wanted.error_kind is None or one.error_kind is wanted.error_kind)
+        if (trial_filter.status is None or one.status is trial_filter.status)
+        and (trial_filter.error_kind is None or one.error_kind is trial_filter.error_kind)
         and (tagged is None or one.key in tagged)
         and (not text or (one.key, one.index) in said or text in _text_of_trial(one))
     ]
@@ -92,12 +92,12 @@ def status_of(one: ScenarioOutcome) -> str:
     return "skipped" if not_counted_reason(one) is not None else one.verdict.status.value
 
 
-def _is_wanted_scenario(one: ScenarioOutcome, wanted: TrialFilter) -> bool:
-    if wanted.status is not None and one.verdict.status is not wanted.status:
+def _matches(one: ScenarioOutcome, trial_filter: TrialFilter) -> bool:
+    if trial_filter.status is not None and one.verdict.status is not trial_filter.status:
         return False
-    if wanted.tag and wanted.tag not in one.entry.tags:
+    if trial_filter.tag and trial_filter.tag not in one.entry.tags:
         return False
-    return not wanted.text or wanted.text.lower() in _text_of_scenario(one)
+    return not trial_filter.text or trial_filter.text.lower() in _text_of_scenario(one)
 
 
 def _text_of_scenario(one: ScenarioOutcome) -> str:
@@ -112,40 +112,22 @@ def _tagged(decided: DecidedRun, tag: str) -> set[ScenarioKey] | None:
     return {one.entry.key for one in decided.outcome.scenarios if tag in one.entry.tags} if tag else None
 
 
-def _worst_first(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
-    places = {one.entry.key: place for place, one in enumerate(failing(decided.outcome))}
-    return sorted(found, key=lambda one: (places.get(one.entry.key, len(places)), one.entry.position))
+def _sort_key(decided: DecidedRun, order: Order) -> Callable[[ScenarioOutcome], float]:
+    """What to sort by. Sorting is stable, so equal scenarios keep the order of the run."""
+    if order == "worst":
+        places = {one.entry.key: place for place, one in enumerate(failing(decided.outcome))}
+        return lambda one: places.get(one.entry.key, len(places))
+    if order == "rate":
+        return lambda one: one.passed / max(trials_of(one), 1)
+    if order == "order":
+        return lambda one: one.entry.position
+    name = "latency_ms" if order == "slowest" else "cost_usd"
 
-
-def _by_rate(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
-    return sorted(found, key=lambda one: one.passed / max(trials_of(one), 1))
-
-
-def _slowest(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
-    return _by_sum(decided, found, "latency_ms")
-
-
-def _costliest(decided: DecidedRun, found: list[ScenarioOutcome]) -> list[ScenarioOutcome]:
-    return _by_sum(decided, found, "cost_usd")
-
-
-def _by_sum(decided: DecidedRun, found: list[ScenarioOutcome], name: str) -> list[ScenarioOutcome]:
-    """Largest first, unknown last."""
-
-    def place(one: ScenarioOutcome) -> float:
+    def largest_first(one: ScenarioOutcome) -> float:
         value = getattr(decided.sums.get(one.entry.key), name, None)
         return 1.0 if value is None else -float(value)
 
-    return sorted(found, key=place)
-
-
-_ORDERS: dict[Order, Callable[[DecidedRun, list[ScenarioOutcome]], list[ScenarioOutcome]]] = {
-    "worst": _worst_first,
-    "order": lambda _, found: found,
-    "rate": _by_rate,
-    "slowest": _slowest,
-    "costliest": _costliest,
-}
+    return largest_first
 
 
 MOST_SEARCHES = 32
@@ -163,14 +145,14 @@ class ConversationSearch:
         self, decided: DecidedRun, text: str, *, key: ScenarioKey | None = None, timeout: float | None = None
     ) -> SearchResult:
         """The trials of the run, or of one scenario, whose conversation has the text. Raises StillWorking."""
-        asked = repr((decided.row, text, key))
-        known = self._kept.get(asked)
+        cache_key = repr((decided.row, text, key))
+        known = self._kept.get(cache_key)
         if known is None:
-            known = self._worker.do(asked, lambda: self._find(asked, decided, text, key), timeout)
+            known = self._worker.do(cache_key, lambda: self._find(cache_key, decided, text, key), timeout)
         return known
 
-    def _find(self, asked: str, decided: DecidedRun, text: str, key: ScenarioKey | None) -> SearchResult:
-        found = self._kept[asked] = self._store.search(decided.run.id, text, key=key)
+    def _find(self, cache_key: str, decided: DecidedRun, text: str, key: ScenarioKey | None) -> SearchResult:
+        found = self._kept[cache_key] = self._store.search(decided.run.id, text, key=key)
         while len(self._kept) > MOST_SEARCHES:
             self._kept.popitem(last=False)
         return found

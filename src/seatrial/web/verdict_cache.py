@@ -171,23 +171,23 @@ class ComparisonCache:
             return None if timeout is None else max(0.0, timeout - (milliseconds() - began) / 1000)
 
         runs = StoredRuns(self._runs.store, base, candidate, read=lambda run: self._side(run, left()))
-        asked = repr((runs.stamp(), limits, allow_unfinished))
-        known = self._kept.get(asked)
+        cache_key = repr((runs.stamp(), limits, allow_unfinished))
+        known = self._kept.get(cache_key)
         if known is not None:
             return known
         runs.sides  # noqa: B018  decides each run before they are compared
         try:
-            return self._worker.do(asked, lambda: self._compare(asked, runs, limits, allow_unfinished), left())
+            return self._worker.do(cache_key, lambda: self._compare(cache_key, runs, limits, allow_unfinished), left())
         except UsageError as problem:
             whole = runs.base.state is runs.candidate.state is RunState.FINISHED
             if allow_unfinished or whole or runs.base.id == runs.candidate.id:
                 raise
             raise Conflict(str(problem)) from None
 
-    def _compare(self, asked: str, runs: StoredRuns, limits: RegressionLimits, allow_unfinished: bool) -> Compared:
+    def _compare(self, cache_key: str, runs: StoredRuns, limits: RegressionLimits, allow_unfinished: bool) -> Compared:
         made = (runs, runs.compare(limits=limits, allow_unfinished=allow_unfinished))
         if runs.base.state is runs.candidate.state is RunState.FINISHED:
-            self._kept[asked] = made
+            self._kept[cache_key] = made
             while len(self._kept) > MOST_COMPARISONS:
                 self._kept.popitem(last=False)
         return made
