@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start Python some thousand times: it need not compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench bench-peers trace-fixtures demo docs reference readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node changelog release-check dist clean
+.PHONY: bench bench-peers trace-fixtures demo docs reference layers-picture readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node changelog release-check dist clean
 
 # Many tests wait for other processes, so one worker more than there are processors is quickest.
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
@@ -66,6 +66,9 @@ reference: $(VENV)/.installed-test
 	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.reference
 
 # The picture in the README is a real run; a test says when it is out of date.
+layers-picture: $(VENV)/.installed-test
+	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.layers docs/images/layers.svg
+
 readme-picture: $(VENV)/.installed-test
 	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.picture docs/images/run.svg
 

@@ -168,15 +168,6 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(listed) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
 
 
-@pytest.mark.parametrize("page", ["docs/how-it-works.md", "CONTRIBUTING.md"])
-def test_the_overview_of_the_code_has_every_package(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
-    packages = [file.parent.name for file in (ROOT / "src" / "seatrial").glob("*/__init__.py")]
-
-    assert [name for name in packages if not any(f"{name}/" in block for block in blocks)] == []
-
-
 @pytest.mark.parametrize(
     ("schema", "words"),
     [

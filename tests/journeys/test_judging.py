@@ -270,4 +270,4 @@ def test_every_report_says_where_the_score_decided_because_outcomes_were_left_ou
     for file in formats.values():
         assert said in (folder.path / file).read_text(), file
     assert folder.results()["scenarios"][0]["notes"] == [said]
-    assert "score 100, the judge gave no outcomes" in folder.seatrial("show", "latest", "a").out
+    assert "score 100, the judge left the outcomes out" in folder.seatrial("show", "latest", "a").out

@@ -15,7 +15,7 @@ from seatrial.cli import main
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.model.run import Trial
 from seatrial.runs.execute_run import execute
-from seatrial.runs.ray_executor import Worker, decode_settings, encode_settings
+from seatrial.runs.ray_executor import Worker, read_order, write_order
 from seatrial.runs.request import RunRequest
 from seatrial.runs.run_plan import RunPlan
 from seatrial.store.codec import decode
@@ -47,8 +47,8 @@ def ask(**more: Any) -> RunRequest:
     return RunRequest(**{**given, **more})
 
 
-def settings_of(request: RunRequest) -> bytes:
-    return encode_settings(request, run_id="run", seed=5)
+def order(request: RunRequest) -> bytes:
+    return write_order(request, run_id="run", seed=5)
 
 
 def refusal(request: RunRequest) -> str:
@@ -79,7 +79,7 @@ def test_without_ray_the_line_that_installs_it_is_named(folder: Path, monkeypatc
         execute(ask())
 
 
-def test_an_address_without_an_answer_is_refused_before_a_run_is_stored(
+def test_an_address_where_nobody_answers_is_refused_before_a_run_is_stored(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("seatrial.runs.ray_executor.find_spec", lambda name: object())
@@ -87,7 +87,7 @@ def test_an_address_without_an_answer_is_refused_before_a_run_is_stored(
         closed.bind(("127.0.0.1", 0))
         said = refusal(ask(ray_address=f"127.0.0.1:{closed.getsockname()[1]}", store="runs.db"))
 
-    assert "no answer: Connection refused. Is the cluster running?" in said
+    assert "nobody answers there: Connection refused. Is the cluster running?" in said
     assert not Path("runs.db").exists()
 
 
@@ -99,7 +99,7 @@ def test_an_address_without_the_executor_is_a_mistake(folder: Path, capsys: pyte
     assert "--ray-address: needs --executor ray" in capsys.readouterr().err
 
 
-def test_the_settings_of_a_worker_arrive_as_they_were_given(folder: Path) -> None:
+def test_an_order_arrives_as_it_was_given(folder: Path) -> None:
     asked = ask(
         agent={"type": "http", "url": "http://127.0.0.1/${SHOP}"},
         overrides={"trials": 2},
@@ -110,7 +110,7 @@ def test_the_settings_of_a_worker_arrive_as_they_were_given(folder: Path) -> Non
         environ={"SHOP": "here", "PATH": "/driver", "RAY_ADDRESS": "far"},
     )
 
-    arrived = decode_settings(settings_of(asked), {"SHOP": "there", "PATH": "/node"})
+    arrived = read_order(order(asked), {"SHOP": "there", "PATH": "/node"})
 
     same = ("sources", "agent", "overrides", "scenario_text", "tags", "only", "shard", "models", "default_agent")
     assert [getattr(arrived.request, name) for name in same] == [getattr(asked, name) for name in same]
@@ -120,7 +120,7 @@ def test_the_settings_of_a_worker_arrive_as_they_were_given(folder: Path) -> Non
 
 def worker(request: RunRequest) -> Worker:
     made = Worker()
-    made.prepare(settings_of(request), __version__, 1)
+    made.prepare(order(request), __version__, 1)
     return made
 
 
@@ -167,11 +167,11 @@ def test_a_worker_with_fewer_scenarios_than_the_driver_is_refused(folder: Path) 
 
 def test_a_worker_of_another_version_is_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"has seatrial .+, and the run was started with 0\.0\.0"):
-        Worker().prepare(settings_of(ask()), "0.0.0", 1)
+        Worker().prepare(order(ask()), "0.0.0", 1)
 
 
 def test_a_worker_without_the_folder_says_how_it_gets_there(folder: Path) -> None:
-    sent = json.loads(settings_of(ask())) | {"folder": "/nowhere/at/all"}
+    sent = json.loads(order(ask())) | {"folder": "/nowhere/at/all"}
 
     with pytest.raises(UsageError, match="ray job submit --working-dir"):
         Worker().prepare(json.dumps(sent).encode(), __version__, 1)

@@ -100,8 +100,8 @@ def test_a_result_that_cannot_be_kept_is_errored_and_costs_no_other_trial(place:
     ("given", "said"),
     [
         ({"name": 5}, "run: name: expected a text, got 5 (int)"),
-        ({"name": "baseline"}, "run: name 'baseline': expected a name, not blank; latest and baseline are reserved"),
-        ({"store": False}, "run: store: expected a path, a URL, or None to store nothing, got False (bool)"),
+        ({"name": "baseline"}, "run: name 'baseline': expected a name; not blank, latest or baseline"),
+        ({"store": False}, "run: store: expected a path, an address, or None to keep nothing, got False (bool)"),
         ({"tag": None}, "run: tag: expected a text or a list of texts, got None (NoneType)"),
         ({"scenario": [5]}, "run: scenario: expected a text or a list of texts, got 5 (int)"),
     ],

@@ -8,12 +8,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol
 
-from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.results import RepeatTrial
 from seatrial.model.run import Trial
 
 from .schedule import Job, Schedule
-from .trial import TrialSettings, errored_trial, judge_recorded_trial, run_trial
+from .trial import TrialSettings, disturbed_trial, judge_recorded_trial, run_trial
 
 GRACE_SECONDS = 2.0
 """How long running trials may take to end after an interrupt."""
@@ -48,12 +47,7 @@ class LocalExecutor:
                 return await run_trial(job.prepared, job.index, self._settings)
             except RepeatTrial:
                 continue
-        error = ErrorInfo(
-            kind=ErrorKind.INFRA,
-            message=f"other trials blocked the agents' event loop {MAX_REPEATS} times while this one was played",
-            hint="the async agent blocks: let it await, or make it a plain function, which runs in a thread",
-        )
-        return errored_trial(job, error, self._settings)
+        return disturbed_trial(job.prepared, job.index, self._settings, times=MAX_REPEATS)
 
 
 class JudgeExecutor:

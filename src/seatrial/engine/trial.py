@@ -200,10 +200,15 @@ async def _ask_judge(judge: TrialJudge, ctx: TrialContext) -> tuple[Judgement, M
         return Judgement(error=error), ModelUse()
 
 
-def errored_trial(job: Job, error: ErrorInfo, settings: TrialSettings) -> Trial:
-    """The trial of a job that could not be played."""
-    seed = trial_seed(settings.seed, job.prepared.entry.key, job.index)
-    return _errored_trial(job.prepared, error, _Begun(index=job.index, seed=seed, at=now(), at_ms=milliseconds()))
+def disturbed_trial(prepared: PreparedScenario, index: int, settings: TrialSettings, *, times: int) -> Trial:
+    """An errored trial: other trials disturbed it too often."""
+    error = ErrorInfo(
+        kind=ErrorKind.INFRA,
+        message=f"other trials blocked the agents' event loop {times} times while this one was played",
+        hint="the async agent blocks: let it await, or make it a plain function, which runs in a thread",
+    )
+    seed = trial_seed(settings.seed, prepared.entry.key, index)
+    return _errored_trial(prepared, error, _Begun(index=index, seed=seed, at=now(), at_ms=milliseconds()))
 
 
 def _errored_trial(prepared: PreparedScenario, error: ErrorInfo, begun: _Begun) -> Trial:

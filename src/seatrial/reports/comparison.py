@@ -1,4 +1,4 @@
-"""A comparison on the terminal: the conclusion, the figures, then the scenarios."""
+"""A comparison for people at a terminal: the sentence first, then the figures, then scenario by scenario."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
@@ -25,7 +25,7 @@ _MARKS = {
     Change.ERROR: Status.ERRORED,
     Change.MISSING: Status.NOT_RUN,
 }
-"""The other changes have the mark of the candidate's verdict."""
+"""Of the others the candidate's verdict is the mark: what fails as before, or a little less, still fails."""
 TITLES = {
     Change.REGRESSION: "regressed",
     Change.ERROR: "without a verdict in one of the runs",
@@ -44,7 +44,7 @@ def print_comparison(
     alignments: tuple[Alignment, ...] = (),
     verbose: bool = False,
 ) -> None:
-    """Write the comparison. `decision` is the last line; `verbose` lists unchanged scenarios too."""
+    """Write the whole of it. `decision` is the last line; `verbose` names the unchanged scenarios as well."""
     writer = TerminalWriter(stream)
     writer.line(f"baseline   {_run(comparison.base)}", style="dim")
     writer.line(f"candidate  {_run(comparison.candidate)}", style="dim")
@@ -90,9 +90,9 @@ def _figures(comparison: Comparison) -> Iterator[str]:
 
 
 def _pass_rates(base: SuiteFigures, now: SuiteFigures) -> str:
-    """`100.0 % → 50.0 %   (12/12 trials → 6/12 trials)`; says so if it is a mean over scenarios."""
+    """`100.0 % → 50.0 %   (12/12 trials → 6/12 trials)`, and that it is a mean where the counts give another rate."""
     if base.pass_rate is None or now.pass_rate is None:
-        return "unknown: no scenario passed or failed in both runs"
+        return "unknown: no scenario has an answer in both runs"
     counts = " → ".join(f"{side.rated_passed:,}/{counted(side.rated, 'trial')}" for side in (base, now))
     sides = ((base, base.pass_rate), (now, now.pass_rate))
     is_mean = any(abs(side.rated_passed / side.rated - rate) > 1e-9 for side, rate in sides)
@@ -140,7 +140,7 @@ class _ScenarioPrinter:
 
 
 def mark_of(scenario: ScenarioChange) -> Status:
-    """The status whose mark the scenario gets."""
+    """The status whose mark stands before the scenario."""
     status = _MARKS.get(scenario.change)
     if status is None:
         assert scenario.candidate is not None, "only a missing scenario has no candidate"

@@ -1,4 +1,4 @@
-"""The report on the terminal: scenarios, the verdict, and failures with the command that shows more."""
+"""The report for people at a terminal: what passed, what did not and why, and the command to look closer."""
 
 import shlex
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ PASSING_SHOWN = 30
 FAILING_SHOWN = 50
 TRIALS_SHOWN = 10
 UNTOUCHED_SHOWN = 10
-"""If more scenarios were not run, they are only counted."""
+"""Where more were not run, because somebody stopped the run, they are only counted."""
 TEXT_LIMIT = 2_000
 SAID_LIMIT = 300
-"""The length of a reply below a failed check. `seatrial show` has all of it."""
+"""Of what the agent said: enough to see why a check failed. `seatrial show` has all of it."""
 
 
 def print_run(record: "RunRecord", stream: TextIO, *, verbose: bool = False, colour: bool | None = None) -> None:
-    """Write the report, scenario by scenario, so that memory does not grow with the run."""
+    """Write the whole report; scenario by scenario, so that memory does not grow with the run."""
     _Console(record, TerminalWriter(stream, colour=colour), verbose=verbose).print()
 
 
@@ -135,7 +135,7 @@ class _Console:
             for text in explain_error(error):
                 self._writer.line(shorten(text, TEXT_LIMIT), indent=4)
         if not outcome.verdict.passed and not outcome.failed and not outcome.errored:
-            # No trial explains the verdict: an unexpected pass, too few trials, nothing run.
+            # No trial explains it: an unexpected pass, a gate that more trials would decide, nothing run.
             for reason in outcome.verdict.failure_reasons:
                 self._writer.line(shorten(reason, TEXT_LIMIT), indent=4)
         for note in outcome.notes:
@@ -149,7 +149,7 @@ class _Console:
             self._writer.line(f"note: {note}")
         self._writer.line(run_facts(run, outcome.totals), style="dim")
         if run.state is RunState.INTERRUPTED:
-            self._writer.line(_how_to_continue(run))
+            self._writer.line(_how_to_go_on(run))
 
     def _print_failures(self, outcome: RunOutcome) -> None:
         counts = counts_of(outcome)
@@ -169,7 +169,7 @@ class _Console:
             self._writer.line(f"… {count - FAILING_SHOWN:,} more: seatrial show {run}", indent=2)
 
 
-def _how_to_continue(run: Run) -> str:
+def _how_to_go_on(run: Run) -> str:
     if run.parent is not None:
         return f"interrupted; judged trials are kept. To judge all: seatrial regrade {shlex.quote(run.parent)}"
     command = (run.config or {}).get("command") or ""
@@ -179,7 +179,7 @@ def _how_to_continue(run: Run) -> str:
 
 
 def _good(counts: ScenarioCounts) -> int:
-    """The number of scenarios that passed or do not count."""
+    """How many scenarios speak not against the run."""
     return counts.passed + counts.skipped + counts.xfailed
 
 
@@ -188,18 +188,18 @@ def _shows_untouched(counts: ScenarioCounts) -> bool:
 
 
 def _bad(counts: ScenarioCounts) -> int:
-    """The number of failing scenarios that are listed."""
+    """How many scenarios speak against the run, apart from those that are only counted."""
     return counts.failing if _shows_untouched(counts) else counts.failing - counts.untouched
 
 
 def _first(outcome: RunOutcome, counts: ScenarioCounts, *, untouched: bool) -> Iterator[ScenarioOutcome]:
-    """The scenarios to show, in order. No more are read than needed."""
+    """As many of the scenarios as are shown, in order. Of a large run no more are read than it takes to find them."""
     good = islice(filterfalse(is_failing, outcome.scenarios), min(_good(counts), PASSING_SHOWN))
     bad = islice(failing_in_order(outcome, untouched=untouched), min(_bad(counts), FAILING_SHOWN))
     return merge(good, bad, key=lambda one: one.entry.position)
 
 
 def _quoted(name: str) -> str:
-    """The name in quotes, even if not needed, so that all commands look the same."""
+    """The name in quotes, needed or not, so that every command looks the same."""
     quoted = shlex.quote(name)
     return quoted if quoted.startswith("'") else f"'{quoted}'"

@@ -1,4 +1,4 @@
-"""The conversation of a trial as lines of text: messages, tool calls, results and scores."""
+"""A trial's conversation in lines: who said what, which tools were called, what every check and metric said."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ TEXT_LIMIT = 100_000
 
 
 def conversation_lines(trial: Trial) -> Iterator[Line]:
-    """The trial as lines: turns with tool calls, results and scores, then those of the whole trial."""
+    """The whole trial in lines: turns with their tool calls, scores and checks, then what concerns all of it."""
     for message in trial.transcript.history:
         yield 0, shorten(f"before: {one_line_json(message)}", TEXT_LIMIT)
     for turn in trial.transcript.turns:
@@ -35,7 +35,10 @@ def conversation_lines(trial: Trial) -> Iterator[Line]:
 
 
 def failed_reply(trial: Trial) -> str | None:
-    """The reply in the turn of the first failed check, else the last reply; None if only trajectories failed."""
+    """What the agent said where a check of it failed first, else in the end; None where no such check failed.
+
+    A trajectory says itself what was called.
+    """
     failed = [result for result in trial.results if not result.passed and result.trajectory is None]
     turns = trial.transcript.turns
     at = next((result.turn for result in failed if result.turn is not None), len(turns) - 1)
@@ -47,7 +50,7 @@ def failed_reply(trial: Trial) -> str | None:
 
 
 def one_line_json(value: Any) -> str:
-    """The value as JSON on one line, not escaped to ASCII."""
+    """The value as JSON on one line, with its letters as they are."""
     return json.dumps(to_json(value), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The HTML report: one file, no scripts, nothing loaded from other sites, agent text escaped."""
+"""One self-contained HTML page: no scripts, nothing loaded from elsewhere, everything an agent said as plain text."""
 
 from base64 import b64encode
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from .scenario_totals import ScenarioTotals, scenario_totals
 from .texts import not_counted_reason
 
 BODIES_OF_ALL = 300
-"""In larger runs, only trials that did not pass are shown with their conversation."""
+"""In a run of more trials only those that did not pass are shown with their conversation."""
 BODIES_AT_MOST = 300
 
 
 def write_html(record: RunRecord, stream: TextIO) -> None:
-    """Write the page piece by piece."""
+    """The whole page, piece by piece."""
     page = _Page(record)
     template = make_environment().get_template("report.html.jinja")
     for piece in template.generate(page=page, run=record.run, outcome=record.outcome):
@@ -28,7 +28,7 @@ def write_html(record: RunRecord, stream: TextIO) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A row of the table."""
+    """A scenario as the table shows it."""
 
     anchor: str
     outcome: ScenarioOutcome
@@ -41,7 +41,7 @@ class _Row:
 
 
 class _Page:
-    """The data of the template. Trials are read when the template reaches them."""
+    """What the template asks for; trials are read when it comes to them."""
 
     def __init__(self, record: RunRecord) -> None:
         self._record = record
@@ -59,7 +59,7 @@ class _Page:
                 yield f"scenario-{place + 1}", outcome
 
     def trials(self, outcome: ScenarioOutcome) -> Iterator[tuple[Trial, bool]]:
-        """Each trial, and whether its conversation is shown."""
+        """Each trial, and whether there is room for its conversation."""
         for trial in self._record.trials(outcome.entry.key):
             wanted = self._all_bodies or trial.status is not Status.PASSED
             self._bodies += wanted
@@ -73,5 +73,5 @@ class _Page:
 
     @property
     def style_hash(self) -> str:
-        """The hash of the style sheet, for the content security policy."""
+        """Of the one style that the page's own policy allows."""
         return f"sha256-{b64encode(sha256(style_sheet().encode()).digest()).decode()}"

@@ -1,7 +1,7 @@
-"""JUnit XML for CI systems: one testcase per scenario.
+"""JUnit XML for CI systems: one testcase for each scenario, failures and errors apart.
 
-It follows the schema of Jenkins (junit-10.xsd). Only suites have properties there, so the properties of a scenario are
-in its suite, with its name as prefix, and in the testcase's system-out.
+The form is the one Jenkins' schema (junit-10.xsd) and its ancestors accept. They know properties of a suite only, so
+those of a scenario stand there under its name, and once more in the testcase's system-out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ RUN_SUITE = "seatrial"
 
 
 def write_junit(record: RunRecord, stream: TextIO) -> None:
-    """Write the document, suite by suite."""
+    """The whole document, suite by suite."""
     outcome = record.outcome
     suites: dict[str, list[ScenarioOutcome]] = {}
     for one in outcome.scenarios:
@@ -38,7 +38,7 @@ def write_junit(record: RunRecord, stream: TextIO) -> None:
 
 
 def _is_hidden(outcome: RunOutcome) -> bool:
-    """Whether the run did not pass but no testcase shows it: a gate of the run, or nothing ran."""
+    """Whether the run did not pass although no testcase would say so: a gate over all was missed, or nothing ran."""
     failures, errors, _ = _counts(outcome.scenarios)
     return not outcome.verdict.passed and failures + errors == 0
 
@@ -59,7 +59,7 @@ def _write_suite(record: RunRecord, name: str, outcomes: list[ScenarioOutcome], 
     stream.write(f"<testsuite{_attributes(attributes)}>\n<properties>\n")
     _write_properties({"run": record.run.id, "run_name": record.run.name, "seed": str(record.run.seed)}, stream)
     for outcome in outcomes:
-        # Read twice, here and below, so that only one scenario is in memory.
+        # Read twice, here for the sums and below for the texts, so that no more than one scenario is in memory.
         label = outcome.entry.key.label
         known = _numbers(outcome, scenario_totals(record, outcome))
         _write_properties({f"{label}.{key}": value for key, value in known.items()}, stream)
@@ -85,7 +85,7 @@ def _write_testcase(outcome: ScenarioOutcome, sums: ScenarioTotals, stream: Text
 
 
 def _element(outcome: ScenarioOutcome) -> str | None:
-    """The XML element; None if passed. `failure` only if the agent failed, else `error`."""
+    """Failed is the agent's fault; all else that is no pass has no answer, and JUnit calls that an error."""
     if not_counted_reason(outcome) is not None:
         return "skipped"
     if outcome.verdict.passed:
@@ -99,9 +99,9 @@ def _counts(outcomes: Iterable[ScenarioOutcome]) -> tuple[int, int, int]:
 
 
 def _body(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
-    lines = [*outcome.verdict.failure_reasons, *sums.reasons]
-    if sums.not_listed:
-        lines.append(f"… {sums.not_listed:,} more trials did not pass")
+    lines = [*outcome.verdict.failure_reasons, *(reasons.text for reasons in sums.reasons)]
+    if sums.untold:
+        lines.append(f"… {sums.untold:,} more trials did not pass")
     return shorten("\n".join(lines), TEXT_LIMIT)
 
 
@@ -116,7 +116,7 @@ def _numbers(outcome: ScenarioOutcome, sums: ScenarioTotals) -> dict[str, str]:
 
 
 def _two(outcome: ScenarioOutcome, name: str) -> str:
-    """The probability for two tries. A flaky scenario has at least two trials."""
+    """The chance over two tries; a flaky scenario has at least two trials."""
     return f"{getattr(repeat_chances(outcome), name)[1]:.3f}"
 
 

@@ -1,4 +1,4 @@
-"""The Markdown report, and the GitHub report: the same as step summary, with annotations."""
+"""Markdown for pull requests and wikis. Everything an agent said is escaped: as text in tables, as HTML in <pre>."""
 
 import re
 import sys
@@ -43,18 +43,19 @@ _MARKS = {
     Status.INCONCLUSIVE: "❔",
     Status.NOT_RUN: "➖",
 }
-# Special characters of GitHub's Markdown. A colon only before a URL or emoji, a dot only after www.
+# What means something inside a line of GitHub's Markdown: emphasis, code, links, tables, mentions, issues, maths; a
+# colon only where a scheme or an emoji would go on, and the dot of a bare www address.
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
 
 
 def write_markdown(record: RunRecord, stream: TextIO) -> None:
-    """Write the whole report."""
+    """The whole report."""
     for block in blocks(record):
         stream.write(block)
 
 
 def blocks(record: RunRecord) -> Iterator[str]:
-    """The report in pieces of valid Markdown, so that it can end after any of them."""
+    """The report in pieces, each of them whole Markdown, so that it can end after any."""
     outcome = record.outcome
     yield f"## {_MARKS[outcome.verdict.status]} {escaped(verdict_line(outcome))}\n\n"
     facts = f"{record.run.name}: {scenario_counts_line(outcome)}; {run_facts(record.run, outcome.totals)}"
@@ -71,13 +72,13 @@ def blocks(record: RunRecord) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """The text on one line, escaped for Markdown and HTML."""
+    """The text on one line, meaning nothing but itself in Markdown and HTML."""
     text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(lambda found: f"\\{found.group()}", text)
 
 
 def quoted(text: str) -> str:
-    """The text in a preformatted block."""
+    """The text as it is, line by line, in a block of its own."""
     return f"<pre>\n{escape_markup(text)}\n</pre>\n\n"
 
 
@@ -130,16 +131,16 @@ def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:
     text += "".join(f"- {escaped(one.text)}\n" for one in measures_of(outcome) if one.held is not False)
     text += "\n"
     lines = [line for error in outcome.unique_errors for line in explain_error(error)]
-    lines += sums.reasons
-    if sums.not_listed:
-        lines.append(f"… {sums.not_listed:,} more trials did not pass")
+    lines += [reasons.text for reasons in sums.reasons]
+    if sums.untold:
+        lines.append(f"… {sums.untold:,} more trials did not pass")
     if lines:
         text += quoted(shorten("\n".join(lines), TEXT_LIMIT))
     return text + _conversation(record, outcome)
 
 
 def _conversation(record: RunRecord, outcome: ScenarioOutcome) -> str:
-    """The conversation of the first trial that did not pass, collapsed."""
+    """What was said in the first trial that did not pass, folded away."""
     for trial in record.trials(outcome.entry.key):
         if trial.status is not Status.PASSED:
             said = "\n".join("  " * depth + text for depth, text in conversation_lines(trial))
@@ -149,22 +150,22 @@ def _conversation(record: RunRecord, outcome: ScenarioOutcome) -> str:
 
 
 SUMMARY_BYTES = 1024 * 1024
-"""GitHub refuses a larger summary."""
+"""A larger summary is refused as a whole."""
 ANNOTATIONS = 10
-"""The number of errors and of warnings. GitHub silently drops more."""
+"""Of errors, and of warnings; GitHub drops the rest of a step's without a word."""
 MESSAGE_LIMIT = 2_000
 
 _CUT = "\n\nThe rest is cut: a step summary holds 1 MiB. See all of it: `seatrial show {run}`\n"
 
 
 def write_github(record: RunRecord, stream: TextIO) -> None:
-    """Write the summary to the stream and the annotations to standard output, where GitHub reads them."""
+    """The summary on the stream, and the annotations on standard output, where the runner looks for them."""
     write_summary(record, stream)
     print_annotations(record, sys.stdout)
 
 
 def write_summary(record: RunRecord, stream: TextIO) -> None:
-    """Write as much of the Markdown report as fits into the summary file."""
+    """The Markdown report, as much of it as fits beside what the stream holds already; nothing where it is full."""
     notice = _CUT.format(run=record.run.id)
     left = SUMMARY_BYTES - _held(stream) - len(notice.encode())
     if left < 0:
@@ -178,7 +179,7 @@ def write_summary(record: RunRecord, stream: TextIO) -> None:
 
 
 def print_annotations(record: RunRecord, stream: TextIO) -> None:
-    """Write an error for each failing scenario, and a warning for each note."""
+    """Workflow commands: an error for each scenario that did not pass, a warning for each with a note."""
     found = failing(record.outcome)
     errors = [_command("error", one, "; ".join((*one.verdict.failure_reasons, *one.notes))) for one in found]
     if not record.outcome.verdict.passed and not errors:
@@ -205,7 +206,7 @@ def _command(level: str, outcome: ScenarioOutcome, message: str) -> str:
 
 
 def _place(source: str | None) -> Iterator[str]:
-    """The source of the scenario: `file:line`, or a file."""
+    """Where the scenario was written: `file:line`, or a file alone."""
     if not source:
         return
     file, _, line = source.rpartition(":")
@@ -225,7 +226,7 @@ def _property(text: str) -> str:
 
 
 def _held(stream: TextIO) -> int:
-    """The number of bytes that the summary has already."""
+    """How many bytes the summary has already, from earlier writers in the step."""
     try:
         return stream.tell()
     except (OSError, UnsupportedOperation):

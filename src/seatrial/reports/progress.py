@@ -1,4 +1,4 @@
-"""Progress of a run: one line that is updated on a terminal, plain lines elsewhere."""
+"""How far a run has come, while it runs: one line that renews itself on a terminal, plain lines elsewhere."""
 
 import os
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from .terminal import TerminalWriter, one_line, shorten
 LIVE_EVERY_MS = 100.0
 PLAIN_EVERY_MS = 1_000.0
 SCENARIO_LINES = 100
-"""In larger runs, scenarios get no line; only one line per second is written."""
+"""Runs of more scenarios get no line for each, only the one a second."""
 
 
 class Progress:
-    """Listens to the events of a run. Without rich, whose import takes 60 ms."""
+    """A listener for a run's events. Drawn by hand: importing rich takes 60 ms, as long as a small run."""
 
     def __init__(self, stream: TextIO, *, live: bool | None = None, clock: Callable[[], float] = milliseconds) -> None:
         self._stream = stream
@@ -28,13 +28,13 @@ class Progress:
         self._drawn = False
         self._scenarios = self._trials = 0
         self._played = self._passed = self._done = 0
-        self._running: dict[ScenarioKey, _Running] = {}
-        """The running scenarios. Finished ones are removed, since a run may have millions."""
+        self._open: dict[ScenarioKey, _Open] = {}
+        """The scenarios under way; those that are done are forgotten, since a run may have millions."""
         self._cost: float | None = None
         self._cost_is_whole = True
 
     def __call__(self, event: Event) -> None:
-        """Count the event, and show the progress if it is time."""
+        """Take note of what happened, and show it where it is time to."""
         match event:
             case TrialFinished():
                 self._count(event.trial)
@@ -48,7 +48,7 @@ class Progress:
                 self.close()
 
     def close(self) -> None:
-        """Clear the line. May be called twice."""
+        """Leave the line free for what comes next; may be called twice."""
         if self._drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -56,7 +56,7 @@ class Progress:
 
     def _plan(self, entry: ScenarioEntry, stored: int) -> None:
         if entry.trials > stored:
-            self._running[entry.key] = _Running(entry.trials - stored)
+            self._open[entry.key] = _Open(entry.trials - stored)
         else:
             self._done += 1
 
@@ -67,9 +67,9 @@ class Progress:
         self._spend(trial.transcript.cost_usd)
         if trial.instruments is not None and trial.instruments.calls:
             self._spend(trial.instruments.cost_usd)
-        scenario = self._running.get(trial.key)
+        scenario = self._open.get(trial.key)
         if scenario is not None and scenario.ends_with(passed):
-            del self._running[trial.key]
+            del self._open[trial.key]
             self._done += 1
             if not self._live and self._scenarios <= SCENARIO_LINES:
                 share = f"{scenario.passed}/{scenario.played}"
@@ -114,8 +114,8 @@ class Progress:
         return "  ".join(parts)
 
 
-class _Running:
-    """A running scenario."""
+class _Open:
+    """A scenario under way."""
 
     __slots__ = ("_missing", "passed", "played")
 
@@ -124,14 +124,14 @@ class _Running:
         self.passed = self.played = 0
 
     def ends_with(self, passed: bool) -> bool:
-        """Count a trial. True if it was the last."""
+        """Count a trial; whether it was the last."""
         self.played += 1
         self.passed += passed
         return self.played == self._missing
 
 
 def _width(stream: TextIO) -> int:
-    """The maximum length of a line that does not wrap."""
+    """The columns a line may take without wrapping, which would leave its head behind."""
     try:
         return max(os.get_terminal_size(stream.fileno()).columns - 1, 20)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Totals over the trials of a scenario, and whether it is flaky."""
+"""What the trials of one scenario add up to, read in one pass, for reports that show a scenario as a row."""
 
 from typing import Final
 
@@ -11,26 +11,41 @@ from .texts import explain, summarise
 REASONS_KEPT = 20
 
 
+class TrialReasons(Struct, frozen=True, kw_only=True):
+    """Why one trial did not pass."""
+
+    id: str
+    status: Status
+    summary: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it, with the reasons indented below the trial."""
+        below = [f"  {line}" for reason in self.lines for line in reason.split("\n")]
+        return "\n".join([f"{self.id} {self.summary}", *below])
+
+
 class ScenarioTotals(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
-    """The sum over all trials."""
+    """All trials one after the other."""
     latency_ms: float | None = None
-    """The slowest turn."""
+    """The slowest turn of all."""
     cost_usd: float | None = None
-    """The cost of the agent; None if the cost of a trial is unknown."""
-    reasons: tuple[str, ...] = ()
-    """The first trials that did not pass, each with its reasons."""
-    not_listed: int = 0
-    """The number of further trials that did not pass."""
+    """What the agent cost; None when the cost of some trial is not known."""
+    reasons: tuple[TrialReasons, ...] = ()
+    """Of the first trials that did not pass."""
+    untold: int = 0
+    """How many further trials did not pass."""
 
 
 def scenario_totals(record: RunRecord, outcome: ScenarioOutcome) -> ScenarioTotals:
-    """The totals of a scenario, in one pass over its trials."""
+    """The sums over a scenario's trials, and why those that did not pass did not."""
     took = 0.0
     latencies: list[float] = []
     costs: list[float | None] = []
-    reasons: list[str] = []
-    not_listed = 0
+    reasons: list[TrialReasons] = []
+    silent = 0
     for trial in record.trials(outcome.entry.key):
         took += trial.duration_ms
         costs.append(trial.transcript.cost_usd)
@@ -39,37 +54,38 @@ def scenario_totals(record: RunRecord, outcome: ScenarioOutcome) -> ScenarioTota
         if trial.status is not Status.PASSED and len(reasons) < REASONS_KEPT:
             reasons.append(_reasons(trial))
         elif trial.status is not Status.PASSED:
-            not_listed += 1
+            silent += 1
     known = [cost for cost in costs if cost is not None]
     return ScenarioTotals(
         duration_ms=took,
         latency_ms=max(latencies, default=None),
         cost_usd=sum(known) if known and len(known) == len(costs) else None,
         reasons=tuple(reasons),
-        not_listed=not_listed,
+        untold=silent,
     )
 
 
-def _reasons(trial: Trial) -> str:
-    """The trial, with its reasons indented below."""
-    below = [f"  {line}" for reason in explain(trial) for line in reason.split("\n")]
-    return "\n".join([f"{trial.id} {summarise(trial)}", *below])
+def _reasons(trial: Trial) -> TrialReasons:
+    return TrialReasons(id=trial.id, status=trial.status, summary=summarise(trial), lines=tuple(explain(trial)))
 
 
 MOST_TRIES: Final = 10
 
 
 class RepeatChances(Struct, frozen=True, kw_only=True):
-    """Probabilities for 1, 2, 3 … tries. The first is the pass rate."""
+    """Chances for k tries, k counted from 1: the first entry is the pass rate itself."""
 
     pass_at_k: tuple[float, ...] = ()
-    """At least one try passes."""
+    """That at least one of them passes."""
     pass_hat_k: tuple[float, ...] = ()
-    """All tries pass."""
+    """That all of them pass."""
 
 
 def repeat_chances(outcome: ScenarioOutcome) -> RepeatChances:
-    """The probabilities, without trials that an instrument made unusable; empty if no trial is left."""
+    """The chances, over the trials that have an answer, as the interval; nothing where none has.
+
+    An agent that gives out is no pass to a user who tries; where an instrument did, nobody knows.
+    """
     from seatrial.statistics.gates import pass_at_k, pass_hat_k
 
     answered = outcome.passed + outcome.failed + outcome.broken_down
@@ -83,7 +99,7 @@ def repeat_chances(outcome: ScenarioOutcome) -> RepeatChances:
 
 
 def is_flaky(outcome: ScenarioOutcome) -> bool:
-    """Whether some trials passed, and in some the agent failed or errored."""
+    """Whether some of its trials passed, and in some the agent failed or gave out."""
     return outcome.passed > 0 and outcome.failed + outcome.broken_down > 0
 
 

@@ -1,4 +1,4 @@
-"""Sentences and number formats that all reports share."""
+"""The words and numbers that every report uses, so that all of them say the same thing in the same way."""
 
 from collections.abc import Iterator
 from heapq import nsmallest
@@ -20,7 +20,7 @@ _WORST = (Status.FAILED, Status.ERRORED, Status.INCONCLUSIVE, Status.NOT_RUN, St
 
 
 class Measure(Struct, frozen=True, kw_only=True):
-    """A number, its threshold if it has one, and whether it was reached."""
+    """A number that may have a threshold, and whether it was reached."""
 
     name: str
     value: str
@@ -42,13 +42,13 @@ def counted(count: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """`99.9 %`. 100 and 0 only if exact: one failure in 10,000 is not rounded away."""
+    """`99.9 %`; 100 only where all is in it, and 0 only where nothing is: one failure in 10,000 is not rounded away."""
     shown = round(100 * share, 1)
     return f"{min(max(shown, 0.1), 99.9) if 0 < share < 1 else shown:.1f} %"
 
 
 def money(cost_usd: float | None) -> str | None:
-    """Dollars with four decimals; None if the cost is unknown."""
+    """Dollars with four decimals; None when the cost is not known."""
     return None if cost_usd is None else f"${cost_usd:,.4f}"
 
 
@@ -65,19 +65,19 @@ def duration(milliseconds: float | None) -> str | None:
 
 
 def interval(outcome: ScenarioOutcome) -> str | None:
-    """`[0.21, 0.94]`; None for a single trial."""
+    """`[0.21, 0.94]`; None for a single trial, whose interval says nothing."""
     if outcome.interval is None or trials_of(outcome) < 2:
         return None
     return f"[{outcome.interval.low:.2f}, {outcome.interval.high:.2f}]"
 
 
 def trials_of(outcome: ScenarioOutcome) -> int:
-    """The number of trials, run and not run."""
+    """How many trials there should be: those played and those still missing."""
     return outcome.played + outcome.not_run
 
 
 def trials_line(outcome: ScenarioOutcome) -> str:
-    """`2/3 trials passed [0.21, 0.94]`, with the number of trials not run."""
+    """`2/3 trials passed [0.21, 0.94]`, and how many were not run."""
     text = f"{outcome.passed}/{counted(trials_of(outcome), 'trial')} passed"
     if outcome.not_run:
         text += f" ({outcome.not_run:,} not run)"
@@ -86,25 +86,25 @@ def trials_line(outcome: ScenarioOutcome) -> str:
 
 
 def not_counted_reason(outcome: ScenarioOutcome) -> str | None:
-    """Why the scenario does not count (skip, xfail); None if it counts."""
+    """Why a scenario's verdict does not count against the run; None when it counts."""
     if outcome.skipped:
         return f"skipped: {outcome.entry.skip}"
     return f"xfail: {outcome.entry.xfail}" if outcome.xfailed else None
 
 
 def is_failing(outcome: ScenarioOutcome) -> bool:
-    """Whether the scenario counts and did not pass."""
+    """Whether the scenario speaks against the run."""
     return not outcome.verdict.passed and not_counted_reason(outcome) is None
 
 
 def failing_in_order(outcome: RunOutcome, *, untouched: bool = True) -> Iterator[ScenarioOutcome]:
-    """The failing scenarios in the order of the report; `untouched`: also those without a trial."""
+    """The scenarios that speak against the run, in the order of the report; `untouched`: also those not played."""
     found = filter(is_failing, outcome.scenarios)
     return found if untouched else (one for one in found if not one.is_untouched)
 
 
 def failing(outcome: RunOutcome, *, most: int | None = None, untouched: bool = True) -> list[ScenarioOutcome]:
-    """The failing scenarios, worst first; at most `most`."""
+    """The scenarios that speak against the run, worst first; so many of them, or all."""
     found = failing_in_order(outcome, untouched=untouched)
     return sorted(found, key=_how_bad) if most is None else nsmallest(most, found, key=_how_bad)
 
@@ -119,7 +119,7 @@ def _how_bad(outcome: ScenarioOutcome) -> tuple[bool, int, float, int]:
 
 
 def counts_of(outcome: RunOutcome) -> ScenarioCounts:
-    """The number of scenarios by outcome."""
+    """How many scenarios came to what."""
     if outcome.counts is not None:
         return outcome.counts
     skipped = sum(one.skipped for one in outcome.scenarios)
@@ -139,8 +139,8 @@ def scenario_counts_line(outcome: RunOutcome) -> str:
     """`2/3 scenarios passed, 1 skipped`."""
     counts = counts_of(outcome)
     text = f"{counts.passed:,}/{counted(counts.passed + counts.failing, 'scenario')} passed"
-    skipped, xfailed = counts.skipped, counts.xfailed
-    return text + (f", {skipped:,} skipped" if skipped else "") + (f", {xfailed:,} xfailed" if xfailed else "")
+    skipped, foretold = counts.skipped, counts.xfailed
+    return text + (f", {skipped:,} skipped" if skipped else "") + (f", {foretold:,} xfailed" if foretold else "")
 
 
 def verdict_line(outcome: RunOutcome) -> str:
@@ -150,7 +150,7 @@ def verdict_line(outcome: RunOutcome) -> str:
 
 
 def run_facts(run: Run, totals: Totals) -> str:
-    """Trials, time, cost, model calls and id of the run."""
+    """What the run took: trials, time, money, model calls, and its name."""
     took = (run.finished_at - run.started_at).total_seconds() * 1000 if run.finished_at else None
     trials = counted(totals.total_executions, "trial")
     if totals.not_run_count:
@@ -160,7 +160,7 @@ def run_facts(run: Run, totals: Totals) -> str:
 
 
 def _model_facts(totals: Totals) -> str | None:
-    """`12 model calls (3 more cached, 4,210 tokens, $0.0123)` of users and judges; None without calls."""
+    """What users and judges took: `12 model calls (3 more cached, 4,210 tokens, $0.0123)`; None when none was asked."""
     if not totals.model_calls and not totals.cache_hits:
         return None
     about = [f"{totals.cache_hits:,} more cached"] if totals.cache_hits else []
@@ -172,7 +172,7 @@ def _model_facts(totals: Totals) -> str | None:
 
 
 def gates_of(run: Run, totals: Totals) -> Iterator[Measure]:
-    """The gates of the run that are set, and whether they were reached."""
+    """The run's own gates where they were set, and whether they held."""
     if run.gates.cases_pass_threshold is not None and totals.cases_passed is not None:
         counts = f", {totals.passed_count:,}/{counted(totals.total_executions, 'trial')}"
         rate, threshold = totals.cases_pass_rate_pct, totals.cases_pass_threshold
@@ -210,28 +210,28 @@ def summarise(trial: Trial) -> str:
     if trial.judgement is not None and trial.judgement.overall_score is not None:
         parts.append(f"score {number(trial.judgement.overall_score)}")
         if trial.judgement.outcomes_unavailable:
-            parts.append("the judge gave no outcomes")
+            parts.append("the judge left the outcomes out")
     return f"({', '.join(parts)})"
 
 
 def checked(trial: Trial) -> str | None:
-    """`a reply` if nothing else was checked (a scenario with only `input`); else None."""
+    """`a reply` where nothing else was checked: a scenario with only `input` asks for no more; else None."""
     names = {check.name for result in trial.results for check in result.checks}
     only_replies = names == {"output_produced"} and all(result.checks for result in trial.results)
     return "a reply" if only_replies and trial.judgement is None else None
 
 
 def explain(trial: Trial) -> list[str]:
-    """Why the trial did not pass. A text of several lines is one entry."""
+    """Everything that kept the trial from passing; texts of several lines stay in one entry."""
     lines = [] if trial.error is None else list(_around_error(trial.error))
     failed = [result for result in trial.results if not result.passed]
     for result in failed:
         lines.extend(_explain_result(result, known=trial.error))
-    return lines + [reason for reason in trial.failure_reasons if not _is_repeated(reason, failed, trial.error)]
+    return lines + [reason for reason in trial.failure_reasons if not _is_told(reason, failed, trial.error)]
 
 
 def explain_error(error: UniqueError) -> list[str]:
-    """`[high] Label (2 occurrences)`, the explanation, and examples."""
+    """`[high] Label (2 occurrences)`, what it is, and where it was seen."""
     lines = [f"[{error.severity}] {error.label} ({counted(error.occurrences, 'occurrence')})"]
     if error.explanation:
         lines.append(f"  {error.explanation}")
@@ -241,7 +241,7 @@ def explain_error(error: UniqueError) -> list[str]:
 
 
 def measures_of(outcome: ScenarioOutcome) -> Iterator[Measure]:
-    """The average of each metric, with its threshold if it has one."""
+    """Each metric's average with its threshold, where it has one."""
     averages = dict(outcome.metric_averages or {})
     thresholds = dict(outcome.entry.gates.metric_thresholds or {})
     for metric in [*averages, *(name for name in thresholds if name not in averages)]:
@@ -250,7 +250,7 @@ def measures_of(outcome: ScenarioOutcome) -> Iterator[Measure]:
             continue
         threshold = thresholds[metric]
         average = number_beside(averages[metric], threshold) if metric in averages else "no score"
-        # From the reasons of the verdict: reports do not decide.
+        # The verdict's own reasons say which thresholds were missed, so that no report decides it again.
         missed = any(reason.startswith(f"{metric}: ") for reason in outcome.verdict.failure_reasons)
         held = metric in averages and not missed
         yield Measure(name=metric, value=average, threshold=exactly(threshold), held=held)
@@ -276,7 +276,10 @@ def _explain_result(result: EvalResult, *, known: ErrorInfo | None) -> Iterator[
 
 
 def explain_trajectory(match: TrajectoryMatch, reasoning: str) -> Iterator[str]:
-    """Missing, extra, forbidden and misordered calls, then the actual and expected calls."""
+    """What was missing, too much, out of order or forbidden, then the calls that were made and expected.
+
+    Which arguments differ only the reasoning tells; without, a call that was made would be called missing.
+    """
     for title, calls in (
         ("Missing", match.missing_calls),
         ("Extra", match.extra_calls),
@@ -290,8 +293,8 @@ def explain_trajectory(match: TrajectoryMatch, reasoning: str) -> Iterator[str]:
     yield f"Expected ({match.mode}): [{', '.join(match.expected)}]"
 
 
-def _is_repeated(reason: str, failed: list[EvalResult], error: ErrorInfo | None) -> bool:
-    """Whether the reason repeats a result or the error."""
+def _is_told(reason: str, failed: list[EvalResult], error: ErrorInfo | None) -> bool:
+    """Whether a verdict's reason only repeats what a result or the error says."""
     if error is not None and reason.endswith(error.message):
         return True
     return any(reason.endswith(result.reasoning or f"{result.evaluator}: ") for result in failed)

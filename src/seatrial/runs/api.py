@@ -1,4 +1,4 @@
-"""The public functions of the Python API."""
+"""The public verbs of the Python API."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -42,12 +42,12 @@ def run(
 ) -> Report:
     """Run files, folders, Suites or Scenarios against an agent, and report.
 
-    `overrides` are keys of `suite.config`: trials=3, concurrency=5, and so on. `store=None` stores nothing.
+    `overrides` are keys of `suite.config`: trials=3, concurrency=5, and so on. `store=None` keeps nothing.
     """
     report = execute(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
     if report.run.state is RunState.INTERRUPTED:
         raise KeyboardInterrupt
-    return _note_for_test(report)
+    return _settled_by_test(report)
 
 
 async def arun(
@@ -60,13 +60,13 @@ async def arun(
     name: str | None = None,
     **overrides: Any,
 ) -> Report:
-    """`run` on the current event loop."""
+    """`run`, on the event loop that is running."""
     report = await execute_async(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
-    return _note_for_test(report)
+    return _settled_by_test(report)
 
 
-def _note_for_test(report: Report) -> Report:
-    """The report. In a pytest test, the plugin checks at the end whether the test asserts its verdict."""
+def _settled_by_test(report: Report) -> Report:
+    """The report. In a pytest test the plugin asks at the end whether the test asserts its verdict."""
     if assertions.in_a_test():
         report.asserted = False
         assertions.unsettled.append(report)
@@ -74,7 +74,7 @@ def _note_for_test(report: Report) -> Report:
 
 
 def check(report: Report) -> Report:
-    """The report, if the run passed. Otherwise raises AssertionError with the reasons."""
+    """The report, if the run passed. Raises AssertionError with the reasons where it did not."""
     report.asserted = True
     if not report.passed:
         raise AssertionError(f"run {report.run.id}: {report.status}\n" + "\n".join(report.failure_reasons))
@@ -82,7 +82,7 @@ def check(report: Report) -> Report:
 
 
 def load(sources: Source | Sequence[Source]) -> list[LoadedSuite]:
-    """The suites of files, folders and objects, checked. Raises UsageError with all problems."""
+    """The suites of files, folders and objects, checked. Raises UsageError with everything that is wrong."""
     return load_suites(sources)
 
 
@@ -97,7 +97,7 @@ def compare(
     """Two runs side by side: reports, or stored runs by id, name, `latest` or `baseline`.
 
     `limits` are max_pass_rate_drop (0.0), max_avg_score_drop (5.0) and max_latency_increase_pct (20).
-    Raises UsageError if the two cannot be compared.
+    Raises UsageError where the two cannot be compared.
     """
     from seatrial.comparison.compare import compare_runs
 
@@ -132,10 +132,10 @@ def _limits(given: dict[str, float]) -> "RegressionLimits":
 def _request(
     sources: Any, agent: Any, store: str | None, overrides: dict[str, Any], *, scenario: Any, tag: Any, name: str | None
 ) -> RunRequest:
-    _require("run: store", store, (str, Path, NoneType), "a path, a URL, or None to store nothing")
+    _require("run: store", store, (str, Path, NoneType), "a path, an address, or None to keep nothing")
     _require("run: name", name, (str, NoneType), "a text")
     if name is not None and (not name.strip() or name in RESERVED_NAMES):
-        raise UsageError(f"run: name {name!r}: expected a name, not blank; latest and baseline are reserved")
+        raise UsageError(f"run: name {name!r}: expected a name; not blank, latest or baseline, which mean other runs")
     environ = dict(os.environ)
     settings = read_settings(Path.cwd(), environ)
     return RunRequest(

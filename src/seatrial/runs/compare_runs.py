@@ -1,4 +1,4 @@
-"""Compare two stored runs: find them by name, compare, explain the differences, and repeat suspects."""
+"""Runs of a store side by side: found by name, compared, explained."""
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,21 +24,21 @@ from .new_run import find_commit
 from .report import MemoryRecord, StoredRecord, decide
 from .request import RunRequest
 
-_SEARCHED: Final = 500
-"""How many of the newest runs are searched for `latest`."""
+_LOOKED_AT: Final = 500
+"""So many of the newest runs are looked through for one that confirms no other."""
 _EXAMPLES: Final = 10
 _EXPLAINED: Final = 10
 
 
 class StoredRuns:
-    """Two stored runs, found by id, name, `latest` or `baseline`."""
+    """Two runs of a store: what people called them, looked up."""
 
     def __init__(
         self, store: Store, base: str, candidate: str, *, read: Callable[[Run], RunSide] | None = None
     ) -> None:
         self.store = store
         self._read = read or (lambda run: _stored_side(store, run))
-        """Reads the verdict and trials of a run; the server has its own, with a cache."""
+        """Where a run's verdict and trials come from, for those who have them at hand."""
         self.candidate = _find(store, candidate, None)
         self.base = _find(store, base, self.candidate)
 
@@ -50,7 +50,7 @@ class StoredRuns:
         return replace(self._read(run), original=find_original(self.store, run))
 
     def stamp(self) -> tuple[object, ...]:
-        """Changes if the comparison may change: the two runs, and those that may be pooled with the baseline."""
+        """What the comparison follows from: the two runs, and those that may be pooled with the baseline."""
         further = [(run.id, run.finished_at) for run in find_alike(self.store, self.base)]
         return (self.base, self.candidate, further)
 
@@ -62,7 +62,7 @@ class StoredRuns:
         pool: bool = True,
         pooled: Sequence[str] = (),
     ) -> Comparison:
-        """The comparison. `pooled` names more runs that count as the baseline, whatever their commit."""
+        """The comparison; `pooled` names further runs that count as the baseline, whatever their commit."""
         base, candidate = self.sides
         return compare_runs(
             base,
@@ -74,13 +74,13 @@ class StoredRuns:
         )
 
     def explain(self, key: ScenarioKey) -> Alignment | None:
-        """Where failed conversations of the candidate diverge from passed ones, preferably of the baseline."""
+        """Where failing conversations of the candidate part from passing ones, of the baseline before its own."""
         failing = self._examples(self.candidate, key, passed=False)
         passing = self._examples(self.base, key, passed=True) or self._examples(self.candidate, key, passed=True)
         return align_closest(passing, failing)
 
     def explain_changes(self, comparison: Comparison) -> tuple[Alignment, ...]:
-        """`explain` for the scenarios that got worse, the clearest first, at most 10."""
+        """The same for the scenarios that got worse, as many as people read; those beyond noise first."""
         worse = [one for one in comparison.scenarios if one.change is Change.REGRESSION or one.beyond_noise == "worse"]
         worse.sort(key=lambda one: (one.beyond_noise != "worse", 1.0 if one.p_worse is None else one.p_worse))
         found = (self.explain(one.key) for one in worse[:_EXPLAINED])
@@ -94,9 +94,9 @@ class StoredRuns:
 
 
 def side_of(record: StoredRecord | MemoryRecord) -> RunSide:
-    """A new run as one side of a comparison."""
+    """A run that was just made, as one side of a comparison."""
     outcome = record.outcome
-    held = replace(outcome, scenarios=tuple(outcome.scenarios))  # they are read many times
+    held = replace(outcome, scenarios=tuple(outcome.scenarios))  # they are gone through many times
     return RunSide(run=record.run, outcome=held, summaries=list(record.summaries()))
 
 
@@ -107,7 +107,7 @@ def _stored_side(store: Store, run: Run) -> RunSide:
 
 
 def _find(store: Store, ref: str, candidate: Run | None) -> Run:
-    """The run of a reference. `baseline`: that of the candidate's suites, from their files or from the store."""
+    """The run that is meant; `baseline` is the one of the candidate's suites: as their files say, else as was set."""
     if ref == "latest":
         return newest_run(store)
     if ref != "baseline" or candidate is None:
@@ -118,21 +118,21 @@ def _find(store: Store, ref: str, candidate: Run | None) -> Run:
     found = {run.id: run for run in baselines if run is not None}
     if len(found) > 1:
         raise UsageError(
-            f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Give the id of one."
+            f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name the one that you mean."
         )
     return next(iter(found.values())) if found else store.run("baseline")
 
 
 def newest_run(store: Store) -> Run:
-    """The latest run that does not repeat suspects of another run."""
-    for run in store.runs(_SEARCHED):
+    """The latest run that is not the second look at another."""
+    for run in store.runs(_LOOKED_AT):
         if not (run.config or {}).get("confirms"):
             return run
     return store.run("latest")
 
 
 def find_differences(base: RunSide, candidate: RunSide) -> list[ConfigDifference]:
-    """The settings that differ: agent, models, flags, thresholds, metrics, commit, versions."""
+    """What was set differently: agent, models, flags, thresholds, metrics, commit, versions."""
     before, now = _settings(base), _settings(candidate)
     return [
         ConfigDifference(what=name, base=before.get(name), candidate=now.get(name))
@@ -170,10 +170,10 @@ def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
-    """A function that runs scenarios as the candidate ran them, and returns the run's id and its trials.
+    """A function that runs scenarios so often as the candidate ran them, and gives the run's id and its trials.
 
-    `settings` has the caller's store, environment, default agent and listeners.
-    Raises UsageError if the candidate cannot be run again as it was.
+    `settings` says what only the caller knows: store, environment, default agent, listeners.
+    Raises UsageError where the candidate cannot be run again as it was.
     """
     _refuse_other_code(candidate)
     request = _request(candidate, settings)
@@ -189,7 +189,7 @@ def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
             if known.get(entry.key) != entry.trial_fingerprint:
                 raise UsageError(
                     f"{entry.source or entry.key.suite}: scenario {entry.key.label!r} was edited since run "
-                    f"{candidate.id}, so fresh trials say nothing about it. Run the suite again and compare that run."
+                    f"{candidate.id}, so fresh trials say nothing of it. Run the suite again and compare that run."
                 )
         wanted = set(keys)
         return report.run.id, [summary for summary in store.summaries(report.run.id) if summary.key in wanted]
@@ -198,7 +198,7 @@ def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
 
 
 def _refuse_other_code(candidate: Run) -> None:
-    """Raise UsageError if fresh trials would test another agent than the candidate's."""
+    """Fresh trials must be played by the agent that is under suspicion."""
     here = find_commit(Path.cwd()).wait()
     where = f"run {candidate.id}"
     if here.sha is None or candidate.git_commit is None:
@@ -228,7 +228,7 @@ def _request(candidate: Run, settings: RunRequest) -> RunRequest:
         raise UsageError(f"{where}: the secrets of its agent are not stored. Put the agent into the suite's file.")
     overrides = {
         **(config.get("overrides") or {}),
-        # A new seed and no cached answers: otherwise the trials would repeat those of the candidate.
+        # Fresh: another seed and no cached answers, else the trials would repeat those that raised the suspicion.
         "seed": secrets.randbelow(2**31),
         "fail_fast": False,
     }

@@ -1,4 +1,4 @@
-"""What earlier runs say: flaky scenarios, and runs that can be pooled with a baseline."""
+"""Scenarios that pass and fail although nothing about them changed, within a run and across runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MOST_RUNS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlakyScenario:
-    """A scenario whose trials passed and failed although nothing changed."""
+    """Passed and failed trials that asked the same of the same agent."""
 
     key: ScenarioKey
     passed: int
@@ -36,10 +36,10 @@ class _Count:
 
 
 def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakyScenario]:
-    """The flaky scenarios of the given runs (default: the newest), sorted by how close their pass rate is to 50 %.
+    """Those of the given runs (by default the newest), the most undecided first.
 
-    Trials are counted together if scenario, agent, models and commit are equal. A run with uncommitted changes counts
-    alone. Recordings do not count.
+    Trials count together where scenario, agent, models and commit are the same; those of a run with uncommitted changes
+    only by themselves, since nobody knows whether another has the same ones. Recordings count nowhere.
     """
     chosen = store.runs(MOST_RUNS) if runs is None else runs
     counts: dict[tuple[ScenarioKey, str, str], _Count] = {}
@@ -83,33 +83,33 @@ def _interval(passed: int, failed: int) -> Interval:
 
 MOST_POOLED_RUNS: Final = 10
 ENOUGH_POOLED_TRIALS: Final = 10_000
-_SEARCHED: Final = 500
-"""How many of the newest runs are searched for runs to pool."""
+_LOOKED_AT: Final = 500
+"""So many of the newest runs are looked through for some to pool."""
 
 
 def pool_baseline(
     store: Store, base: RunSide, candidate: Run, *, named: Sequence[str] = (), look: bool = True
 ) -> BaselinePool:
-    """The runs that extend the baseline: the named ones and, with `look`, runs of the same commit and agent.
+    """The baseline made longer by runs that were named and, with `look`, by those that are found.
 
-    Raises UsageError if a named run cannot be pooled.
+    Raises UsageError where a named one cannot count as the baseline.
     """
-    chosen = _PooledRuns(store, base.run, candidate)
+    chosen = _Chosen(store, base.run, candidate)
     for ref in named:
         chosen.add_named(store.run(ref))
     found = find_alike(store, base.run) if look else []
     found = [run for run in found if chosen.why_not(run) is None and not chosen.counts(run)]
     notes: tuple[str, ...] = ()
     if found and _is_alike(candidate, base.run):
-        # Only the user knows whether such a run belongs to the baseline or to the candidate.
+        # Whether such a run is of what was before or of what is suspected, nobody can tell but the user.
         notes = (_may_be_either(len(found)),)
         found = []
     counts, used = _count_answered(store, base, [*chosen.runs, *found[:MOST_POOLED_RUNS]])
     return BaselinePool(runs=used, counts=counts, notes=notes)
 
 
-class _PooledRuns:
-    """The runs to pool. Each conversation counts once, and those of the candidate never."""
+class _Chosen:
+    """The runs that were named so far; each conversation counts once, and none of the candidate's does."""
 
     def __init__(self, store: Store, base: Run, candidate: Run) -> None:
         self.runs: list[Run] = []
@@ -117,10 +117,10 @@ class _PooledRuns:
         self._base = base
         self._candidate = candidate
         self._owners = {find_original(store, base): base, find_original(store, candidate): candidate}
-        """By original run: the run whose conversations count."""
+        """Whose the conversations are that are taken already."""
 
     def counts(self, run: Run) -> bool:
-        """Whether the run is part of the baseline."""
+        """Whether it is part of the baseline already."""
         return run.id in (self._base.id, *(each.id for each in self.runs))
 
     def add_named(self, run: Run) -> None:
@@ -132,7 +132,7 @@ class _PooledRuns:
         self._owners[find_original(self._store, run)] = run
 
     def why_not(self, run: Run) -> str | None:
-        """Why the run cannot be pooled; None if it can."""
+        """Why its trials say nothing more of the baseline; None when they do."""
         if run.id == self._candidate.id:
             return "it is the candidate"
         if (run.config or {}).get("confirms") == self._candidate.id:
@@ -141,12 +141,12 @@ class _PooledRuns:
             return "its trials are recordings, so they are not independent"
         owner = self._owners.get(find_original(self._store, run))
         if owner is not None and owner.id != run.id:
-            return f"it has the same conversations as run {owner.id}, which is already counted"
+            return f"it has the same conversations as run {owner.id}, which counts already"
         return None
 
 
 def find_original(store: Store, run: Run) -> str:
-    """The id of the run that played the conversations, before any regrade."""
+    """The id of the run that held the conversations, whoever judged them again."""
     while run.parent is not None:
         row = store.run_row(run.parent)
         if row is None:
@@ -156,12 +156,12 @@ def find_original(store: Store, run: Run) -> str:
 
 
 def find_alike(store: Store, base: Run) -> list[Run]:
-    """Finished runs with the baseline's commit, agent and models. Newest first."""
+    """Other finished runs of what the baseline ran. Newest first."""
     if base.git_commit is None or base.git_dirty or base.replayed or base.parent is not None:
         return []
     return [
         run
-        for run in store.runs(_SEARCHED)
+        for run in store.runs(_LOOKED_AT)
         if run.state is RunState.FINISHED
         and run.parent is None
         and not (run.config or {}).get("confirms")
@@ -170,11 +170,11 @@ def find_alike(store: Store, base: Run) -> list[Run]:
 
 
 def _is_alike(run: Run, base: Run) -> bool:
-    """Whether both runs have the same clean commit, agent and models."""
-    return run.git_commit == base.git_commit and not run.git_dirty and _agent_of(run) == _agent_of(base)
+    """Whether the two have the same clean commit, the same agent and the same models."""
+    return run.git_commit == base.git_commit and not run.git_dirty and _who_played(run) == _who_played(base)
 
 
-def _agent_of(run: Run) -> list[Any]:
+def _who_played(run: Run) -> list[Any]:
     config = run.config or {}
     return [config.get(name) for name in ("agent", "agents", "models")]
 
@@ -190,7 +190,7 @@ def _may_be_either(count: int) -> str:
 def _count_answered(
     store: Store, base: RunSide, runs: Sequence[Run]
 ) -> tuple[dict[ScenarioKey, tuple[int, int]], tuple[str, ...]]:
-    """(passed, all) of answered trials by scenario, if it is equal to the baseline's; and the runs that have some."""
+    """The answered trials of scenarios that ask the same of the agent as the baseline's do, and whose they are."""
     wanted = {key: trial_identity(outcome.entry) for key, outcome in base.played().items()}
     counts: dict[ScenarioKey, tuple[int, int]] = {}
     used: list[str] = []

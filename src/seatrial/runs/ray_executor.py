@@ -1,7 +1,7 @@
-"""The executor that plays trials on a Ray cluster: the settings of a worker, the worker, and the driver's side.
+"""What a worker is told before its first trial: everything that the plan of the run is made from, as JSON.
 
-No object is pickled. A worker gets the request as JSON, reads the same files and imports agents and evaluators by their
-paths.
+No object is pickled: a worker imports agents and evaluators by their paths and reads the same files, so that what it
+plays is what a reader of the files would expect.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from msgspec.structs import replace
 
 from seatrial.engine.executors import GRACE_SECONDS, Finished, LocalExecutor
 from seatrial.engine.schedule import Job, RateLimit, Schedule
-from seatrial.engine.trial import TrialSettings, errored_trial
+from seatrial.engine.trial import TrialSettings, judge_transcript, trial_seed
 from seatrial.errors import MissingExtra, SeatrialError, UsageError
-from seatrial.model.conversation import ErrorInfo, ErrorKind
+from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import PreparedScenario
 from seatrial.model.run import ScenarioKey, Trial
 from seatrial.model.struct import Struct
@@ -36,27 +36,27 @@ from .request import RunRequest
 from .run_plan import RunPlan
 from .secrets import redact_user_input
 
-_MACHINE_VARIABLES = re.compile(
+_OF_THE_MACHINE = re.compile(
     r"(?:PATH|HOME|PWD|OLDPWD|USER|LOGNAME|SHELL|SHLVL|HOSTNAME|TMPDIR|TEMP|TMP|VIRTUAL_ENV|_"
     r"|(?:LD|DYLD|PYTHON|RAY|CONDA|XDG|SSH|CUDA|DBUS)_?\w*)"
 )
-"""Variables that describe one machine, or how Ray runs there. All others are copied from the driver."""
+"""Variables that say where things are on one machine, or how Ray runs there; all others are as on the driver."""
 
 
-class WorkerSettings(Struct, frozen=True, kw_only=True):
-    """What a worker needs to prepare the same scenarios, and what all its trials share."""
+class Order(Struct, frozen=True, kw_only=True):
+    """How a worker comes to the same scenarios, and what all its trials share."""
 
     request: RunRequest
     run_id: str
     seed: int
     folder: str
-    """The folder of relative paths."""
+    """Where the paths begin."""
     imports: tuple[str, ...]
-    """The import path."""
+    """Where modules are looked for."""
 
 
-def encode_settings(request: RunRequest, *, run_id: str, seed: int) -> bytes:
-    """The settings of a worker as JSON. Raises UsageError if the request contains Python objects."""
+def write_order(request: RunRequest, *, run_id: str, seed: int) -> bytes:
+    """The order as it travels. Raises UsageError where the request holds what cannot leave this process."""
     sources = [_path(source) for source in request.sources]
     asked = {
         "sources": sources,
@@ -66,26 +66,26 @@ def encode_settings(request: RunRequest, *, run_id: str, seed: int) -> bytes:
         "tags": request.tags,
         "only": None if request.only is None else sorted(request.only),
         "cache": request.cache,
-        "environ": {name: text for name, text in request.environ.items() if not _MACHINE_VARIABLES.fullmatch(name)},
+        "environ": {name: text for name, text in request.environ.items() if not _OF_THE_MACHINE.fullmatch(name)},
         "models": request.models,
         "default_agent": request.default_agent,
         "not_redacted": list(request.not_redacted),
         "shard": request.shard,
     }
-    settings = {
+    order = {
         "request": asked,
         "run_id": run_id,
         "seed": seed,
         "folder": os.getcwd(),
         "imports": [os.path.abspath(place) for place in sys.path],
     }
-    return json.dumps(settings, default=_refuse).encode("ascii")
+    return json.dumps(order, default=_refuse).encode("ascii")
 
 
-def decode_settings(text: bytes, environ: Mapping[str, str]) -> WorkerSettings:
-    """The settings of a worker. `environ` is the worker's own environment."""
-    settings: dict[str, Any] = json.loads(text)
-    asked: dict[str, Any] = settings.pop("request")
+def read_order(text: bytes, environ: Mapping[str, str]) -> Order:
+    """The order as a worker understands it; `environ` is what the worker has itself."""
+    said: dict[str, Any] = json.loads(text)
+    asked: dict[str, Any] = said.pop("request")
     lists = {name: tuple(asked[name]) for name in ("sources", "scenario_text", "tags", "not_redacted")}
     only, shard = asked["only"], asked["shard"]
     request = RunRequest(
@@ -98,7 +98,7 @@ def decode_settings(text: bytes, environ: Mapping[str, str]) -> WorkerSettings:
             "store": None,
         }
     )
-    return WorkerSettings(**{**settings, "request": request, "imports": tuple(settings["imports"])})
+    return Order(**{**said, "request": request, "imports": tuple(said["imports"])})
 
 
 def _path(source: Any) -> str:
@@ -118,49 +118,49 @@ def _refuse(value: Any) -> Any:
 
 
 WorkerJob = tuple[int, int, str]
-"""The position of the scenario, the index of the trial, and the required fingerprint of the scenario."""
+"""A scenario's position, the index of the trial, and the fingerprint that the scenario must have."""
 
-_BATCH_SECONDS = 0.01
-"""How long a finished trial waits for others, to be sent together."""
+_GATHER_SECONDS = 0.01
+"""How long a finished trial waits for others to be sent with it."""
 _KEPT = 20_000
-"""How many prepared scenarios are kept; a shuffled run needs any of the next 10,000."""
+"""So many prepared scenarios stay at hand; a shuffled run asks for any of the next 10,000."""
 
 
 class Worker:
-    """Plays the trials that it gets, all at once. The driver limits their number."""
+    """Plays the trials it is given, all at once; whoever gives them sees to it that they are not too many."""
 
-    def prepare(self, settings: bytes, version: str, workers: int) -> None:
-        """Prepare the plan of the run. Raises UsageError if it would not be the driver's.
+    def prepare(self, order: bytes, version: str, workers: int) -> None:
+        """Make the plan of the run anew. Raises UsageError where it would not be the same.
 
-        `workers`: the number of workers that share the rate limit.
+        `workers`: how many share what the run may ask of the agent in a minute.
         """
         try:
-            self._prepare(decode_settings(settings, os.environ), version, workers)
+            self._prepare(read_order(order, os.environ), version, workers)
         except UsageError as problem:
-            # Ray cannot copy some errors.
+            # Of some errors Ray could not make a copy.
             raise UsageError(f"ray worker on {platform.node()}: {problem}") from None
 
-    def _prepare(self, settings: WorkerSettings, version: str, workers: int) -> None:
+    def _prepare(self, order: Order, version: str, workers: int) -> None:
         if version != __version__:
             raise UsageError(
                 f"has seatrial {__version__}, and the run was started with {version}. Install the same on every node"
             )
         try:
-            os.chdir(settings.folder)
+            os.chdir(order.folder)
         except OSError as missing:
             raise UsageError(
-                f"cannot enter {settings.folder!r}: {missing.strerror}. The project must have this path on every node: "
+                f"cannot enter {order.folder!r}: {missing.strerror}. The project must be at this place on every node: "
                 "share the folder, or hand it to Ray: ray job submit --working-dir . -- seatrial run …"
             ) from None
-        os.environ.update(settings.request.environ)
-        sys.path[:] = [*settings.imports, *(place for place in sys.path if place not in settings.imports)]
-        plan = self._plan = RunPlan(settings.request)
+        os.environ.update(order.request.environ)
+        sys.path[:] = [*order.imports, *(place for place in sys.path if place not in order.imports)]
+        plan = self._plan = RunPlan(order.request)
         self._scenarios = _Scenarios(plan)
         self._redaction = plan.open_session().redaction
         self._executor = LocalExecutor(
             TrialSettings(
-                run_id=settings.run_id,
-                seed=settings.seed,
+                run_id=order.run_id,
+                seed=order.seed,
                 rate_limit=RateLimit(plan.config.rpm / workers) if plan.config.rpm else None,
                 redaction=self._redaction,
             )
@@ -168,7 +168,7 @@ class Worker:
         self._playing: set[asyncio.Task[bytes]] = set()
 
     async def exchange(self, jobs: Sequence[WorkerJob]) -> list[bytes]:
-        """Start these trials. Returns finished trials, as soon as there is one."""
+        """Begin these trials as well, and give back what is finished, as soon as something is."""
         for position, index, fingerprint in jobs:
             prepared = self._scenarios.at(position)
             if prepared is None or prepared.entry.fingerprint != fingerprint:
@@ -179,7 +179,7 @@ class Worker:
             self._playing.add(asyncio.create_task(self._play(redact_user_input(prepared, self._redaction), index)))
         done, self._playing = await asyncio.wait(self._playing, return_when=asyncio.FIRST_COMPLETED)
         if self._playing:
-            more, self._playing = await asyncio.wait(self._playing, timeout=_BATCH_SECONDS)
+            more, self._playing = await asyncio.wait(self._playing, timeout=_GATHER_SECONDS)
             done |= more
         return [task.result() for task in done]
 
@@ -187,7 +187,7 @@ class Worker:
         return encode(await self._executor.play(Job(prepared=prepared, index=index)))
 
     async def close(self) -> None:
-        """Cancel running trials and close the agents."""
+        """End what is still being played, and close the agents."""
         for task in self._playing:
             task.cancel()
         if self._playing:
@@ -197,7 +197,7 @@ class Worker:
 
 
 class _Scenarios:
-    """The scenarios of a plan by position. A large suite is read as far as needed, and not kept in memory."""
+    """The scenarios of a plan by position. A large suite is read on as far as somebody asks, and not held whole."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
@@ -223,36 +223,36 @@ class _Scenarios:
 
 
 LOCAL = "local"
-"""Ray's name for a cluster that is started here and ends with this process."""
+"""Ray's own word for a cluster that is started here and ends with this process."""
 _STORE_BYTES = 256 * 1024 * 1024
-"""Memory for large results in a local cluster; by default Ray reserves a third of the memory."""
-_CONNECT_SECONDS = 5.0
-_CLOSE_SECONDS = 5.0
-"""How long workers may take to cancel their trials and close their agents."""
+"""What a cluster of our own sets aside for large results; by default Ray takes a third of the memory."""
+_ANSWER_SECONDS = 5.0
+_FAREWELL_SECONDS = 5.0
+"""How long workers may take to end their trials and close their agents."""
 
 
 def require_ray(address: str | None) -> None:
-    """Raise MissingExtra without Ray, and UsageError if no cluster answers: Ray itself would retry for long."""
+    """Raises MissingExtra without Ray, and UsageError where nobody answers: Ray itself would try for long."""
     if find_spec("ray") is None:
         raise MissingExtra("ray", needed_for="--executor ray")
     host, colon, port = (address or LOCAL).rpartition(":")
     if not colon or not port.isdigit() or "/" in host:
         return
     try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
     except OSError as refused:
         raise UsageError(
-            f"--ray-address {address}: no answer: {refused.strerror or refused}. Is the cluster running? "
+            f"--ray-address {address}: nobody answers there: {refused.strerror or refused}. Is the cluster running? "
             "On its machine: ray status"
         ) from None
 
 
 class WorkerLost(SeatrialError):
-    """A worker, or its node, is lost. Its trials must be played again."""
+    """A worker, or the node it was on, is gone; whatever it held must be played again."""
 
 
 class Cluster:
-    """A Ray cluster that starts workers."""
+    """Where workers can be had."""
 
     def __init__(self, ray: Any, *, cpus: int, ours: bool) -> None:
         self._ray = ray
@@ -262,14 +262,14 @@ class Cluster:
 
     @classmethod
     async def connect(cls, address: str | None) -> "Cluster":
-        """Connect to the cluster, or start a local one. Raises UsageError if that fails."""
-        # In a thread: it takes seconds, and in the main thread Ray would install its own SIGTERM handler.
+        """Raises UsageError where no cluster answers, and MissingExtra without Ray."""
+        # In a thread: it takes seconds, and in the main thread Ray would take SIGTERM for itself.
         return await asyncio.to_thread(cls._connect, address or LOCAL)
 
     @classmethod
     def _connect(cls, address: str) -> "Cluster":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # Use the future default for workers without a GPU; otherwise Ray warns about the change.
+        # Ray warns of a change to come in what workers without a GPU see; this is what will be.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         import ray
 
@@ -287,46 +287,46 @@ class Cluster:
                 ) from failed
         return cls(ray, cpus=int(ray.cluster_resources().get("CPU", 0)), ours=ours)
 
-    def start_worker(self) -> "WorkerHandle":
-        """A worker. Ray starts it when a CPU is free."""
-        return WorkerHandle(self._ray, self._actor.remote())
+    def hire(self) -> "Hired":
+        """A worker, once there is a free CPU for it."""
+        return Hired(self._ray, self._actor.remote())
 
-    async def disconnect(self) -> None:
+    async def leave(self) -> None:
         if self._ours:
             await asyncio.to_thread(self._ray.shutdown)
 
 
-class WorkerHandle:
-    """The driver's handle of a worker. Its methods raise WorkerLost, or the worker's error."""
+class Hired:
+    """A worker as the driver sees it. Its methods raise WorkerLost, or what went wrong on its side."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
         self._actor = actor
         self._is_ready = False
 
-    async def prepare(self, settings: bytes, *, workers: int) -> None:
-        with _mapped_errors():
-            await self._actor.prepare.remote(settings, __version__, workers)
+    async def prepare(self, order: bytes, *, workers: int) -> None:
+        with _explained():
+            await self._actor.prepare.remote(order, __version__, workers)
         self._is_ready = True
 
     async def exchange(self, jobs: Sequence[WorkerJob]) -> list[bytes]:
-        with _mapped_errors():
+        with _explained():
             done: list[bytes] = await self._actor.exchange.remote(list(jobs))
         return done
 
-    async def stop(self) -> None:
-        """Let the worker close its agents, if it can, and end it."""
+    async def dismiss(self) -> None:
+        """Let it close its agents, if it still can, and end it."""
         try:
             if self._is_ready:
-                with contextlib.suppress(WorkerLost, TimeoutError), _mapped_errors():
-                    await asyncio.wait_for(self._actor.close.remote(), _CLOSE_SECONDS)
+                with contextlib.suppress(WorkerLost, TimeoutError), _explained():
+                    await asyncio.wait_for(self._actor.close.remote(), _FAREWELL_SECONDS)
         finally:
             self._ray.kill(self._actor)
 
 
 @contextlib.contextmanager
-def _mapped_errors() -> Iterator[None]:
-    """Raise our exceptions instead of Ray's."""
+def _explained() -> Iterator[None]:
+    """Ray's exceptions as ours."""
     from ray.exceptions import RayActorError, RayError, RayTaskError
 
     try:
@@ -344,15 +344,15 @@ def _mapped_errors() -> Iterator[None]:
         raise WorkerLost(f"{type(lost).__name__}: {lost}") from lost
 
 
-MAX_LOSSES = 3
-"""A trial whose worker was lost this often is errored."""
-_START_SECONDS = 300.0
-"""How long the cluster may take to start the first worker; it may have to start a machine."""
+MOST_LOSSES = 3
+"""So many workers may be lost over one trial before it is given up."""
+_PATIENCE_SECONDS = 300.0
+"""How long a cluster without a single worker may take to give us one, such as by starting a machine."""
 
 
 def require_cluster(request: RunRequest) -> None:
-    """Raise UsageError if the cluster cannot play the run, before anything is stored."""
-    encode_settings(request, run_id="", seed=0)
+    """Raises UsageError where the run could not go to the cluster, before anything is written down."""
+    write_order(request, run_id="", seed=0)
     require_ray(_address(request))
 
 
@@ -368,123 +368,123 @@ class RayExecutor:
         self._settings = settings
 
     async def run(self, schedule: Schedule, *, concurrency: int) -> AsyncGenerator[Finished, None]:
-        """Each job with its trial, as it finishes. Closing the generator cancels the running trials."""
-        settings = encode_settings(self._request, run_id=self._settings.run_id, seed=self._settings.seed)
+        """Each job with its trial, as it is finished. Closing the generator ends those in flight."""
+        order = write_order(self._request, run_id=self._settings.run_id, seed=self._settings.seed)
         cluster = await Cluster.connect(_address(self._request))
-        pool = _WorkerPool(schedule, self._settings, cluster, settings, concurrency=concurrency)
-        tasks = [asyncio.create_task(pool.keep_worker(slots)) for slots in pool.shares]
-        closing = asyncio.create_task(pool.close_after(tasks))
+        crew = _Crew(schedule, self._settings, cluster, order, concurrency=concurrency)
+        tasks = [asyncio.create_task(crew.work(slots)) for slots in crew.shares]
+        closing = asyncio.create_task(crew.close_after(tasks))
         try:
-            while (finished := await pool.finished.get()) is not None:
+            while (finished := await crew.finished.get()) is not None:
                 yield finished
         finally:
             for task in (closing, *tasks):
                 task.cancel()
             await asyncio.wait((closing, *tasks))
-            await cluster.disconnect()
+            await cluster.leave()
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
 
-class _AssignedTrial(Struct, frozen=True, kw_only=True):
-    """A trial that a worker plays."""
+class _Played(Struct, frozen=True, kw_only=True):
+    """A trial that a worker is asked for."""
 
     job: Job
     losses: int = 0
-    """How often its worker was lost."""
+    """How many workers were lost that held it."""
 
     @property
     def place(self) -> tuple[ScenarioKey, int]:
         return self.job.prepared.entry.key, self.job.index
 
     @property
-    def worker_job(self) -> WorkerJob:
+    def order(self) -> WorkerJob:
         entry = self.job.prepared.entry
         return entry.position, self.job.index, entry.fingerprint
 
 
-_Assigned = dict[tuple[ScenarioKey, int], _AssignedTrial]
+_Held = dict[tuple[ScenarioKey, int], _Played]
 
 
-class _WorkerPool:
-    """The workers of a run, and the trials that they share."""
+class _Crew:
+    """The workers, and what they have in common."""
 
     def __init__(
-        self, schedule: Schedule, settings: TrialSettings, cluster: Cluster, worker_settings: bytes, *, concurrency: int
+        self, schedule: Schedule, settings: TrialSettings, cluster: Cluster, order: bytes, *, concurrency: int
     ) -> None:
         self._schedule = schedule
         self._settings = settings
         self._cluster = cluster
-        self._worker_settings = worker_settings
+        self._order = order
         workers = max(1, min(cluster.cpus, concurrency))
         whole, rest = divmod(concurrency, workers)
         self.shares = [whole + (number < rest) for number in range(workers)]
-        """How many trials each worker plays at a time."""
-        self._lost: deque[_AssignedTrial] = deque()
+        """How many trials at a time each worker plays."""
+        self._lost: deque[_Played] = deque()
         self._in_flight = 0
         self._ready = 0
         self._failed_starts = 0
         self._is_over = False
         self._changed = asyncio.Event()
         self.finished: asyncio.Queue[Finished | None] = asyncio.Queue(2 * concurrency)
-        """None comes last. The size is limited, so that memory stays flat if the reader is slow."""
+        """None comes last. Whoever takes the trials may be slow, and memory must stay flat."""
 
-    async def keep_worker(self, slots: int) -> None:
-        """Keep one worker busy, and replace it if it is lost, until no trial is left."""
+    async def work(self, slots: int) -> None:
+        """Keep one worker busy, and find another when it is lost, until there is nothing left to do."""
         while not self._is_over:
-            assigned: _Assigned = {}
-            worker = self._cluster.start_worker()
+            held: _Held = {}
+            worker = self._cluster.hire()
             try:
                 if await self._prepare(worker):
-                    await self._keep_busy(worker, slots, assigned)
+                    await self._keep_busy(worker, slots, held)
             finally:
-                await worker.stop()
+                await worker.dismiss()
 
     async def close_after(self, tasks: Collection["asyncio.Task[None]"]) -> None:
-        """Put None into the queue when all tasks have ended or one has failed."""
+        """Tell that nothing more comes, once all have ended or one has broken down."""
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         await self.finished.put(None)
 
-    async def _prepare(self, worker: WorkerHandle) -> bool:
-        """Whether the worker started and is prepared."""
+    async def _prepare(self, worker: Hired) -> bool:
+        """Whether the worker is there and has its order. One that is waited for holds no trials."""
         try:
-            await asyncio.wait_for(worker.prepare(self._worker_settings, workers=len(self.shares)), _START_SECONDS)
+            await asyncio.wait_for(worker.prepare(self._order, workers=len(self.shares)), _PATIENCE_SECONDS)
         except TimeoutError:
             if self._ready == 0:
                 raise SeatrialError(
-                    f"ray: no worker could be started within {_START_SECONDS:g} s. Does the cluster have a free CPU? "
+                    f"ray: no worker could be started within {_PATIENCE_SECONDS:g} s. Has the cluster a free CPU? "
                     "See: ray status"
                 ) from None
             return False
         except WorkerLost as lost:
             self._failed_starts += 1
-            if self._ready == 0 and self._failed_starts >= MAX_LOSSES:
+            if self._ready == 0 and self._failed_starts >= MOST_LOSSES:
                 raise SeatrialError(f"ray: {self._failed_starts} workers ended as they were started: {lost}") from lost
             return False
         self._failed_starts = 0
         return True
 
-    async def _keep_busy(self, worker: WorkerHandle, slots: int, assigned: _Assigned) -> None:
+    async def _keep_busy(self, worker: Hired, slots: int, held: _Held) -> None:
         self._ready += 1
         try:
-            while (more := await self._next_trials(slots, assigned)) is not None:
-                for each in more:
-                    assigned[each.place] = each
-                for body in await worker.exchange([each.worker_job for each in more]):
+            while (more := await self._next_trials(slots, held)) is not None:
+                for played in more:
+                    held[played.place] = played
+                for body in await worker.exchange([played.order for played in more]):
                     trial = decode(Trial, body)
-                    await self._finish(assigned.pop((trial.key, trial.index)), trial)
+                    await self._finish(held.pop((trial.key, trial.index)), trial)
         except WorkerLost:
-            for each in assigned.values():
-                await self._return_lost(each)
+            for played in held.values():
+                await self._take_back(played)
         finally:
             self._ready -= 1
 
-    async def _next_trials(self, slots: int, assigned: _Assigned) -> list[_AssignedTrial] | None:
-        """The trials that a worker starts next; None if no trial is left for any worker."""
+    async def _next_trials(self, slots: int, held: _Held) -> list[_Played] | None:
+        """What a worker shall begin beside what it holds; None when there is nothing left to do for anybody."""
         while not self._is_over:
-            found = self._take_lost(assigned) or self._take_scheduled(slots, assigned)
-            if found or assigned:
+            found = self._take_lost(held) or self._take_planned(slots, held)
+            if found or held:
                 self._in_flight += len(found)
                 return found
             if not self._in_flight and not self._lost:
@@ -495,35 +495,44 @@ class _WorkerPool:
             await self._changed.wait()
         return None
 
-    def _take_lost(self, assigned: _Assigned) -> list[_AssignedTrial]:
-        """A lost trial, alone: if it ends its worker again, no other trial is lost with it."""
+    def _take_lost(self, held: _Held) -> list[_Played]:
+        """Alone, so that a trial which ends its worker is known, and takes no others with it again."""
         if self._schedule.stopped:
             self._lost.clear()
-        return [self._lost.popleft()] if self._lost and not assigned else []
+        return [self._lost.popleft()] if self._lost and not held else []
 
-    def _take_scheduled(self, slots: int, assigned: _Assigned) -> list[_AssignedTrial]:
-        found: list[_AssignedTrial] = []
-        if any(each.losses for each in assigned.values()):
+    def _take_planned(self, slots: int, held: _Held) -> list[_Played]:
+        found: list[_Played] = []
+        if any(played.losses for played in held.values()):
             return found
-        while len(assigned) + len(found) < slots and (job := self._schedule.next()) is not None:
-            found.append(_AssignedTrial(job=job))
+        while len(held) + len(found) < slots and (job := self._schedule.next()) is not None:
+            found.append(_Played(job=job))
         return found
 
-    async def _finish(self, assigned: _AssignedTrial, trial: Trial) -> None:
-        self._schedule.note(assigned.job, trial)
+    async def _finish(self, played: _Played, trial: Trial) -> None:
+        self._schedule.note(played.job, trial)
         self._in_flight -= 1
         self._changed.set()
-        await self.finished.put((assigned.job, trial))
+        await self.finished.put((played.job, trial))
 
-    async def _return_lost(self, assigned: _AssignedTrial) -> None:
-        if assigned.losses + 1 < MAX_LOSSES:
-            self._lost.append(replace(assigned, losses=assigned.losses + 1))
+    async def _take_back(self, played: _Played) -> None:
+        if played.losses + 1 < MOST_LOSSES:
+            self._lost.append(replace(played, losses=played.losses + 1))
             self._in_flight -= 1
             self._changed.set()
-            return
+        else:
+            await self._finish(played, await self._given_up(played))
+
+    async def _given_up(self, played: _Played) -> Trial:
         error = ErrorInfo(
             kind=ErrorKind.INFRA,
-            message=f"the worker was lost {MAX_LOSSES} times while this trial was played",
-            hint="does the agent end its process, or need too much memory? Try isolation: process",
+            message=f"the worker was lost {MOST_LOSSES} times while this trial was played",
+            hint="does the agent end its process, or need more memory than there is? See what becomes of it with "
+            "isolation: process",
         )
-        await self._finish(assigned, errored_trial(assigned.job, error, self._settings))
+        transcript = Transcript(
+            turns=(), stop_reason=StopReason.ERROR, history=played.job.prepared.history, error=error
+        )
+        trial = await judge_transcript(played.job.prepared, transcript, index=played.job.index)
+        seed = trial_seed(self._settings.seed, trial.key, trial.index)
+        return replace(trial, seed=seed)

@@ -1,4 +1,4 @@
-"""Resume an interrupted run: read its request and its stored trials, and refuse if the files have changed."""
+"""Going on with a run that was interrupted: what it was asked for, what it has already, and whether it is still it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,31 +22,31 @@ from .run_plan import RunPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The stored part of an interrupted run."""
+    """What an interrupted run has already."""
 
     run: Run
     answers: Mapping[ScenarioKey, Mapping[int, bool | None]]
-    """By scenario and index: whether the stored trials passed, without trials that are repeated."""
+    """By scenario and index, what the stored trials said; those of trials that are played again are left out."""
     replaced: Mapping[tuple[ScenarioKey, int], tuple[ErrorInfo, ...]]
-    """Errored trials that are repeated, with the agent errors that still count against them."""
+    """Errored trials that are played again, and the errors of the agent that still count against them."""
     stored: dict[ScenarioKey, int]
-    """The scenarios that have rows, with the number of trials that stay."""
+    """The scenarios that have rows, and how many of their trials stay."""
     spent_usd: float = 0.0
 
     @property
     def count(self) -> int:
-        """The number of trials that stay."""
+        """How many trials stay."""
         return sum(self.stored.values())
 
     def is_complete(self, plan: RunPlan) -> bool:
-        """Whether the run is finished and no trial is missing."""
+        """Whether nothing is left to do: every trial is there, and the run was marked as finished."""
         return (
             self.run.state is RunState.FINISHED and TrialSchedule(plan.scenarios(), known=self.answers).next() is None
         )
 
 
 def request_again(run: Run, asked: RunRequest) -> RunRequest:
-    """The request of a stored run, with the changes of `asked`. Raises UsageError if it was not stored."""
+    """What the run was asked for, where `asked` says nothing else. Raises UsageError where that was not stored."""
     config = run.config or {}
     sources = asked.sources or tuple(config.get("sources") or ())
     where = f"run {run.id}"
@@ -77,12 +77,12 @@ def request_again(run: Run, asked: RunRequest) -> RunRequest:
 
 
 def find_resumed(store: Store, plan: RunPlan) -> Resumed:
-    """The stored part of the run that the plan continues. Raises UsageError if it would not be the same run."""
+    """What is stored of the run that the plan goes on with. Raises UsageError where it would not be the same run."""
     request = plan.request
     assert request.resume is not None
     run = store.run(request.resume)
     if run.parent is not None:
-        raise UsageError(f"run {run.id}: judges run {run.parent} again. Start again: seatrial regrade {run.parent}")
+        raise UsageError(f"run {run.id}: judges run {run.parent} again. Start anew: seatrial regrade {run.parent}")
     if missing := missing_shards(run):
         lacking = ", ".join(map(str, missing))
         raise UsageError(f"run {run.id}: shard {lacking} is missing. Import it first: seatrial import FILE")
@@ -101,7 +101,7 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
             else:
                 said[summary.index] = answer_of(summary)
         stored[key] = len(said)
-        # Equal answers share one mapping: a run may have 100,000 scenarios.
+        # Most scenarios have the same answers, and a run may have very many scenarios.
         answers[key] = alike.setdefault(tuple(said.items()), said)
     for entry in store.entries(run.id):
         stored.setdefault(entry.key, 0)
@@ -116,7 +116,7 @@ def _is_repeated(summary: TrialSummary, request: RunRequest) -> bool:
 
 
 def _agents_errors(store: Store, run: Run, summary: TrialSummary) -> tuple[ErrorInfo, ...]:
-    """The agent errors of all attempts of the trial so far."""
+    """What the agent did wrong in all tries of the trial so far."""
     if answer_of(summary) is None:
         return ()
     trial = store.trial(run.id, summary.key, summary.index)
@@ -130,7 +130,7 @@ def _cost(summary: TrialSummary) -> float:
 
 
 def _require_same(store: Store, run: Run, plan: RunPlan) -> None:
-    """Raise UsageError if scenarios or settings have changed."""
+    """Raise UsageError unless the files still say what they said."""
     changed = _changed_settings(run, plan)
     if not _is_same_selection(store, run, plan):
         changed += _changed_scenarios(store, run, plan)
@@ -145,7 +145,7 @@ def _require_same(store: Store, run: Run, plan: RunPlan) -> None:
 
 
 def _is_same_selection(store: Store, run: Run, plan: RunPlan) -> bool:
-    """Whether the stored scenarios are the planned ones, or the first of them. Compares them one by one."""
+    """Whether the stored scenarios are the planned ones, or the first of them: looked at in step, so none is held."""
     entries = store.entries(run.id)
     for prepared in plan.scenarios():
         was, entry = next(entries, None), prepared.entry
@@ -158,14 +158,14 @@ def _is_same_selection(store: Store, run: Run, plan: RunPlan) -> bool:
 
 
 def _changed_scenarios(store: Store, run: Run, plan: RunPlan) -> list[str]:
-    """A sentence for each scenario that changed."""
+    """What became of scenarios that are not as they were."""
     changed = []
-    stored = {entry.key: entry for entry in store.entries(run.id)}
-    last = max((entry.position for entry in stored.values()), default=-1)
+    there = {entry.key: entry for entry in store.entries(run.id)}
+    last = max((entry.position for entry in there.values()), default=-1)
     seen = set()
     for prepared in plan.scenarios():
         entry = prepared.entry
-        was = stored.get(entry.key)
+        was = there.get(entry.key)
         seen.add(entry.key)
         if was is None and (entry.position <= last or run.state is not RunState.RUNNING):
             changed.append(f"{entry.key.label} is new")
@@ -173,11 +173,11 @@ def _changed_scenarios(store: Store, run: Run, plan: RunPlan) -> list[str]:
             changed.append(f"{entry.key.label} was edited (the scenario, its mocks or evaluators, or the agent)")
         elif was is not None and was.position != entry.position:
             changed.append(f"{entry.key.label} has moved")
-    return changed + [f"{key.label} is gone" for key in stored if key not in seen]
+    return changed + [f"{key.label} is gone" for key in there if key not in seen]
 
 
 def _changed_settings(run: Run, plan: RunPlan) -> list[str]:
-    """A sentence for each changed setting that affects the verdict."""
+    """What would decide otherwise than when the run was started, scenarios apart."""
     config = run.config or {}
     now: dict[str, tuple[Any, Any]] = {
         "the gates of the run": (to_json(run.gates), to_json(plan.gates)),

@@ -1,4 +1,4 @@
-"""The template environment, and the numbers of charts that templates draw as inline SVG."""
+"""Charts as numbers that a template writes into inline SVG: no script draws, nothing is loaded."""
 
 import json
 from collections import Counter
@@ -6,17 +6,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from seatrial.model.conversation import PlayedTurn
 from seatrial.model.results import TrajectoryMatch
 from seatrial.model.run import Status, Trial
-from seatrial.reports import texts
 from seatrial.reports.conversation import one_line_json
 from seatrial.reports.json_report import to_json
 from seatrial.reports.terminal import escape_controls, shorten
-from seatrial.reports.texts import VERDICT_WORDS, duration
+from seatrial.reports.texts import (
+    VERDICT_WORDS,
+    counted,
+    duration,
+    explain,
+    explain_error,
+    gates_of,
+    interval,
+    measures_of,
+    money,
+    not_counted_reason,
+    percent,
+    run_facts,
+    scenario_counts_line,
+    summarise,
+    trials_of,
+    verdict_line,
+)
 from seatrial.verdicts.reasons import number
 
 if TYPE_CHECKING:
@@ -26,18 +41,18 @@ if TYPE_CHECKING:
 TREND_WIDTH, TREND_HEIGHT = 1_100, 120
 _MARGIN = 8
 _LABELS = 44
-"""Space on the left for the labels of the scale."""
+"""Room on the left for the words of the scale."""
 _THINNEST = 0.4
-"""The minimum width of a bar, in percent."""
+"""Per cent of the width: what was too quick to see is still there."""
 
 
 UNKNOWN = "unknown"
-"""The kind of a dot whose verdict is not decided yet."""
+"""The kind of a dot whose verdict nobody has asked for yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar of a waterfall or histogram, in percent of the width."""
+    """One line of a waterfall or a histogram, in per cent of its width."""
 
     label: str
     kind: str
@@ -48,13 +63,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """A run in a trend: its pass rate and, if known, the interval."""
+    """One run in a trend: its rate, and where there is one the interval around it."""
 
     rate: float
     title: str
     href: str
     kind: str
-    """The status, for the colour, or UNKNOWN."""
+    """The status that gives it its colour, or UNKNOWN."""
     low: float | None = None
     high: float | None = None
 
@@ -79,7 +94,7 @@ class Trend:
 
 
 def waterfall(trial: Trial) -> list[Bar]:
-    """Start and duration of each turn and timed tool call, on the time scale of the trial."""
+    """When each turn and each timed tool call began and how long it took, on the time of the whole trial."""
     spans = [span for turn in trial.transcript.turns for span in _spans(turn)]
     whole = max((start + length for _, _, start, length in spans), default=0.0)
     if whole <= 0:
@@ -104,7 +119,7 @@ def _spans(turn: PlayedTurn) -> Iterator[tuple[str, str, float, float]]:
 
 
 def trend(dots: Sequence[Dot]) -> Trend:
-    """The dots, oldest first, distributed over the width."""
+    """The dots in their order, oldest first, spread over the width."""
     step = (TREND_WIDTH - _LABELS - 2 * _MARGIN) / max(len(dots) - 1, 1)
     begin = _LABELS + _MARGIN if len(dots) > 1 else TREND_WIDTH / 2
     placed = tuple(
@@ -126,7 +141,7 @@ def _height(rate: float) -> float:
 
 
 def histogram(values: Iterable[float]) -> list[Bar]:
-    """The number of each value, rounded to halves, largest first."""
+    """How often each value was given, rounded to halves, largest value first."""
     counts = Counter(round(2 * value) / 2 for value in values)
     most = max(counts.values(), default=1)
     return [
@@ -135,15 +150,24 @@ def histogram(values: Iterable[float]) -> list[Bar]:
     ]
 
 
-def first_failed_turn(trial: Trial) -> int | None:
-    """The index of the first turn with a failure; None if the trial passed or the failure is not in a turn."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Focus:
+    """The step to have in view."""
+
+    turn: int | None
+    """None: it concerns the trial as a whole."""
+
+
+def find_focus(trial: Trial) -> Focus | None:
+    """The first turn that something was wrong in; None where nothing was."""
     if trial.status is Status.PASSED:
         return None
+    turns = sorted(turn for turn in _wrong_turns(trial) if turn is not None)
     known = {turn.index for turn in trial.transcript.turns}
-    return min((turn for turn in _failed_turns(trial) if turn in known), default=None)
+    return Focus(turn=next((turn for turn in turns if turn in known), None))
 
 
-def _failed_turns(trial: Trial) -> Iterator[int | None]:
+def _wrong_turns(trial: Trial) -> Iterator[int | None]:
     if trial.error is not None:
         yield trial.error.turn
     for turn in trial.transcript.turns:
@@ -160,7 +184,7 @@ def _failed_turns(trial: Trial) -> Iterator[int | None]:
 
 
 def _turns_of_calls(trial: Trial, match: TrajectoryMatch) -> Iterator[int]:
-    """The turns with forbidden or extra calls."""
+    """The turns in which calls were made that should not have been."""
     unwanted = {text.partition("(")[0] for text in (*match.forbidden_calls, *match.extra_calls)}
     for turn in trial.transcript.turns:
         if any(call.name in unwanted for call in turn.tool_calls or ()):
@@ -174,17 +198,17 @@ _HERE = Path(__file__).parent
 
 @lru_cache(maxsize=1)
 def style_sheet() -> str:
-    """The style sheet of the report and the pages."""
+    """The one style of report and pages."""
     return (_HERE / "style.css").read_text(encoding="utf-8")
 
 
 def make_environment(*folders: Path) -> "Environment":
-    """The templates of the given folders, and the shared ones."""
+    """Templates from the given folders, and the shared ones."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     def shown(value: Any) -> Any:
-        """The text for a value: escaped and cut; empty for None."""
+        """What stands in the page for a value: text made visible and cut, nothing for None."""
         if value is None:
             return ""
         return value if isinstance(value, Markup) else escape_controls(shorten(str(value), TEXT_LIMIT))
@@ -198,15 +222,35 @@ def make_environment(*folders: Path) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {name: value for name, value in vars(texts).items() if isinstance(value, FunctionType)}
-    functions = (one_line_json, first_failed_turn, number, pretty_json, waterfall)
-    environment.globals |= {function.__name__: function for function in functions}
+    words = (
+        not_counted_reason,
+        one_line_json,
+        counted,
+        duration,
+        explain,
+        explain_error,
+        find_focus,
+        gates_of,
+        interval,
+        measures_of,
+        money,
+        number,
+        percent,
+        run_facts,
+        pretty_json,
+        summarise,
+        scenario_counts_line,
+        trials_of,
+        verdict_line,
+        waterfall,
+    )
+    environment.globals |= {word.__name__: word for word in words}
     environment.globals["VERDICT_WORDS"] = {status.value: word for status, word in VERDICT_WORDS.items()}
     return environment
 
 
 def pretty_json(value: Any) -> str:
-    """The value as JSON, on one line if it is short."""
+    """The value as JSON: on one line where it is short, else on several."""
     text = one_line_json(value)
     if len(text) <= _ON_ONE_LINE or not isinstance(value, dict | list | tuple):
         return text
