@@ -9,12 +9,7 @@ depends on nothing but the code of `seatrial.statistics.history_gate`. It takes 
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from seatrial.statistics.history_gate import (
-    DEFAULT_GATE,
-    LONGEST_HISTORY,
-    SHORTEST_HISTORY,
-    ErrorOfBoundary,
-)
+from seatrial.statistics.history_gate import DEFAULT_GATE, LONGEST_HISTORY, SHORTEST_HISTORY, ErrorOfBoundary
 
 TABLE = Path(__file__).parents[1] / "src" / "seatrial" / "statistics" / "history_boundaries.txt"
 _TO_HUNDRED = (*range(1, 11), 12, 14, 16, 18, 20, 22, 25, 28, 30, 35, 40, 45, 50, 60, 70, 80, 90, 100)

@@ -103,14 +103,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
                 result = yield
         else:
             result = yield
-        if "seatrial.assertions" in sys.modules:
+        if "seatrial.runs.report" in sys.modules:
             from .fixture import settle
 
             settle(item)
         return result
     finally:
-        if "seatrial.assertions" in sys.modules:
-            sys.modules["seatrial.assertions"].unsettled.clear()
+        if "seatrial.runs.report" in sys.modules:
+            sys.modules["seatrial.runs.report"].unsettled.clear()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from seatrial.assertions import is_asserting, unsettled
 from seatrial.model.conversation import ToolCall, Transcript
 from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, CalledTools
 from seatrial.model.run import Interval, ScenarioOutcome, Status, Trial
 from seatrial.model.scenario import Scenario
+from seatrial.runs.report import is_asserting, unsettled
 from seatrial.runs.scenario_session import PlayedScenario, ScenarioRequest
 from seatrial.scenarios.load import load
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seatrial.evaluators.built_in import check_arguments, check_expected
 from seatrial.evaluators.matchers import matches, mismatch
-from seatrial.evaluators.validation import check_arguments, check_expected
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),

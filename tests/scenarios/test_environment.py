@@ -3,9 +3,9 @@
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.scenarios.environment import fill_environment
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
+from seatrial.scenarios.reader import fill_environment
 
 
 def test_variables_and_defaults_are_filled_at_any_depth():

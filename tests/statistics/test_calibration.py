@@ -6,9 +6,9 @@ import random
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.statistics.agreement import ConfusionTable
-from seatrial.statistics.calibration import (
+from seatrial.statistics.agreement import (
     CalibratedRate,
+    ConfusionTable,
     JudgedTrials,
     allocate_labels,
     calibrate_rate,

@@ -7,7 +7,7 @@ import random
 import pytest
 from scipy import stats
 
-from seatrial.statistics.drift import ALARM, DROPS, _log_ratio, detect_drift
+from seatrial.statistics.history_gate import ALARM, DROPS, _log_ratio, detect_drift
 from seatrial.statistics.intervals import Count
 
 

@@ -6,8 +6,15 @@ import random
 import pytest
 from scipy import stats
 
-from seatrial.statistics.paired import PairedValues, quantile, ratio_test, score_test
-from seatrial.statistics.significance import ScenarioCounts, fisher_mid_p, fisher_test
+from seatrial.statistics.significance import (
+    PairedValues,
+    ScenarioCounts,
+    fisher_mid_p,
+    fisher_test,
+    quantile,
+    ratio_test,
+    score_test,
+)
 
 
 def latencies(scenarios: int, trials: int, *, ratio: float = 1.0, seed: int = 1) -> list[PairedValues]:

@@ -17,13 +17,7 @@ from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, Confirmation, Evidence, FreshTrials, ScenarioChange
 from seatrial.model.run import ScenarioKey, Status, TrialSummary
 from seatrial.statistics.distributions import reaches
-from seatrial.statistics.significance import (
-    ScenarioCounts,
-    fisher_test,
-    holm,
-    newcombe_interval,
-    stratified_test,
-)
+from seatrial.statistics.significance import ScenarioCounts, fisher_test, holm, newcombe_interval, stratified_test
 from seatrial.verdicts.rates import answer_of
 
 from . import messages

@@ -25,11 +25,13 @@ from msgspec.structs import replace
 from seatrial.model.comparison import Evidence, Regression, RegressionReason, ScenarioChange, Word
 from seatrial.model.run import ScenarioKey, TrialSummary
 from seatrial.statistics.distributions import reaches
-from seatrial.statistics.paired import PairedValues, ratio_test, score_test
 from seatrial.statistics.significance import (
+    PairedValues,
     ScenarioCounts,
     fisher_test,
     flag_scenarios,
+    ratio_test,
+    score_test,
     smallest_p_value,
     stratified_test,
     tarone_benjamini_hochberg,

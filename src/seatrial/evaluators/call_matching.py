@@ -10,9 +10,9 @@ from seatrial.errors import UsageError
 from seatrial.model.conversation import ToolCall
 from seatrial.model.scenario import ExpectedCall
 
+from .built_in import arguments, choice, did_you_mean, flag, text
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely
-from .validation import arguments, choice, did_you_mean, flag, text
 
 _KEYS = ExpectedCall.__struct_fields__
 _BOUNDS = ("count", "min", "max")

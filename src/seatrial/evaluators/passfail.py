@@ -9,11 +9,18 @@ from seatrial.model.protocols import Context
 from seatrial.model.results import Check, EvalResult
 from seatrial.model.struct import set_field
 
-from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known, is_surely_absent
+from .built_in import (
+    BuiltInEvaluator,
+    arguments,
+    arguments_not_recorded,
+    calls_not_known,
+    is_surely_absent,
+    text,
+    texts,
+)
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
-from .validation import arguments, text, texts
 
 
 class PassFail(BuiltInEvaluator, frozen=True, kw_only=True):

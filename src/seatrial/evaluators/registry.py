@@ -12,14 +12,13 @@ from seatrial.model.results import EvalResult
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct, field_defaults
 
-from .built_in import BuiltInEvaluator
+from .built_in import BuiltInEvaluator, did_you_mean
 from .limits import Limits
 from .matchers import shown
 from .passfail import PassFail
 from .text import Contains, Exact, JsonSchema, Regex
 from .tool_calls import ToolArgs, ToolCalls
 from .trajectory import Trajectory
-from .validation import did_you_mean
 
 _MAY_RETURN = "Return a bool, a number from 0 to 1, (passed, reason) or an EvalResult."
 

@@ -7,10 +7,9 @@ from seatrial.errors import UsageError
 from seatrial.model.protocols import Context, TrialContext
 from seatrial.model.results import Check, EvalResult
 
-from .built_in import BuiltInEvaluator, no_answer
+from .built_in import BuiltInEvaluator, check_expected, no_answer
 from .matchers import differences, shown
 from .redacted import matches_surely, secret_in_state
-from .validation import check_expected
 
 
 class State(BuiltInEvaluator, frozen=True):

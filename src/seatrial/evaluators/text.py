@@ -12,10 +12,9 @@ from seatrial.model.results import Check, EvalResult
 from seatrial.model.struct import Struct, set_field
 from seatrial.patterns import limited_schema, search
 
-from .built_in import BuiltInEvaluator, failed, no_answer
+from .built_in import BuiltInEvaluator, failed, flag, no_answer, pattern, text, texts
 from .matchers import shown
 from .redacted import is_found_surely, secret_in_reply
-from .validation import flag, pattern, text, texts
 
 OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
 NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")

@@ -11,10 +11,20 @@ from seatrial.model.results import Check, EvalResult
 from seatrial.model.scenario import Arguments, Name
 from seatrial.model.struct import set_field
 
-from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known, failed, is_surely_absent
+from .built_in import (
+    BuiltInEvaluator,
+    arguments,
+    arguments_not_recorded,
+    calls_not_known,
+    choice,
+    failed,
+    flag,
+    is_surely_absent,
+    text,
+    texts,
+)
 from .matchers import argument_differences, shown, subset
 from .redacted import includes_surely, secret_in_arguments
-from .validation import arguments, choice, flag, text, texts
 
 if TYPE_CHECKING:
     from seatrial.judges.rubric import Judge

@@ -15,7 +15,7 @@ from seatrial.model.results import Check, EvalResult, TrajectoryMatch
 from seatrial.model.scenario import ExpectedCall, TrajectoryMode
 from seatrial.model.struct import set_field
 
-from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known, failed, is_surely_absent
+from .built_in import BuiltInEvaluator, arguments_not_recorded, calls_not_known, choice, failed, is_surely_absent
 from .call_matching import (
     Alternative,
     Assignment,
@@ -30,7 +30,6 @@ from .call_matching import (
 )
 from .matchers import shown
 from .redacted import holds_redaction, secret_in_arguments
-from .validation import choice
 
 _MODE_NAMES = ("strict", "unordered", "contains", "in_order", "within")
 _WITHOUT_OTHERS = ("strict", "unordered", "within")

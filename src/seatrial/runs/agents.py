@@ -8,10 +8,10 @@ from seatrial.agents.resolve import resolve_agent
 from seatrial.errors import UsageError
 from seatrial.model.protocols import Agent, AgentSession, TrialStart
 from seatrial.scenarios.build import SuiteContext, read_hooks
-from seatrial.scenarios.environment import fill_environment
 from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.scenarios.merge import merge_config
 from seatrial.scenarios.models import RunModels
+from seatrial.scenarios.reader import fill_environment
 
 from .request import RunRequest
 

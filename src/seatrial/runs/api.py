@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import fields
 
-from seatrial import assertions
 from seatrial.errors import UsageError
 from seatrial.model.run import RESERVED_NAMES, RunState
 from seatrial.model.scenario import Scenario, Suite
@@ -19,7 +18,7 @@ from seatrial.settings import models_from, not_redacted, read_settings
 from seatrial.store.store import open_store
 
 from .execute_run import execute, execute_async
-from .report import Report
+from .report import Report, in_a_test, unsettled
 from .request import RunRequest
 
 if TYPE_CHECKING:
@@ -67,9 +66,9 @@ async def arun(
 
 def _settled_by_test(report: Report) -> Report:
     """The report. In a pytest test the plugin asks at the end whether the test asserts its verdict."""
-    if assertions.in_a_test():
+    if in_a_test():
         report.asserted = False
-        assertions.unsettled.append(report)
+        unsettled.append(report)
     return report
 
 

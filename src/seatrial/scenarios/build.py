@@ -173,8 +173,8 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     unmocked_tools = scenario.unmocked_tools or default_unmocked_tools(scenario.mocks)
     if not scenario.mocks and not scenario.tools and unmocked_tools == "passthrough":
         return NoMocks
+    from seatrial.evaluators.built_in import check_expected
     from seatrial.evaluators.matchers import matches
-    from seatrial.evaluators.validation import check_expected
     from seatrial.tools.tool_box import MockSet
 
     try:

@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from seatrial.model.scenario import Expect, Scenario
 
 from .build_evaluators import check_scorers, scorer_names
-from .metrics import is_weighted, metrics_problem, threshold_problem
+from .formats import is_weighted, metrics_problem, threshold_problem
 from .problems import KeyPath, Problems, did_you_mean
 
 

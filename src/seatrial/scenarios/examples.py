@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from seatrial.errors import UsageError
-from seatrial.evaluators.validation import check_expected
+from seatrial.evaluators.built_in import check_expected
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import InputStruct
 

@@ -7,8 +7,8 @@ from seatrial.errors import UsageError
 from seatrial.model.keys import declared_keys
 from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
 
+from .formats import define, merge_metrics, select_metrics
 from .keys import CONFIG
-from .metrics import define, merge_metrics, select_metrics
 from .problems import Problems
 from .readers import given
 
