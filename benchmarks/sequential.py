@@ -49,7 +49,7 @@ def measure(rate: float, count: int, seed: int, store: Path) -> dict[str, float]
     answers: dict[str, list[bool | None]] = {}
     with open_store(store) as opened:
         for summary in opened.summaries(report.run.id):
-            answers.setdefault(summary.key.name, []).append(answer_of(summary.status, summary.error_kind))
+            answers.setdefault(summary.key.name, []).append(answer_of(summary))
     used = sum(decide_sequentially(one, SequentialTest()).trials_used for one in answers.values())
     return {**shares, "used": used / count, "played": sum(map(len, answers.values())) / count}
 

@@ -205,3 +205,22 @@ def test_a_scenario_that_an_uncommitted_edit_broke_is_not_flaky(shop: Any) -> No
         shop.process("run")
 
     assert json.loads(shop.seatrial("list", "flaky", "--json").out) == []
+
+
+def test_runs_with_the_same_seed_count_once(shop: Any) -> None:
+    for name in ("good", "copy", "another copy"):
+        shop.seatrial("run", "--name", name, "--seed", "5")
+    shop.seatrial("run", "--name", "fresh", "--seed", "6")
+    play(shop, "v2", broken=True)
+
+    named = ("--pool", "copy", "--pool", "another copy", "--pool", "fresh")
+    assert pooled(shop, "good", "v2", *named)[0] == ["fresh"]
+
+
+def test_only_the_first_trials_of_auto_runs_are_pooled(shop: Any) -> None:
+    play(shop, "good")
+    shop.seatrial("run", "--name", "auto", "--trials", "auto")
+    play(shop, "v2", broken=True)
+
+    form = json.loads(compare(shop, "good", "v2", "--pool", "auto", "--json").out)
+    assert (form["scenarios"][0]["pooled_passed"], form["scenarios"][0]["pooled"]) == (3, 3)

@@ -42,7 +42,7 @@ def suite(alarm: bool) -> SuiteResult:
 
 @pytest.mark.parametrize(("alpha", "boundary", "error"), [(0.0015, 5.48, 0.00148), (0.0003, 7.10, 0.00028)])
 def test_the_boundaries_are_those_of_the_specification(alpha: float, boundary: float, error: float) -> None:
-    gate = HistoryGate(beta=0.1)
+    gate = HistoryGate(beta=0.1, max_trials=24)
     found = solve_boundary(100, alpha, gate=gate)
     assert found == pytest.approx(boundary, abs=0.03)
     assert ErrorOfBoundary(100, gate)(round(100 * found)) == pytest.approx(error, abs=0.00002)
@@ -86,7 +86,7 @@ def test_simulated_trials_of_an_unchanged_agent_are_worse_as_rarely_as_promised(
     alarms = 0
     for _ in range(2000):
         history = History(passed=sum(rng.random() < 0.9 for _ in range(50)), total=50)
-        answers = [rng.random() < 0.9 for _ in range(24)]
+        answers = [rng.random() < 0.9 for _ in range(48)]
         alarms += decide_scenario(answers, history, boundary).decision == "worse"
     assert alarms <= stats.binom.ppf(0.999, 2000, DEFAULT_GATE.alpha)
 
@@ -95,7 +95,7 @@ def test_simulated_decisions_have_the_exact_probabilities() -> None:
     rng = random.Random(2)
     boundary = find_boundary(100, 20)
     point = operating_point(RELIABLE, 0.6, boundary)
-    results = [decide_scenario([rng.random() < 0.6 for _ in range(24)], RELIABLE, boundary) for _ in range(2000)]
+    results = [decide_scenario([rng.random() < 0.6 for _ in range(48)], RELIABLE, boundary) for _ in range(2000)]
     for decision, chance in (("worse", point.worse), ("cleared", point.cleared), ("undecided", point.undecided)):
         count = sum(result.decision == decision for result in results)
         assert stats.binomtest(count, 2000, min(1.0, chance)).pvalue > 0.001
@@ -128,13 +128,13 @@ def test_an_instrument_error_delays_clearing_as_a_failure_would() -> None:
 
 
 def test_too_many_instrument_errors_leave_it_undecided() -> None:
-    result = decide_scenario([None] * 40 + [True] * 24, RELIABLE, find_boundary(100, 20))
-    assert (result.decision, result.left_out) == ("undecided", 40)
+    result = decide_scenario([None] * 90 + [True] * 48, RELIABLE, find_boundary(100, 20))
+    assert (result.decision, result.left_out) == ("undecided", 90)
 
 
 def test_a_scenario_that_answered_well_enough_cannot_become_worse_while_errors_delay_its_clearing() -> None:
     boundary = find_boundary(100, 20)
-    answers = [None] * 10 + [True] * 4 + [False] * 20
+    answers = [None] * 10 + [True] * 4 + [False] * 44
     assert decide_scenario(answers, RELIABLE, boundary).decision == "undecided"
 
 
@@ -223,7 +223,7 @@ def test_a_scenario_that_did_not_run_adds_nothing_to_the_variance() -> None:
 def test_the_forecast_says_what_the_gate_costs_and_finds() -> None:
     found = forecast([RELIABLE] * 20)
     assert 60 <= found.expected_calls <= 110
-    assert found.most_calls == 480
+    assert found.most_calls == 960
     assert found.power > 0.75
     assert found.weakest_power == pytest.approx(found.power)
     assert 0.5 < found.all_cleared <= 1.0

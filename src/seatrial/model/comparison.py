@@ -238,7 +238,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         raise TypeError("a comparison is neither true nor false; ask seatrial.comparison.find_objections")
 
     def differing(self) -> tuple[ScenarioChange, ...]:
-        """The scenarios whose counts differ, strongest evidence first, whatever their word."""
+        """The scenarios whose counts differ, strongest evidence first."""
         moved = [one for one in self.scenarios if one.word not in (None, "same")]
         return tuple(sorted(moved, key=lambda one: min(one.p_worse or 0.0, one.p_better or 0.0)))
 

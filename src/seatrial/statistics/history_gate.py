@@ -6,7 +6,7 @@ index order, and each scenario stops on its own trials:
 - `worse`: the trials are too low for "same rate as in the history". The evidence is the likelihood ratio of a uniform
   alternative against the beta-binomial prediction from the history.
 - `cleared`: the trials contradict a drop of 40 points (likelihood ratio 0.2).
-- `undecided`: 24 trials decided neither. `go on`: run another trial.
+- `undecided`: 48 trials decided neither. `go on`: run another trial.
 
 `decide_suite` tests the first trials of all scenarios together, which finds small drops everywhere.
 
@@ -44,7 +44,7 @@ GateVerdict: TypeAlias = Literal["REGRESSION", "NOT WORSE", "UNDECIDED"]
 SHORTEST_HISTORY = 20
 LONGEST_HISTORY = 100
 LOWEST_RATE = 0.1
-"""A scenario that passes less often cannot get worse in a way that 24 trials could show."""
+"""A scenario that passes less often cannot get worse in a way that trials could show."""
 _RATES = (*(step / 100 for step in range(10, 95)), *(step / 1000 for step in range(950, 1000, 5)), 0.998)
 _STEP = 100
 """Boundaries are multiples of 1/100."""
@@ -60,7 +60,8 @@ class HistoryGate:
     """The drop of one scenario that `cleared` excludes."""
     beta: float = 0.2
     """The likelihood ratio at which a scenario is cleared; also the probability of missing that drop."""
-    max_trials: int = 24
+    max_trials: int = 48
+    """Of one scenario. Few need more than 24, but with 24 a large suite would often stay undecided."""
     alpha: float = 0.03
     """The probability of any false `worse`, over all scenarios."""
     suite_alpha: float = 0.02
@@ -237,6 +238,7 @@ class _Evidence:
         dropped = max(self.rate - gate.drop, 0.02)
         self._log_passed, self._log_failed = log(dropped), log(1.0 - dropped)
         self.clear_at = log(gate.beta)
+        self._known: dict[tuple[int, int], tuple[float, float]] = {}
 
     def _same(self, passed: int, failed: int) -> float:
         """The log-likelihood of the trials if the rate is that of the history."""
@@ -254,9 +256,13 @@ class _Evidence:
         return passed * self._log_passed + failed * self._log_failed - self._same(passed, failed)
 
     def decide(self, passed: int, failed: int, boundary: float) -> Decision:
-        if self.worse(passed, failed) >= boundary:
+        state = passed, failed
+        if state not in self._known:
+            self._known[state] = self.worse(*state), self.drop(*state)
+        worse, drop = self._known[state]
+        if worse >= boundary:
             return "worse"
-        if self.drop(passed, failed) <= self.clear_at:
+        if drop <= self.clear_at:
             return "cleared"
         return "undecided" if passed + failed >= self.gate.max_trials else "go on"
 

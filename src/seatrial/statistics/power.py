@@ -150,7 +150,7 @@ def pairs_needed(pass_to_fail: float, fail_to_pass: float, *, alpha: float = 0.0
 
 
 def repeats_to_flag_one(scenarios: int, *, q: float = 0.05, base_repeats: int | None = None) -> int:
-    """Repeats for plain Benjamini-Hochberg to flag one totally broken scenario among so many.
+    """Repeats for plain Benjamini-Hochberg to flag one completely broken scenario in a suite of this size.
 
     `base_repeats` is how often the baseline ran each of them; None when as often as the candidate.
     """
