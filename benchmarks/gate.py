@@ -13,20 +13,18 @@ from collections.abc import Callable, Sequence
 
 from seatrial.comparison.planning import ALPHA
 from seatrial.comparison.significance import find_words
-from seatrial.statistics.agreement import ConfusionTable
-from seatrial.statistics.calibration import JudgedTrials, calibrate_rate
-from seatrial.statistics.drift import detect_drift
+from seatrial.statistics.agreement import ConfusionTable, JudgedTrials, calibrate_rate
 from seatrial.statistics.history_gate import (
     DEFAULT_GATE,
     History,
     decide_scenario,
     decide_suite,
+    detect_drift,
     find_boundary,
     first_trials,
 )
 from seatrial.statistics.intervals import wilson_interval
-from seatrial.statistics.paired import PairedValues, ratio_test
-from seatrial.statistics.significance import ScenarioCounts, stratified_test
+from seatrial.statistics.significance import PairedValues, ScenarioCounts, ratio_test, stratified_test
 
 SEED = 20_251_118
 missed: list[str] = []

@@ -1,4 +1,14 @@
-"""How well a judge agrees with human labels, and the pass rate corrected by them."""
+"""How well a judge agrees with human labels, and the pass rate corrected by them.
+
+`judge_agreement`: accuracy hides a judge that never finds a failure, so there are two rates: how often the judge passes
+what the human passed, and how often it fails what the human failed.
+
+`calibrate_rate`: the pass rate that humans would give, from the judge's verdicts of all trials and labels of some
+(post-stratification; Begg and Greenes 1983). Within each verdict of the judge, the labels estimate the share that a
+human passes. Labels must be drawn at random within each verdict; how many each verdict gets does not matter.
+`allocate_labels` and `draw_labels` choose the next trials to label. Simulated coverage of the 95 % interval is 0.93 or
+more from 50 labels on (benchmarks/gate.py). `corrected_rate` (TPR and TNR) needs two to three times as many labels.
+"""
 
 import math
 from collections import Counter

@@ -1,4 +1,6 @@
-"""The gate against a history: is the candidate worse than the accepted runs before it?
+"""Comparisons with a history of runs: the gate for a candidate, and slow decay over time (`detect_drift`).
+
+The gate asks whether the candidate is worse than the accepted runs before it.
 
 For each scenario the history is the passes of its newest answered trials, at most 100. The candidate's trials come in
 index order, and each scenario stops on its own trials:
@@ -16,7 +18,12 @@ the number of scenarios, for every true pass rate, averaged over the random hist
 trials, the same rate in history and candidate, and histories of trials whose number was fixed in advance. If runs
 differ by more than their trials explain, give `between_run_variance` of the history to `decide_suite`.
 
-Counts come in; nothing here knows runs or stores. benchmarks/gate.py simulates the whole gate.
+`detect_drift` is an e-detector over the runs of the main branch (Shin, Ramdas and Rinaldo 2023). Each run gives a
+likelihood ratio: a rate 3, 6 or 12 points below the baseline against the baseline. They are added up over all possible
+starts of the decay, M = (M + 1) * L, with an alarm at 400. If the pass rate never falls below the lower bound of the
+baseline's (one-sided at 95 %), alarms come on average at most once in 400 runs. The baseline needs many trials.
+
+Counts come in; nothing here knows runs or stores. benchmarks/gate.py simulates gate and detector.
 """
 
 import math
