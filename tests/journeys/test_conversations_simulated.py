@@ -190,13 +190,13 @@ def test_a_trial_that_takes_too_long_is_errored_and_keeps_what_was_said(folder: 
         user_by_turn(move("Hi"), move("And?")), agent=["Wait.", ServerReply(content="late", hold=HELD)]
     )
 
-    ended = run(folder, servers, {**SAYS_BOOKED, "trial_timeout_seconds": 2})
+    ended = run(folder, servers, {**SAYS_BOOKED, "trial_timeout_seconds": 5})
 
     assert ended.code == 1
     trial = trial_of(folder)
     assert (trial["error"]["kind"], trial["stop_reason"]) == ("limit", "limit")
     assert [turn["reply"] for turn in trial["turns"]] == ["Wait.", None]
-    assert "ERROR limit: the trial took longer than 2 s" in ended.out
+    assert "ERROR limit: the trial took longer than 5 s" in ended.out
 
 
 def test_a_second_run_asks_no_user_model(folder: Any, open_servers: Any) -> None:
