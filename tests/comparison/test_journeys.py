@@ -454,7 +454,7 @@ def test_suites_with_different_baselines_are_not_compared_with_that_of_the_first
     code, _, err = seatrial_command("compare", "baseline", "both")
     assert code == 2
     assert "its suites have different baselines: " in err
-    assert "Name the one that you mean." in err
+    assert "Name one of them." in err
 
 
 def test_suites_that_name_the_same_baseline_are_compared_with_it(seatrial_command, tmp_path, request):

@@ -219,7 +219,11 @@ def test_a_judge_can_be_tried_on_the_stored_conversations(folder: Any) -> None:
         ("label,judge\nnan,pass", (), "labels.csv:2: label: expected pass, fail or a score, got 'nan'"),
         ("label,scenario,trial\npass,a,1", RUBRIC, "has no conversation to judge"),
         ("label,input,output\npass,a,b", (*RUBRIC, "--votes", "2"), "expected an odd number"),
-        ("label,input,output\npass,a,b", (*RUBRIC, "--metric", "helpfulness"), "two questions"),
+        (
+            "label,input,output\npass,a,b",
+            (*RUBRIC, "--metric", "helpfulness"),
+            "--rubric and --metric cannot be used together",
+        ),
         ("label,input,output\npass,a,b", ("--metric", "helpfullness"), "Did you mean 'helpfulness'?"),
     ],
 )

@@ -62,8 +62,8 @@ def test_runs_that_may_be_the_candidates_own_are_not_pooled_with_the_baseline(sh
     ended = compare(shop, "good", "v2-1")
 
     assert (ended.code, ended.out.splitlines()[-1]) == (1, "REGRESSION")
-    assert "so 3 further runs of them may be of either and were not pooled" in ended.out
-    assert "name those of the baseline: --pool RUN" in ended.out
+    assert "so 3 further runs may belong to either and were not pooled" in ended.out
+    assert "Name the baseline's runs: --pool RUN" in ended.out
 
 
 def test_the_same_comparison_with_a_second_look_says_the_same_twice(shop: Any) -> None:

@@ -176,7 +176,7 @@ def test_a_regrade_cannot_be_resumed(played: Any) -> None:
     ended = played.seatrial("run", "--resume", "second")
 
     assert ended.code == 2
-    assert "Start anew: seatrial regrade" in ended.err
+    assert "Start again: seatrial regrade" in ended.err
 
 
 def test_an_evaluator_that_was_broken_is_asked_again(folder: Any) -> None:

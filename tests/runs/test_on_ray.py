@@ -60,7 +60,7 @@ def refusal(request: RunRequest) -> str:
 def test_an_agent_that_is_a_python_object_is_refused_with_the_remedy(folder: Path) -> None:
     said = refusal(ask(agent=lambda input: input))
 
-    assert "is a Python object, and cannot leave this process" in said
+    assert "is a Python object, and cannot be sent to workers" in said
     assert "package.module:attribute" in said
 
 
@@ -87,7 +87,7 @@ def test_an_address_where_nobody_answers_is_refused_before_a_run_is_stored(
         closed.bind(("127.0.0.1", 0))
         said = refusal(ask(ray_address=f"127.0.0.1:{closed.getsockname()[1]}", store="runs.db"))
 
-    assert "nobody answers there: Connection refused. Is the cluster running?" in said
+    assert "does not answer: Connection refused. Is the cluster running?" in said
     assert not Path("runs.db").exists()
 
 
@@ -166,7 +166,7 @@ def test_a_worker_with_fewer_scenarios_than_the_driver_is_refused(folder: Path) 
 
 
 def test_a_worker_of_another_version_is_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"has seatrial .+, and the run was started with 0\.0\.0"):
+    with pytest.raises(UsageError, match=r"has seatrial .+, but the run was started with 0\.0\.0"):
         Worker().prepare(order(ask()), "0.0.0", 1)
 
 

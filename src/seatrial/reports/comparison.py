@@ -1,4 +1,4 @@
-"""A comparison for people at a terminal: the sentence first, then the figures, then scenario by scenario."""
+"""A comparison on the terminal: the conclusion, then the figures, then each scenario."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
@@ -25,7 +25,7 @@ _MARKS = {
     Change.ERROR: Status.ERRORED,
     Change.MISSING: Status.NOT_RUN,
 }
-"""Of the others the candidate's verdict is the mark: what fails as before, or a little less, still fails."""
+"""Other scenarios show the candidate's verdict: one that fails as before, or less often, still fails."""
 TITLES = {
     Change.REGRESSION: "regressed",
     Change.ERROR: "without a verdict in one of the runs",
@@ -44,7 +44,7 @@ def print_comparison(
     alignments: tuple[Alignment, ...] = (),
     verbose: bool = False,
 ) -> None:
-    """Write the whole of it. `decision` is the last line; `verbose` names the unchanged scenarios as well."""
+    """Write the comparison. `decision` is the last line; `verbose` also lists the unchanged scenarios."""
     writer = TerminalWriter(stream)
     writer.line(f"baseline   {_run(comparison.base)}", style="dim")
     writer.line(f"candidate  {_run(comparison.candidate)}", style="dim")
@@ -90,7 +90,7 @@ def _figures(comparison: Comparison) -> Iterator[str]:
 
 
 def _pass_rates(base: SuiteFigures, now: SuiteFigures) -> str:
-    """`100.0 % → 50.0 %   (12/12 trials → 6/12 trials)`, and that it is a mean where the counts give another rate."""
+    """`100.0 % → 50.0 %   (12/12 trials → 6/12 trials)`; says if a rate is a mean that differs from its counts."""
     if base.pass_rate is None or now.pass_rate is None:
         return "unknown: no scenario has an answer in both runs"
     counts = " → ".join(f"{side.rated_passed:,}/{counted(side.rated, 'trial')}" for side in (base, now))
@@ -103,7 +103,7 @@ def _pass_rates(base: SuiteFigures, now: SuiteFigures) -> str:
 def _print_scenarios(
     writer: TerminalWriter, comparison: Comparison, alignments: Mapping[ScenarioKey, Alignment], *, verbose: bool
 ) -> None:
-    """Scenarios whose counts differ, strongest evidence first; then what cannot be compared; then the rest."""
+    """Scenarios with different counts, strongest evidence first; then those that cannot be compared; then the rest."""
     differing = comparison.differing() or tuple(one for one in comparison.scenarios if moved(one))
     printer = _ScenarioPrinter(writer, alignments, verbose=verbose)
     printer.section(f"{counted(len(differing), 'scenario')} with different counts, strongest evidence first", differing)
@@ -118,7 +118,7 @@ def _print_scenarios(
 
 
 class _ScenarioPrinter:
-    """Prints sections of scenarios, each with where its conversations differ."""
+    """Prints sections of scenarios. Shows where the conversations of a scenario differ."""
 
     def __init__(self, writer: TerminalWriter, alignments: Mapping[ScenarioKey, Alignment], *, verbose: bool) -> None:
         self._writer = writer
@@ -140,7 +140,7 @@ class _ScenarioPrinter:
 
 
 def mark_of(scenario: ScenarioChange) -> Status:
-    """The status whose mark stands before the scenario."""
+    """The status whose mark is shown before the scenario."""
     status = _MARKS.get(scenario.change)
     if status is None:
         assert scenario.candidate is not None, "only a missing scenario has no candidate"

@@ -1,4 +1,4 @@
-"""The report for people at a terminal: what passed, what did not and why, and the command to look closer."""
+"""The report on the terminal: what passed, what did not and why, and the command that shows details."""
 
 import shlex
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ PASSING_SHOWN = 30
 FAILING_SHOWN = 50
 TRIALS_SHOWN = 10
 UNTOUCHED_SHOWN = 10
-"""Where more were not run, because somebody stopped the run, they are only counted."""
+"""If a run stopped early and more scenarios were not run, only their number is shown."""
 TEXT_LIMIT = 2_000
 SAID_LIMIT = 300
-"""Of what the agent said: enough to see why a check failed. `seatrial show` has all of it."""
+"""Characters of the agent's reply: enough to see why a check failed. `seatrial show` prints all of it."""
 
 
 def print_run(record: "RunRecord", stream: TextIO, *, verbose: bool = False, colour: bool | None = None) -> None:
-    """Write the whole report; scenario by scenario, so that memory does not grow with the run."""
+    """Write the report, one scenario at a time, so that memory does not grow with the run."""
     _Console(record, TerminalWriter(stream, colour=colour), verbose=verbose).print()
 
 
@@ -135,7 +135,7 @@ class _Console:
             for text in explain_error(error):
                 self._writer.line(shorten(text, TEXT_LIMIT), indent=4)
         if not outcome.verdict.passed and not outcome.failed and not outcome.errored:
-            # No trial explains it: an unexpected pass, a gate that more trials would decide, nothing run.
+            # No trial shows the reason: an unexpected pass, a gate that needs more trials, or no trial at all.
             for reason in outcome.verdict.failure_reasons:
                 self._writer.line(shorten(reason, TEXT_LIMIT), indent=4)
         for note in outcome.notes:
@@ -179,7 +179,7 @@ def _how_to_go_on(run: Run) -> str:
 
 
 def _good(counts: ScenarioCounts) -> int:
-    """How many scenarios speak not against the run."""
+    """How many scenarios do not count against the run."""
     return counts.passed + counts.skipped + counts.xfailed
 
 
@@ -188,18 +188,18 @@ def _shows_untouched(counts: ScenarioCounts) -> bool:
 
 
 def _bad(counts: ScenarioCounts) -> int:
-    """How many scenarios speak against the run, apart from those that are only counted."""
+    """How many scenarios count against the run, without those that are not listed."""
     return counts.failing if _shows_untouched(counts) else counts.failing - counts.untouched
 
 
 def _first(outcome: RunOutcome, counts: ScenarioCounts, *, untouched: bool) -> Iterator[ScenarioOutcome]:
-    """As many of the scenarios as are shown, in order. Of a large run no more are read than it takes to find them."""
+    """The scenarios to show, in order. Reads no more of a large run than it needs."""
     good = islice(filterfalse(is_failing, outcome.scenarios), min(_good(counts), PASSING_SHOWN))
     bad = islice(failing_in_order(outcome, untouched=untouched), min(_bad(counts), FAILING_SHOWN))
     return merge(good, bad, key=lambda one: one.entry.position)
 
 
 def _quoted(name: str) -> str:
-    """The name in quotes, needed or not, so that every command looks the same."""
+    """The name, always in quotes, so that every command looks the same."""
     quoted = shlex.quote(name)
     return quoted if quoted.startswith("'") else f"'{quoted}'"

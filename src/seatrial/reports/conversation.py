@@ -1,4 +1,4 @@
-"""A trial's conversation in lines: who said what, which tools were called, what every check and metric said."""
+"""A trial's conversation as lines: messages, tool calls, checks and scores."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ TEXT_LIMIT = 100_000
 
 
 def conversation_lines(trial: Trial) -> Iterator[Line]:
-    """The whole trial in lines: turns with their tool calls, scores and checks, then what concerns all of it."""
+    """The trial as lines: turns with their tool calls, scores and checks, then the results of the whole trial."""
     for message in trial.transcript.history:
         yield 0, shorten(f"before: {one_line_json(message)}", TEXT_LIMIT)
     for turn in trial.transcript.turns:
@@ -35,9 +35,9 @@ def conversation_lines(trial: Trial) -> Iterator[Line]:
 
 
 def failed_reply(trial: Trial) -> str | None:
-    """What the agent said where a check of it failed first, else in the end; None where no such check failed.
+    """The agent's reply in the first turn with a failed check, else the last reply; None if no check failed.
 
-    A trajectory says itself what was called.
+    Trajectory checks are left out: their reasons already list the calls.
     """
     failed = [result for result in trial.results if not result.passed and result.trajectory is None]
     turns = trial.transcript.turns
@@ -50,7 +50,7 @@ def failed_reply(trial: Trial) -> str | None:
 
 
 def one_line_json(value: Any) -> str:
-    """The value as JSON on one line, with its letters as they are."""
+    """The value as JSON on one line; letters outside ASCII are not escaped."""
     return json.dumps(to_json(value), ensure_ascii=False)
 
 

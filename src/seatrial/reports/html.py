@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no scripts, nothing loaded from elsewhere, everything an agent said as plain text."""
+"""The HTML report: one page without scripts or external files. All agent text is escaped."""
 
 from base64 import b64encode
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from .scenario_totals import ScenarioTotals, scenario_totals
 from .texts import not_counted_reason
 
 BODIES_OF_ALL = 300
-"""In a run of more trials only those that did not pass are shown with their conversation."""
+"""A run with more trials shows only the conversations of trials that did not pass."""
 BODIES_AT_MOST = 300
 
 
 def write_html(record: RunRecord, stream: TextIO) -> None:
-    """The whole page, piece by piece."""
+    """Write the page, piece by piece."""
     page = _Page(record)
     template = make_environment().get_template("report.html.jinja")
     for piece in template.generate(page=page, run=record.run, outcome=record.outcome):
@@ -28,7 +28,7 @@ def write_html(record: RunRecord, stream: TextIO) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A scenario as the table shows it."""
+    """A scenario's row in the table."""
 
     anchor: str
     outcome: ScenarioOutcome
@@ -41,7 +41,7 @@ class _Row:
 
 
 class _Page:
-    """What the template asks for; trials are read when it comes to them."""
+    """The data for the template. Trials are read only when the template needs them."""
 
     def __init__(self, record: RunRecord) -> None:
         self._record = record
@@ -59,7 +59,7 @@ class _Page:
                 yield f"scenario-{place + 1}", outcome
 
     def trials(self, outcome: ScenarioOutcome) -> Iterator[tuple[Trial, bool]]:
-        """Each trial, and whether there is room for its conversation."""
+        """Each trial, and whether the page shows its conversation."""
         for trial in self._record.trials(outcome.entry.key):
             wanted = self._all_bodies or trial.status is not Status.PASSED
             self._bodies += wanted
@@ -73,5 +73,5 @@ class _Page:
 
     @property
     def style_hash(self) -> str:
-        """Of the one style that the page's own policy allows."""
+        """The hash of the only style that the page's content security policy allows."""
         return f"sha256-{b64encode(sha256(style_sheet().encode()).digest()).decode()}"

@@ -1,7 +1,7 @@
-"""JUnit XML for CI systems: one testcase for each scenario, failures and errors apart.
+"""JUnit XML for CI systems: one testcase for each scenario; failures and errors are separate.
 
-The form is the one Jenkins' schema (junit-10.xsd) and its ancestors accept. They know properties of a suite only, so
-those of a scenario stand there under its name, and once more in the testcase's system-out.
+The format follows Jenkins' schema (junit-10.xsd) and its older versions. They allow properties only for a suite, so a
+scenario's properties are written there under its name, and again in the testcase's system-out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ RUN_SUITE = "seatrial"
 
 
 def write_junit(record: RunRecord, stream: TextIO) -> None:
-    """The whole document, suite by suite."""
+    """Write the document, suite by suite."""
     outcome = record.outcome
     suites: dict[str, list[ScenarioOutcome]] = {}
     for one in outcome.scenarios:
@@ -38,7 +38,7 @@ def write_junit(record: RunRecord, stream: TextIO) -> None:
 
 
 def _is_hidden(outcome: RunOutcome) -> bool:
-    """Whether the run did not pass although no testcase would say so: a gate over all was missed, or nothing ran."""
+    """Whether the run did not pass but no testcase shows it: a gate of the run was missed, or nothing ran."""
     failures, errors, _ = _counts(outcome.scenarios)
     return not outcome.verdict.passed and failures + errors == 0
 
@@ -59,7 +59,7 @@ def _write_suite(record: RunRecord, name: str, outcomes: list[ScenarioOutcome], 
     stream.write(f"<testsuite{_attributes(attributes)}>\n<properties>\n")
     _write_properties({"run": record.run.id, "run_name": record.run.name, "seed": str(record.run.seed)}, stream)
     for outcome in outcomes:
-        # Read twice, here for the sums and below for the texts, so that no more than one scenario is in memory.
+        # Trials are read twice, here for sums and below for texts, so that only one scenario is in memory.
         label = outcome.entry.key.label
         known = _numbers(outcome, scenario_totals(record, outcome))
         _write_properties({f"{label}.{key}": value for key, value in known.items()}, stream)
@@ -85,7 +85,7 @@ def _write_testcase(outcome: ScenarioOutcome, sums: ScenarioTotals, stream: Text
 
 
 def _element(outcome: ScenarioOutcome) -> str | None:
-    """Failed is the agent's fault; all else that is no pass has no answer, and JUnit calls that an error."""
+    """The testcase's child element. Failed is the agent's fault; every other status but passed is a JUnit error."""
     if not_counted_reason(outcome) is not None:
         return "skipped"
     if outcome.verdict.passed:

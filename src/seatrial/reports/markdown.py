@@ -1,4 +1,4 @@
-"""Markdown for pull requests and wikis. Everything an agent said is escaped: as text in tables, as HTML in <pre>."""
+"""Markdown for pull requests and wikis, and GitHub's step summary and annotations. All agent text is escaped."""
 
 import re
 import sys
@@ -43,19 +43,19 @@ _MARKS = {
     Status.INCONCLUSIVE: "❔",
     Status.NOT_RUN: "➖",
 }
-# What means something inside a line of GitHub's Markdown: emphasis, code, links, tables, mentions, issues, maths; a
-# colon only where a scheme or an emoji would go on, and the dot of a bare www address.
+# Characters with a meaning inside a line of GitHub's Markdown: emphasis, code, links, tables, mentions, issues, maths.
+# A colon only if a URL or an emoji could follow, and the dot after www.
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
 
 
 def write_markdown(record: RunRecord, stream: TextIO) -> None:
-    """The whole report."""
+    """Write the whole report."""
     for block in blocks(record):
         stream.write(block)
 
 
 def blocks(record: RunRecord) -> Iterator[str]:
-    """The report in pieces, each of them whole Markdown, so that it can end after any."""
+    """The report in pieces. Each piece is complete Markdown, so the report can be cut after any of them."""
     outcome = record.outcome
     yield f"## {_MARKS[outcome.verdict.status]} {escaped(verdict_line(outcome))}\n\n"
     facts = f"{record.run.name}: {scenario_counts_line(outcome)}; {run_facts(record.run, outcome.totals)}"
@@ -72,13 +72,13 @@ def blocks(record: RunRecord) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """The text on one line, meaning nothing but itself in Markdown and HTML."""
+    """The text on one line, escaped for Markdown and HTML."""
     text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(lambda found: f"\\{found.group()}", text)
 
 
 def quoted(text: str) -> str:
-    """The text as it is, line by line, in a block of its own."""
+    """The text in a <pre> block, with its line breaks."""
     return f"<pre>\n{escape_markup(text)}\n</pre>\n\n"
 
 
@@ -140,7 +140,7 @@ def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:
 
 
 def _conversation(record: RunRecord, outcome: ScenarioOutcome) -> str:
-    """What was said in the first trial that did not pass, folded away."""
+    """The conversation of the first trial that did not pass, collapsed."""
     for trial in record.trials(outcome.entry.key):
         if trial.status is not Status.PASSED:
             said = "\n".join("  " * depth + text for depth, text in conversation_lines(trial))
@@ -150,22 +150,22 @@ def _conversation(record: RunRecord, outcome: ScenarioOutcome) -> str:
 
 
 SUMMARY_BYTES = 1024 * 1024
-"""A larger summary is refused as a whole."""
+"""GitHub rejects a larger summary."""
 ANNOTATIONS = 10
-"""Of errors, and of warnings; GitHub drops the rest of a step's without a word."""
+"""The limit for errors, and for warnings, in a step. GitHub drops the rest without notice."""
 MESSAGE_LIMIT = 2_000
 
 _CUT = "\n\nThe rest is cut: a step summary holds 1 MiB. See all of it: `seatrial show {run}`\n"
 
 
 def write_github(record: RunRecord, stream: TextIO) -> None:
-    """The summary on the stream, and the annotations on standard output, where the runner looks for them."""
+    """Write the summary to the stream, and the annotations to standard output, where GitHub reads them."""
     write_summary(record, stream)
     print_annotations(record, sys.stdout)
 
 
 def write_summary(record: RunRecord, stream: TextIO) -> None:
-    """The Markdown report, as much of it as fits beside what the stream holds already; nothing where it is full."""
+    """Write as much of the Markdown report as still fits into the step summary."""
     notice = _CUT.format(run=record.run.id)
     left = SUMMARY_BYTES - _held(stream) - len(notice.encode())
     if left < 0:
@@ -179,7 +179,7 @@ def write_summary(record: RunRecord, stream: TextIO) -> None:
 
 
 def print_annotations(record: RunRecord, stream: TextIO) -> None:
-    """Workflow commands: an error for each scenario that did not pass, a warning for each with a note."""
+    """Write workflow commands: an error per scenario that did not pass, a warning per passed one with a note."""
     found = failing(record.outcome)
     errors = [_command("error", one, "; ".join((*one.verdict.failure_reasons, *one.notes))) for one in found]
     if not record.outcome.verdict.passed and not errors:
@@ -206,7 +206,7 @@ def _command(level: str, outcome: ScenarioOutcome, message: str) -> str:
 
 
 def _place(source: str | None) -> Iterator[str]:
-    """Where the scenario was written: `file:line`, or a file alone."""
+    """The properties `file` and `line` of a source such as `suite.yaml:3`; only `file` if it has no line."""
     if not source:
         return
     file, _, line = source.rpartition(":")
@@ -226,7 +226,7 @@ def _property(text: str) -> str:
 
 
 def _held(stream: TextIO) -> int:
-    """How many bytes the summary has already, from earlier writers in the step."""
+    """How many bytes the summary already has."""
     try:
         return stream.tell()
     except (OSError, UnsupportedOperation):

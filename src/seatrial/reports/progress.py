@@ -1,4 +1,4 @@
-"""How far a run has come, while it runs: one line that renews itself on a terminal, plain lines elsewhere."""
+"""Progress of a run: one line that is redrawn on a terminal, plain lines elsewhere."""
 
 import os
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from .terminal import TerminalWriter, one_line, shorten
 LIVE_EVERY_MS = 100.0
 PLAIN_EVERY_MS = 1_000.0
 SCENARIO_LINES = 100
-"""Runs of more scenarios get no line for each, only the one a second."""
+"""A run with more scenarios prints one line per second instead of one per scenario."""
 
 
 class Progress:
-    """A listener for a run's events. Drawn by hand: importing rich takes 60 ms, as long as a small run."""
+    """A listener for a run's events. It does not use rich: importing it takes 60 ms, as long as a small run."""
 
     def __init__(self, stream: TextIO, *, live: bool | None = None, clock: Callable[[], float] = milliseconds) -> None:
         self._stream = stream
@@ -29,12 +29,12 @@ class Progress:
         self._scenarios = self._trials = 0
         self._played = self._passed = self._done = 0
         self._open: dict[ScenarioKey, _Open] = {}
-        """The scenarios under way; those that are done are forgotten, since a run may have millions."""
+        """The unfinished scenarios. Finished ones are removed: a run may have millions."""
         self._cost: float | None = None
         self._cost_is_whole = True
 
     def __call__(self, event: Event) -> None:
-        """Take note of what happened, and show it where it is time to."""
+        """Count the event, and update the display if it is due."""
         match event:
             case TrialFinished():
                 self._count(event.trial)
@@ -48,7 +48,7 @@ class Progress:
                 self.close()
 
     def close(self) -> None:
-        """Leave the line free for what comes next; may be called twice."""
+        """Clear the progress line. May be called twice."""
         if self._drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -115,7 +115,7 @@ class Progress:
 
 
 class _Open:
-    """A scenario under way."""
+    """An unfinished scenario."""
 
     __slots__ = ("_missing", "passed", "played")
 
@@ -124,14 +124,14 @@ class _Open:
         self.passed = self.played = 0
 
     def ends_with(self, passed: bool) -> bool:
-        """Count a trial; whether it was the last."""
+        """Count a trial. Returns whether it was the last."""
         self.played += 1
         self.passed += passed
         return self.played == self._missing
 
 
 def _width(stream: TextIO) -> int:
-    """The columns a line may take without wrapping, which would leave its head behind."""
+    """How many columns a line may have. A wrapped line could not be cleared completely."""
     try:
         return max(os.get_terminal_size(stream.fileno()).columns - 1, 20)
     except (OSError, ValueError):

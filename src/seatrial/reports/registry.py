@@ -1,4 +1,4 @@
-"""The report formats, built in or of installed packages, and how one is written to a file."""
+"""The report formats, built in or from installed packages, and writing one to a file."""
 
 import os
 import sys
@@ -49,7 +49,7 @@ def parse_report_option(text: str) -> tuple[str, Path | None]:
 def write_report(
     name: str, record: "RunRecord", target: str | os.PathLike[str] | TextIO, *, folder: Path = Path()
 ) -> None:
-    """Write one report to a file, which appears whole or not at all, or to an open stream; `-` is standard output.
+    """Write one report to a file or an open stream; `-` is standard output. A file is never left half written.
 
     A relative path starts at `folder`: an agent may have changed the current folder.
     The github report is appended to the file, since all steps of a job share it.

@@ -1,4 +1,4 @@
-"""What the trials of one scenario add up to, read in one pass, for reports that show a scenario as a row."""
+"""Totals over the trials of one scenario, for reports that show a scenario as a row."""
 
 from typing import Final
 
@@ -21,26 +21,26 @@ class TrialReasons(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """All of it, with the reasons indented below the trial."""
+        """The trial's summary, with the reasons indented below it."""
         below = [f"  {line}" for reason in self.lines for line in reason.split("\n")]
         return "\n".join([f"{self.id} {self.summary}", *below])
 
 
 class ScenarioTotals(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
-    """All trials one after the other."""
+    """The sum over all trials."""
     latency_ms: float | None = None
-    """The slowest turn of all."""
+    """The slowest turn of all trials."""
     cost_usd: float | None = None
-    """What the agent cost; None when the cost of some trial is not known."""
+    """The agent's cost; None if the cost of any trial is unknown."""
     reasons: tuple[TrialReasons, ...] = ()
-    """Of the first trials that did not pass."""
+    """For the first trials that did not pass."""
     untold: int = 0
     """How many further trials did not pass."""
 
 
 def scenario_totals(record: RunRecord, outcome: ScenarioOutcome) -> ScenarioTotals:
-    """The sums over a scenario's trials, and why those that did not pass did not."""
+    """Sums over a scenario's trials, and the reasons of trials that did not pass. Reads each trial once."""
     took = 0.0
     latencies: list[float] = []
     costs: list[float | None] = []
@@ -73,18 +73,18 @@ MOST_TRIES: Final = 10
 
 
 class RepeatChances(Struct, frozen=True, kw_only=True):
-    """Chances for k tries, k counted from 1: the first entry is the pass rate itself."""
+    """Chances for k tries, from k = 1. The first entry is the pass rate."""
 
     pass_at_k: tuple[float, ...] = ()
-    """That at least one of them passes."""
+    """The chance that at least one try passes."""
     pass_hat_k: tuple[float, ...] = ()
-    """That all of them pass."""
+    """The chance that all tries pass."""
 
 
 def repeat_chances(outcome: ScenarioOutcome) -> RepeatChances:
-    """The chances, over the trials that have an answer, as the interval; nothing where none has.
+    """The chances, from the trials that have an answer, like the interval; empty if no trial has one.
 
-    An agent that gives out is no pass to a user who tries; where an instrument did, nobody knows.
+    An error of the agent counts as not passed. An error of a judge or a simulated user is not an answer.
     """
     from seatrial.statistics.gates import pass_at_k, pass_hat_k
 
@@ -99,7 +99,7 @@ def repeat_chances(outcome: ScenarioOutcome) -> RepeatChances:
 
 
 def is_flaky(outcome: ScenarioOutcome) -> bool:
-    """Whether some of its trials passed, and in some the agent failed or gave out."""
+    """Whether some trials passed and the agent failed or had an error in others."""
     return outcome.passed > 0 and outcome.failed + outcome.broken_down > 0
 
 

@@ -1,4 +1,4 @@
-"""Lines on a terminal, and the escaping of text from agents, which a terminal, a parser or a CI system could obey."""
+"""Write lines to a terminal, and escape agent text that a terminal, parser or CI system could run as a command."""
 
 import json
 import os
@@ -95,7 +95,7 @@ class TerminalWriter:
         first, *more = escape_controls(text).split("\n")
         glyph, colour = ("", None) if mark is None else _MARKS[mark]
         head = f"{self._paint(glyph, colour)} " if glyph else ""
-        # After a mark the text is not at the start of a line, where CI commands stand.
+        # After a mark the text is not at the start of a line, so `::` cannot start a CI command there.
         shown = escape_ci_commands(first if head else " " * indent + first)
         self._write((" " * indent + head if head else "") + self._paint(shown, style))
         for rest in more:

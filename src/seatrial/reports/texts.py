@@ -1,4 +1,4 @@
-"""The words and numbers that every report uses, so that all of them say the same thing in the same way."""
+"""Words and numbers that all reports share, so that they all say the same."""
 
 from collections.abc import Iterator
 from heapq import nsmallest
@@ -42,7 +42,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """`99.9 %`; 100 only where all is in it, and 0 only where nothing is: one failure in 10,000 is not rounded away."""
+    """`99.9 %`. Only a share of 1 is shown as 100, and only 0 as 0: one failure in 10,000 is not rounded away."""
     shown = round(100 * share, 1)
     return f"{min(max(shown, 0.1), 99.9) if 0 < share < 1 else shown:.1f} %"
 
@@ -86,25 +86,25 @@ def trials_line(outcome: ScenarioOutcome) -> str:
 
 
 def not_counted_reason(outcome: ScenarioOutcome) -> str | None:
-    """Why a scenario's verdict does not count against the run; None when it counts."""
+    """Why a scenario's verdict does not count in the run; None if it counts."""
     if outcome.skipped:
         return f"skipped: {outcome.entry.skip}"
     return f"xfail: {outcome.entry.xfail}" if outcome.xfailed else None
 
 
 def is_failing(outcome: ScenarioOutcome) -> bool:
-    """Whether the scenario speaks against the run."""
+    """Whether the scenario counts against the run."""
     return not outcome.verdict.passed and not_counted_reason(outcome) is None
 
 
 def failing_in_order(outcome: RunOutcome, *, untouched: bool = True) -> Iterator[ScenarioOutcome]:
-    """The scenarios that speak against the run, in the order of the report; `untouched`: also those not played."""
+    """The scenarios that count against the run, in the order of the report; `untouched`: also those not played."""
     found = filter(is_failing, outcome.scenarios)
     return found if untouched else (one for one in found if not one.is_untouched)
 
 
 def failing(outcome: RunOutcome, *, most: int | None = None, untouched: bool = True) -> list[ScenarioOutcome]:
-    """The scenarios that speak against the run, worst first; so many of them, or all."""
+    """The scenarios that count against the run, worst first; `most` limits their number."""
     found = failing_in_order(outcome, untouched=untouched)
     return sorted(found, key=_how_bad) if most is None else nsmallest(most, found, key=_how_bad)
 
@@ -119,7 +119,7 @@ def _how_bad(outcome: ScenarioOutcome) -> tuple[bool, int, float, int]:
 
 
 def counts_of(outcome: RunOutcome) -> ScenarioCounts:
-    """How many scenarios came to what."""
+    """How many scenarios passed, failed, were skipped and so on."""
     if outcome.counts is not None:
         return outcome.counts
     skipped = sum(one.skipped for one in outcome.scenarios)
@@ -150,7 +150,7 @@ def verdict_line(outcome: RunOutcome) -> str:
 
 
 def run_facts(run: Run, totals: Totals) -> str:
-    """What the run took: trials, time, money, model calls, and its name."""
+    """The run's trials, time, cost, model calls and id."""
     took = (run.finished_at - run.started_at).total_seconds() * 1000 if run.finished_at else None
     trials = counted(totals.total_executions, "trial")
     if totals.not_run_count:
@@ -160,7 +160,7 @@ def run_facts(run: Run, totals: Totals) -> str:
 
 
 def _model_facts(totals: Totals) -> str | None:
-    """What users and judges took: `12 model calls (3 more cached, 4,210 tokens, $0.0123)`; None when none was asked."""
+    """Use by simulated users and judges: `12 model calls (3 more cached, 4,210 tokens, $0.0123)`; None if none."""
     if not totals.model_calls and not totals.cache_hits:
         return None
     about = [f"{totals.cache_hits:,} more cached"] if totals.cache_hits else []
@@ -172,7 +172,7 @@ def _model_facts(totals: Totals) -> str | None:
 
 
 def gates_of(run: Run, totals: Totals) -> Iterator[Measure]:
-    """The run's own gates where they were set, and whether they held."""
+    """The gates that are set for the run, and whether they passed."""
     if run.gates.cases_pass_threshold is not None and totals.cases_passed is not None:
         counts = f", {totals.passed_count:,}/{counted(totals.total_executions, 'trial')}"
         rate, threshold = totals.cases_pass_rate_pct, totals.cases_pass_threshold
@@ -215,14 +215,14 @@ def summarise(trial: Trial) -> str:
 
 
 def checked(trial: Trial) -> str | None:
-    """`a reply` where nothing else was checked: a scenario with only `input` asks for no more; else None."""
+    """`a reply` if nothing else was checked, as in a scenario with only `input`; else None."""
     names = {check.name for result in trial.results for check in result.checks}
     only_replies = names == {"output_produced"} and all(result.checks for result in trial.results)
     return "a reply" if only_replies and trial.judgement is None else None
 
 
 def explain(trial: Trial) -> list[str]:
-    """Everything that kept the trial from passing; texts of several lines stay in one entry."""
+    """Every reason why the trial did not pass. A text of several lines is one entry."""
     lines = [] if trial.error is None else list(_around_error(trial.error))
     failed = [result for result in trial.results if not result.passed]
     for result in failed:
@@ -231,7 +231,7 @@ def explain(trial: Trial) -> list[str]:
 
 
 def explain_error(error: UniqueError) -> list[str]:
-    """`[high] Label (2 occurrences)`, what it is, and where it was seen."""
+    """`[high] Label (2 occurrences)`, its explanation, and examples."""
     lines = [f"[{error.severity}] {error.label} ({counted(error.occurrences, 'occurrence')})"]
     if error.explanation:
         lines.append(f"  {error.explanation}")
@@ -241,7 +241,7 @@ def explain_error(error: UniqueError) -> list[str]:
 
 
 def measures_of(outcome: ScenarioOutcome) -> Iterator[Measure]:
-    """Each metric's average with its threshold, where it has one."""
+    """Each metric's average, and its threshold if it has one."""
     averages = dict(outcome.metric_averages or {})
     thresholds = dict(outcome.entry.gates.metric_thresholds or {})
     for metric in [*averages, *(name for name in thresholds if name not in averages)]:
@@ -250,7 +250,7 @@ def measures_of(outcome: ScenarioOutcome) -> Iterator[Measure]:
             continue
         threshold = thresholds[metric]
         average = number_beside(averages[metric], threshold) if metric in averages else "no score"
-        # The verdict's own reasons say which thresholds were missed, so that no report decides it again.
+        # The verdict's reasons say which thresholds were missed; a report does not decide it again.
         missed = any(reason.startswith(f"{metric}: ") for reason in outcome.verdict.failure_reasons)
         held = metric in averages and not missed
         yield Measure(name=metric, value=average, threshold=exactly(threshold), held=held)
@@ -276,9 +276,9 @@ def _explain_result(result: EvalResult, *, known: ErrorInfo | None) -> Iterator[
 
 
 def explain_trajectory(match: TrajectoryMatch, reasoning: str) -> Iterator[str]:
-    """What was missing, too much, out of order or forbidden, then the calls that were made and expected.
+    """Calls that were missing, extra, out of order or forbidden, then the actual and the expected calls.
 
-    Which arguments differ only the reasoning tells; without, a call that was made would be called missing.
+    Only the reasoning says which arguments differ. Without it, a call with other arguments would look missing.
     """
     for title, calls in (
         ("Missing", match.missing_calls),
@@ -294,7 +294,7 @@ def explain_trajectory(match: TrajectoryMatch, reasoning: str) -> Iterator[str]:
 
 
 def _is_told(reason: str, failed: list[EvalResult], error: ErrorInfo | None) -> bool:
-    """Whether a verdict's reason only repeats what a result or the error says."""
+    """Whether a reason of the verdict only repeats a result or the error."""
     if error is not None and reason.endswith(error.message):
         return True
     return any(reason.endswith(result.reasoning or f"{result.evaluator}: ") for result in failed)

@@ -1,4 +1,4 @@
-"""Holding a judge against what people said: from labels in a file or in the store to the numbers of agreement."""
+"""Compare a judge with human labels, from a file or from the store, and measure how far they agree."""
 
 import asyncio
 import os
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from seatrial.llm.model import ModelSpec
 
 WHOLE_TRIAL = "passed"
-"""The metric of labels in the store that speak of the trial as a whole."""
+"""The metric of stored labels for a whole trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationRequest:
-    """What is held against what. Without rubric and model, the verdicts or scores that a run has stored are."""
+    """What to compare. Without a rubric and a model, the stored verdicts or scores of a run are compared."""
 
     labels: Path | None = None
-    """None: the labels that are stored with the run."""
+    """None: use the labels stored with the run."""
     run: str | None = None
     rubric: str | None = None
     metric: str | None = None
     model: Any = None
-    """Who judges now; None: nobody, the stored run did."""
+    """The model that judges now; None: use the stored verdicts or scores."""
     votes: int = 1
     at_least: float = 3.0
-    """From which score on a metric that is not binary counts as a pass."""
+    """The lowest score that counts as a pass, for a metric that is not binary."""
     store: str = ".seatrial/runs.db"
     cache: str | None = ".seatrial/cache"
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -46,7 +46,7 @@ class CalibrationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRow:
-    """One trial, as the human and as the judge see it."""
+    """One trial with the human's label and the judge's answer."""
 
     place: str
     human: bool | None
@@ -54,7 +54,7 @@ class JudgedRow:
     """None: the judge has no answer."""
     reason: str = ""
     split: bool = False
-    """The judge's votes differ among themselves."""
+    """Whether the judge's votes differ."""
     use: ModelUse | None = None
 
 
@@ -70,7 +70,7 @@ class CalibrationReport:
 
     @property
     def disagreeing(self) -> list[JudgedRow]:
-        """Where the judge says something else than the human; missed failures first."""
+        """Rows where the judge contradicts the human; failures that the judge missed come first."""
         found = [row for row in self.rows if row.human is not None and row.judge not in (None, row.human)]
         return sorted(found, key=lambda row: row.judge is not True)
 
@@ -81,16 +81,16 @@ class CalibrationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A row with the stored trial it is about, where there is one."""
+    """A row and its stored trial, if there is one."""
 
     row: LabelRow
     trial: Trial | None = None
 
 
 def calibrate_judge(request: CalibrationRequest) -> CalibrationReport:
-    """How far the judge agrees with the labels. Raises UsageError where there is nothing to compare."""
+    """How far the judge agrees with the labels. Raises UsageError if there is nothing to compare."""
     if request.rubric is not None and request.metric is not None:
-        raise UsageError("calibrate: --rubric and --metric are two questions; give one of them")
+        raise UsageError("calibrate: --rubric and --metric cannot be used together. Give one of them")
     if request.rubric is not None and request.model is None:
         raise UsageError("calibrate: a rubric needs a judge. Give --judge-model openai:gpt-5-mini")
     cases = list(_cases(request))
@@ -107,7 +107,7 @@ def calibrate_judge(request: CalibrationRequest) -> CalibrationReport:
 
 
 def _count_judged(cases: list[_Case], rows: list[JudgedRow]) -> tuple[int, int]:
-    """(passed, all) by the judge, each trial once: several people may have labelled it."""
+    """(passed, all) by the judge. A trial with several labels counts once."""
     judged: dict[Any, bool] = {}
     for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
         if row.judge is not None:
@@ -119,7 +119,7 @@ def _cases(request: CalibrationRequest) -> Iterator[_Case]:
     rows = None if request.labels is None else read_label_rows(request.labels)
     if request.run is None:
         if rows is None:
-            raise UsageError("calibrate: give a file of labels, or --run RUN for those that are stored with a run")
+            raise UsageError("calibrate: give a file of labels, or --run RUN for the labels stored with a run")
         yield from (_Case(row=row) for row in rows)
         return
     with open_store(request.store) as store:
@@ -132,7 +132,7 @@ def _cases(request: CalibrationRequest) -> Iterator[_Case]:
 def _stored_rows(store: Store, run_id: str, metric: str) -> list[LabelRow]:
     found = store.labels(run_id, metric=metric)
     if not found:
-        raise UsageError(f"run {run_id}: nobody labelled its trials for {metric!r}. Give a file of labels instead.")
+        raise UsageError(f"run {run_id}: has no labels for {metric!r}. Give a file of labels instead.")
     return [
         LabelRow(
             place=f"{label.key.label} trial-{label.index + 1} ({label.who})",
@@ -146,7 +146,7 @@ def _stored_rows(store: Store, run_id: str, metric: str) -> list[LabelRow]:
 
 
 def _with_trials(store: Store, run_id: str, rows: list[LabelRow], *, everything: bool) -> Iterator[_Case]:
-    """The rows with their trials; and all other trials of the run, where looking at them costs nothing."""
+    """The rows with their trials and, with `everything`, all other trials of the run."""
     keys: dict[str, list[ScenarioKey]] = {}
     for entry in store.entries(run_id):
         for name in {entry.key.label, entry.key.name}:
@@ -177,7 +177,7 @@ async def _judge_all(request: CalibrationRequest, cases: list[_Case]) -> list[Ju
     model = parse_model(request.model, environ=request.environ)
     check_model(model, environ=request.environ)
     if request.metric is None and request.rubric is None:
-        raise UsageError("calibrate: what shall the judge be asked? Give --rubric TEXT or --metric NAME")
+        raise UsageError("calibrate: the judge has no question. Give --rubric TEXT or --metric NAME")
     ask = _by_metric if request.metric is not None else _by_rubric
     seen = [(case.row, _context(case)) for case in cases]
     async with LLM(cache=Path(request.cache) if request.cache else None) as llm:
@@ -185,14 +185,14 @@ async def _judge_all(request: CalibrationRequest, cases: list[_Case]) -> list[Ju
 
 
 def _looked_up(case: _Case, request: CalibrationRequest) -> JudgedRow:
-    """What was judged before: the file's own column, or what is stored of the trial."""
+    """The row with an earlier judgement: from the file's column `judge`, or from the stored trial."""
     row, trial = case.row, case.trial
     if row.judge is not None:
         judged, reason = row.judge >= _pass_mark(request, in_words=row.judged_in_words), ""
         return JudgedRow(place=row.place, human=_human(row, request), judge=judged, reason=reason)
     if trial is None:
         raise UsageError(
-            f"{row.place}: nobody judged it. Give --judge-model and a --rubric or --metric, a column `judge`, or --run."
+            f"{row.place}: has no judgement. Give --judge-model and a --rubric or --metric, a column `judge`, or --run."
         )
     if request.metric is not None:
         said, reason = _scored(trial.judgement, request)
@@ -250,12 +250,12 @@ def _context(case: _Case) -> TrialContext:
 
 
 def _scored(judgement: Judgement | None, request: CalibrationRequest) -> tuple[bool | None, str]:
-    """Whether the metric's mean score is a pass; None where it has no score."""
+    """Whether the metric's mean score is a pass, and why. None if there is no score."""
     scores = [score for score in judgement.scores if score.metric == request.metric] if judgement is not None else []
     if judgement is not None and judgement.error is not None:
         return None, judgement.error.message
     if not scores:
-        return None, f"it has no score for {request.metric!r}"
+        return None, f"the trial has no score for {request.metric!r}"
     binary = all(score.label in ("pass", "fail") for score in scores)
     mean = sum(score.value for score in scores) / len(scores)
     passed = all(score.label == "pass" for score in scores) if binary else mean >= request.at_least
@@ -267,7 +267,7 @@ def _human(row: LabelRow, request: CalibrationRequest) -> bool | None:
 
 
 def _pass_mark(request: CalibrationRequest, *, in_words: bool) -> float:
-    """From which number on a label is a pass: words are 1 and 0, scores are on the metric's scale."""
+    """The lowest label that is a pass. Words are stored as 1 and 0, scores on the metric's scale."""
     if in_words or request.metric is None:
         return 0.5
     from seatrial.judges.metrics import load_metrics

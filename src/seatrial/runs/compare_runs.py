@@ -1,4 +1,4 @@
-"""Runs of a store side by side: found by name, compared, explained."""
+"""Compare two stored runs, explain the changes, and run suspicious scenarios again."""
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,20 +25,20 @@ from .report import MemoryRecord, StoredRecord, decide
 from .request import RunRequest
 
 _LOOKED_AT: Final = 500
-"""So many of the newest runs are looked through for one that confirms no other."""
+"""How many of the newest runs are searched for one that was not started by --confirm."""
 _EXAMPLES: Final = 10
 _EXPLAINED: Final = 10
 
 
 class StoredRuns:
-    """Two runs of a store: what people called them, looked up."""
+    """Two stored runs, found by id or name, for a comparison."""
 
     def __init__(
         self, store: Store, base: str, candidate: str, *, read: Callable[[Run], RunSide] | None = None
     ) -> None:
         self.store = store
         self._read = read or (lambda run: _stored_side(store, run))
-        """Where a run's verdict and trials come from, for those who have them at hand."""
+        """Reads a run's verdict and trials; a caller that caches them gives its own function."""
         self.candidate = _find(store, candidate, None)
         self.base = _find(store, base, self.candidate)
 
@@ -50,7 +50,7 @@ class StoredRuns:
         return replace(self._read(run), original=find_original(self.store, run))
 
     def stamp(self) -> tuple[object, ...]:
-        """What the comparison follows from: the two runs, and those that may be pooled with the baseline."""
+        """A cache key: the two runs, and the runs that may be pooled with the baseline."""
         further = [(run.id, run.finished_at) for run in find_alike(self.store, self.base)]
         return (self.base, self.candidate, further)
 
@@ -62,7 +62,7 @@ class StoredRuns:
         pool: bool = True,
         pooled: Sequence[str] = (),
     ) -> Comparison:
-        """The comparison; `pooled` names further runs that count as the baseline, whatever their commit."""
+        """The comparison. `pooled` names runs that extend the baseline, whatever their commit."""
         base, candidate = self.sides
         return compare_runs(
             base,
@@ -74,13 +74,16 @@ class StoredRuns:
         )
 
     def explain(self, key: ScenarioKey) -> Alignment | None:
-        """Where failing conversations of the candidate part from passing ones, of the baseline before its own."""
+        """Where a failing conversation of the candidate first differs from a passing one.
+
+        Passing conversations come from the baseline, or from the candidate if the baseline has none.
+        """
         failing = self._examples(self.candidate, key, passed=False)
         passing = self._examples(self.base, key, passed=True) or self._examples(self.candidate, key, passed=True)
         return align_closest(passing, failing)
 
     def explain_changes(self, comparison: Comparison) -> tuple[Alignment, ...]:
-        """The same for the scenarios that got worse, as many as people read; those beyond noise first."""
+        """Explanations for the first scenarios that got worse; changes beyond noise come first."""
         worse = [one for one in comparison.scenarios if one.change is Change.REGRESSION or one.beyond_noise == "worse"]
         worse.sort(key=lambda one: (one.beyond_noise != "worse", 1.0 if one.p_worse is None else one.p_worse))
         found = (self.explain(one.key) for one in worse[:_EXPLAINED])
@@ -94,9 +97,9 @@ class StoredRuns:
 
 
 def side_of(record: StoredRecord | MemoryRecord) -> RunSide:
-    """A run that was just made, as one side of a comparison."""
+    """A new run as one side of a comparison."""
     outcome = record.outcome
-    held = replace(outcome, scenarios=tuple(outcome.scenarios))  # they are gone through many times
+    held = replace(outcome, scenarios=tuple(outcome.scenarios))  # they are iterated many times
     return RunSide(run=record.run, outcome=held, summaries=list(record.summaries()))
 
 
@@ -107,7 +110,7 @@ def _stored_side(store: Store, run: Run) -> RunSide:
 
 
 def _find(store: Store, ref: str, candidate: Run | None) -> Run:
-    """The run that is meant; `baseline` is the one of the candidate's suites: as their files say, else as was set."""
+    """The run that `ref` names. `baseline`: of the candidate's suites, from their files or the store."""
     if ref == "latest":
         return newest_run(store)
     if ref != "baseline" or candidate is None:
@@ -118,13 +121,13 @@ def _find(store: Store, ref: str, candidate: Run | None) -> Run:
     found = {run.id: run for run in baselines if run is not None}
     if len(found) > 1:
         raise UsageError(
-            f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name the one that you mean."
+            f"run {candidate.id}: its suites have different baselines: {', '.join(found)}. Name one of them."
         )
     return next(iter(found.values())) if found else store.run("baseline")
 
 
 def newest_run(store: Store) -> Run:
-    """The latest run that is not the second look at another."""
+    """The latest run that was not started by --confirm."""
     for run in store.runs(_LOOKED_AT):
         if not (run.config or {}).get("confirms"):
             return run
@@ -132,7 +135,7 @@ def newest_run(store: Store) -> Run:
 
 
 def find_differences(base: RunSide, candidate: RunSide) -> list[ConfigDifference]:
-    """What was set differently: agent, models, flags, thresholds, metrics, commit, versions."""
+    """Settings that differ: agent, models, flags, thresholds, metrics, commit, versions."""
     before, now = _settings(base), _settings(candidate)
     return [
         ConfigDifference(what=name, base=before.get(name), candidate=now.get(name))
@@ -170,10 +173,10 @@ def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
-    """A function that runs scenarios so often as the candidate ran them, and gives the run's id and its trials.
+    """A function that runs scenarios of the candidate again, and returns the new run's id and trials.
 
-    `settings` says what only the caller knows: store, environment, default agent, listeners.
-    Raises UsageError where the candidate cannot be run again as it was.
+    `settings` holds what is not stored: store, environment, default agent, listeners.
+    Raises UsageError if the candidate cannot be run again unchanged.
     """
     _refuse_other_code(candidate)
     request = _request(candidate, settings)
@@ -188,8 +191,9 @@ def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
         for entry in store.entries(report.run.id):
             if known.get(entry.key) != entry.trial_fingerprint:
                 raise UsageError(
-                    f"{entry.source or entry.key.suite}: scenario {entry.key.label!r} was edited since run "
-                    f"{candidate.id}, so fresh trials say nothing of it. Run the suite again and compare that run."
+                    f"{entry.source or entry.key.suite}: scenario {entry.key.label!r} was edited since "
+                    f"run {candidate.id}, so fresh trials would test another scenario. "
+                    "Run the suite again and compare that run."
                 )
         wanted = set(keys)
         return report.run.id, [summary for summary in store.summaries(report.run.id) if summary.key in wanted]
@@ -198,7 +202,7 @@ def make_rerun(store: Store, candidate: Run, settings: RunRequest) -> Rerun:
 
 
 def _refuse_other_code(candidate: Run) -> None:
-    """Fresh trials must be played by the agent that is under suspicion."""
+    """Raise UsageError unless the code is the candidate's: fresh trials must test the same agent."""
     here = find_commit(Path.cwd()).wait()
     where = f"run {candidate.id}"
     if here.sha is None or candidate.git_commit is None:
@@ -209,10 +213,10 @@ def _refuse_other_code(candidate: Run) -> None:
             f"so fresh trials would test another agent. First: git checkout {candidate.git_commit[:12]}"
         )
     if None not in (here.dirty, candidate.git_dirty) and here.dirty != candidate.git_dirty:
-        had, has = ("with", "none") if candidate.git_dirty else ("without", "some")
-        remedy = "Bring them back" if candidate.git_dirty else "First: git stash"
+        had, has = ("with", "has none") if candidate.git_dirty else ("without", "has some")
+        remedy = "Restore them" if candidate.git_dirty else "First: git stash"
         raise UsageError(
-            f"{where}: was made {had} uncommitted changes, and here are {has}, so fresh trials would test another "
+            f"{where}: was made {had} uncommitted changes, but this folder {has}, so fresh trials would test another "
             f"agent. {remedy}; or run the suite again and compare that run."
         )
 
@@ -222,13 +226,13 @@ def _request(candidate: Run, settings: RunRequest) -> RunRequest:
     sources = config.get("sources") or []
     where = f"run {candidate.id}"
     if not sources or any(str(source).startswith("<") for source in sources):
-        raise UsageError(f"{where}: was started from Python objects, so it cannot be run again from here.")
+        raise UsageError(f"{where}: was started from Python objects, so it cannot be run again from files.")
     agent = config.get("agent")
     if "[redacted]" in str(agent):
         raise UsageError(f"{where}: the secrets of its agent are not stored. Put the agent into the suite's file.")
     overrides = {
         **(config.get("overrides") or {}),
-        # Fresh: another seed and no cached answers, else the trials would repeat those that raised the suspicion.
+        # A new seed and no cache, or the trials would only repeat the suspicious ones.
         "seed": secrets.randbelow(2**31),
         "fail_fast": False,
     }

@@ -1,4 +1,4 @@
-"""Scenarios that pass and fail although nothing about them changed, within a run and across runs."""
+"""What earlier runs say: scenarios that are flaky across runs, and runs that extend a baseline."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MOST_RUNS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlakyScenario:
-    """Passed and failed trials that asked the same of the same agent."""
+    """A scenario that passed and failed with the same agent and the same content."""
 
     key: ScenarioKey
     passed: int
@@ -25,7 +25,7 @@ class FlakyScenario:
     runs: tuple[str, ...]
     """Newest first."""
     interval: Interval
-    """Of the pass rate."""
+    """The interval of the pass rate."""
 
 
 @dataclass(slots=True)
@@ -36,10 +36,10 @@ class _Count:
 
 
 def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakyScenario]:
-    """Those of the given runs (by default the newest), the most undecided first.
+    """Flaky scenarios of the given runs (default: the newest). A pass rate near one half comes first.
 
-    Trials count together where scenario, agent, models and commit are the same; those of a run with uncommitted changes
-    only by themselves, since nobody knows whether another has the same ones. Recordings count nowhere.
+    Trials are counted together if scenario, agent, models and commit are the same. A run with uncommitted changes is
+    counted alone: another run may have had different changes. Recordings and regraded runs are not counted.
     """
     chosen = store.runs(MOST_RUNS) if runs is None else runs
     counts: dict[tuple[ScenarioKey, str, str], _Count] = {}
@@ -84,15 +84,15 @@ def _interval(passed: int, failed: int) -> Interval:
 MOST_POOLED_RUNS: Final = 10
 ENOUGH_POOLED_TRIALS: Final = 10_000
 _LOOKED_AT: Final = 500
-"""So many of the newest runs are looked through for some to pool."""
+"""How many of the newest runs are searched for runs to pool."""
 
 
 def pool_baseline(
     store: Store, base: RunSide, candidate: Run, *, named: Sequence[str] = (), look: bool = True
 ) -> BaselinePool:
-    """The baseline made longer by runs that were named and, with `look`, by those that are found.
+    """Further trials for the baseline: from the named runs and, with `look`, from runs of the same code.
 
-    Raises UsageError where a named one cannot count as the baseline.
+    Raises UsageError if a named run cannot be pooled.
     """
     chosen = _Chosen(store, base.run, candidate)
     for ref in named:
@@ -101,7 +101,7 @@ def pool_baseline(
     found = [run for run in found if chosen.why_not(run) is None and not chosen.counts(run)]
     notes: tuple[str, ...] = ()
     if found and _is_alike(candidate, base.run):
-        # Whether such a run is of what was before or of what is suspected, nobody can tell but the user.
+        # These runs could belong to the baseline or to the candidate. Only the user knows.
         notes = (_may_be_either(len(found)),)
         found = []
     counts, used = _count_answered(store, base, [*chosen.runs, *found[:MOST_POOLED_RUNS]])
@@ -109,7 +109,7 @@ def pool_baseline(
 
 
 class _Chosen:
-    """The runs that were named so far; each conversation counts once, and none of the candidate's does."""
+    """The named runs so far. Each conversation counts once; the candidate's conversations never count."""
 
     def __init__(self, store: Store, base: Run, candidate: Run) -> None:
         self.runs: list[Run] = []
@@ -117,10 +117,10 @@ class _Chosen:
         self._base = base
         self._candidate = candidate
         self._owners = {find_original(store, base): base, find_original(store, candidate): candidate}
-        """Whose the conversations are that are taken already."""
+        """By the id of the original run, the run whose conversations are already used."""
 
     def counts(self, run: Run) -> bool:
-        """Whether it is part of the baseline already."""
+        """Whether the run is already part of the baseline."""
         return run.id in (self._base.id, *(each.id for each in self.runs))
 
     def add_named(self, run: Run) -> None:
@@ -132,7 +132,7 @@ class _Chosen:
         self._owners[find_original(self._store, run)] = run
 
     def why_not(self, run: Run) -> str | None:
-        """Why its trials say nothing more of the baseline; None when they do."""
+        """Why the run cannot be pooled with the baseline; None if it can."""
         if run.id == self._candidate.id:
             return "it is the candidate"
         if (run.config or {}).get("confirms") == self._candidate.id:
@@ -146,7 +146,7 @@ class _Chosen:
 
 
 def find_original(store: Store, run: Run) -> str:
-    """The id of the run that held the conversations, whoever judged them again."""
+    """The id of the run that played the conversations; regraded runs lead back to it."""
     while run.parent is not None:
         row = store.run_row(run.parent)
         if row is None:
@@ -156,7 +156,7 @@ def find_original(store: Store, run: Run) -> str:
 
 
 def find_alike(store: Store, base: Run) -> list[Run]:
-    """Other finished runs of what the baseline ran. Newest first."""
+    """Finished runs with the baseline's commit, agent and models. Newest first."""
     if base.git_commit is None or base.git_dirty or base.replayed or base.parent is not None:
         return []
     return [
@@ -182,15 +182,15 @@ def _who_played(run: Run) -> list[Any]:
 def _may_be_either(count: int) -> str:
     runs = "1 further run" if count == 1 else f"{count:,} further runs"
     return (
-        f"baseline and candidate have the same commit and agent, so {runs} of them may be of either and "
-        f"{'was' if count == 1 else 'were'} not pooled; name those of the baseline: --pool RUN"
+        f"baseline and candidate have the same commit and agent, so {runs} may belong to either and "
+        f"{'was' if count == 1 else 'were'} not pooled. Name the baseline's runs: --pool RUN"
     )
 
 
 def _count_answered(
     store: Store, base: RunSide, runs: Sequence[Run]
 ) -> tuple[dict[ScenarioKey, tuple[int, int]], tuple[str, ...]]:
-    """The answered trials of scenarios that ask the same of the agent as the baseline's do, and whose they are."""
+    """(passed, answered) trials of each scenario that is the same as in the baseline, and the ids of the runs used."""
     wanted = {key: trial_identity(outcome.entry) for key, outcome in base.played().items()}
     counts: dict[ScenarioKey, tuple[int, int]] = {}
     used: list[str] = []
@@ -218,7 +218,7 @@ def _count_answered(
 
 
 def _answers(summaries: Iterator[TrialSummary], fixed: Mapping[ScenarioKey, int]) -> Iterator[tuple[ScenarioKey, bool]]:
-    """The answers of trials whose number was fixed in advance."""
+    """The answers of trials whose number did not depend on results."""
     for summary in summaries:
         answer = answer_of(summary) if summary.index < fixed.get(summary.key, 0) else None
         if answer is not None:

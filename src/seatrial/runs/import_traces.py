@@ -35,7 +35,7 @@ _NOTHING_ASSERTED = ErrorInfo(
     message="nothing is asserted of this recording",
     hint="judge it by a suite: seatrial import-trace FILE --suite PATH",
 )
-"""As for a scenario without checks: errored."""
+"""Makes the trial errored, like a scenario without checks."""
 
 _UNUSED_MODEL = "openai:unused@http://127.0.0.1:9/v1"
 """The simulated user's model if none is named. It is never called: the conversations exist."""

@@ -1,7 +1,7 @@
-"""What a worker is told before its first trial: everything that the plan of the run is made from, as JSON.
+"""Run trials on the workers of a Ray cluster.
 
-No object is pickled: a worker imports agents and evaluators by their paths and reads the same files, so that what it
-plays is what a reader of the files would expect.
+The driver sends each worker the request as JSON. No object is pickled: a worker imports agents and evaluators by their
+paths and reads the same files as the driver.
 """
 
 import asyncio
@@ -40,23 +40,23 @@ _OF_THE_MACHINE = re.compile(
     r"(?:PATH|HOME|PWD|OLDPWD|USER|LOGNAME|SHELL|SHLVL|HOSTNAME|TMPDIR|TEMP|TMP|VIRTUAL_ENV|_"
     r"|(?:LD|DYLD|PYTHON|RAY|CONDA|XDG|SSH|CUDA|DBUS)_?\w*)"
 )
-"""Variables that say where things are on one machine, or how Ray runs there; all others are as on the driver."""
+"""Variables that belong to one machine, such as paths and settings of Ray. The driver sends all others."""
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """How a worker comes to the same scenarios, and what all its trials share."""
+    """What a worker needs to load the same scenarios, and the settings that all its trials share."""
 
     request: RunRequest
     run_id: str
     seed: int
     folder: str
-    """Where the paths begin."""
+    """The folder that relative paths start from."""
     imports: tuple[str, ...]
-    """Where modules are looked for."""
+    """The driver's `sys.path`."""
 
 
 def write_order(request: RunRequest, *, run_id: str, seed: int) -> bytes:
-    """The order as it travels. Raises UsageError where the request holds what cannot leave this process."""
+    """The order as JSON. Raises UsageError if the request holds a Python object that cannot be sent."""
     sources = [_path(source) for source in request.sources]
     asked = {
         "sources": sources,
@@ -83,7 +83,7 @@ def write_order(request: RunRequest, *, run_id: str, seed: int) -> bytes:
 
 
 def read_order(text: bytes, environ: Mapping[str, str]) -> Order:
-    """The order as a worker understands it; `environ` is what the worker has itself."""
+    """The order from its JSON; `environ` is the worker's own environment."""
     said: dict[str, Any] = json.loads(text)
     asked: dict[str, Any] = said.pop("request")
     lists = {name: tuple(asked[name]) for name in ("sources", "scenario_text", "tags", "not_redacted")}
@@ -105,52 +105,53 @@ def _path(source: Any) -> str:
     if isinstance(source, str | Path):
         return str(source)
     raise UsageError(
-        f"--executor ray: {type(source).__name__} {getattr(source, 'name', '')!r} is a Python object, and cannot leave "
-        "this process. Put it into a file that workers can read, such as shop_trials.py, and give its path"
+        f"--executor ray: {type(source).__name__} {getattr(source, 'name', '')!r} is a Python object, and cannot be "
+        "sent to workers. Put it into a file that workers can read, such as shop_trials.py, and give its path"
     )
 
 
 def _refuse(value: Any) -> Any:
     raise UsageError(
-        f"--executor ray: {value!r} is a Python object, and cannot leave this process. Give what workers can import: "
-        "package.module:attribute"
+        f"--executor ray: {value!r} is a Python object, and cannot be sent to workers. Give a path that they can "
+        "import: package.module:attribute"
     )
 
 
 WorkerJob = tuple[int, int, str]
-"""A scenario's position, the index of the trial, and the fingerprint that the scenario must have."""
+"""The scenario's position, the trial's index, and the expected fingerprint of the scenario."""
 
 _GATHER_SECONDS = 0.01
-"""How long a finished trial waits for others to be sent with it."""
+"""How long a finished trial waits, so that others are sent with it."""
 _KEPT = 20_000
-"""So many prepared scenarios stay at hand; a shuffled run asks for any of the next 10,000."""
+"""How many prepared scenarios stay in memory. A shuffled run asks for any of the next 10,000."""
 
 
 class Worker:
-    """Plays the trials it is given, all at once; whoever gives them sees to it that they are not too many."""
+    """Plays the trials that the driver sends, all at the same time. The driver limits their number."""
 
     def prepare(self, order: bytes, version: str, workers: int) -> None:
-        """Make the plan of the run anew. Raises UsageError where it would not be the same.
+        """Load the plan of the run. Raises UsageError if the worker cannot load the same plan.
 
-        `workers`: how many share what the run may ask of the agent in a minute.
+        `workers`: how many workers share the run's rate limit.
         """
         try:
             self._prepare(read_order(order, os.environ), version, workers)
         except UsageError as problem:
-            # Of some errors Ray could not make a copy.
+            # Ray cannot copy some subclasses of UsageError.
             raise UsageError(f"ray worker on {platform.node()}: {problem}") from None
 
     def _prepare(self, order: Order, version: str, workers: int) -> None:
         if version != __version__:
             raise UsageError(
-                f"has seatrial {__version__}, and the run was started with {version}. Install the same on every node"
+                f"has seatrial {__version__}, but the run was started with {version}. "
+                "Install the same version on every node"
             )
         try:
             os.chdir(order.folder)
         except OSError as missing:
             raise UsageError(
-                f"cannot enter {order.folder!r}: {missing.strerror}. The project must be at this place on every node: "
-                "share the folder, or hand it to Ray: ray job submit --working-dir . -- seatrial run …"
+                f"cannot enter {order.folder!r}: {missing.strerror}. The project must have this path on every node: "
+                "share the folder, or give it to Ray: ray job submit --working-dir . -- seatrial run …"
             ) from None
         os.environ.update(order.request.environ)
         sys.path[:] = [*order.imports, *(place for place in sys.path if place not in order.imports)]
@@ -168,7 +169,7 @@ class Worker:
         self._playing: set[asyncio.Task[bytes]] = set()
 
     async def exchange(self, jobs: Sequence[WorkerJob]) -> list[bytes]:
-        """Begin these trials as well, and give back what is finished, as soon as something is."""
+        """Start these trials, wait until a trial is finished, and return the finished ones."""
         for position, index, fingerprint in jobs:
             prepared = self._scenarios.at(position)
             if prepared is None or prepared.entry.fingerprint != fingerprint:
@@ -187,7 +188,7 @@ class Worker:
         return encode(await self._executor.play(Job(prepared=prepared, index=index)))
 
     async def close(self) -> None:
-        """End what is still being played, and close the agents."""
+        """Cancel the running trials, and close agents and models."""
         for task in self._playing:
             task.cancel()
         if self._playing:
@@ -197,7 +198,7 @@ class Worker:
 
 
 class _Scenarios:
-    """The scenarios of a plan by position. A large suite is read on as far as somebody asks, and not held whole."""
+    """The scenarios of a plan by position. Reads only as far as needed, and keeps the last ones in memory."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
@@ -223,16 +224,16 @@ class _Scenarios:
 
 
 LOCAL = "local"
-"""Ray's own word for a cluster that is started here and ends with this process."""
+"""Ray's address for a cluster that it starts on this machine and stops with this process."""
 _STORE_BYTES = 256 * 1024 * 1024
-"""What a cluster of our own sets aside for large results; by default Ray takes a third of the memory."""
+"""The object store of a local cluster. Ray's default is a third of the memory."""
 _ANSWER_SECONDS = 5.0
 _FAREWELL_SECONDS = 5.0
 """How long workers may take to end their trials and close their agents."""
 
 
 def require_ray(address: str | None) -> None:
-    """Raises MissingExtra without Ray, and UsageError where nobody answers: Ray itself would try for long."""
+    """Raise MissingExtra without Ray, and UsageError if the address does not answer: Ray would retry for long."""
     if find_spec("ray") is None:
         raise MissingExtra("ray", needed_for="--executor ray")
     host, colon, port = (address or LOCAL).rpartition(":")
@@ -242,17 +243,17 @@ def require_ray(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
     except OSError as refused:
         raise UsageError(
-            f"--ray-address {address}: nobody answers there: {refused.strerror or refused}. Is the cluster running? "
+            f"--ray-address {address}: does not answer: {refused.strerror or refused}. Is the cluster running? "
             "On its machine: ray status"
         ) from None
 
 
 class WorkerLost(SeatrialError):
-    """A worker, or the node it was on, is gone; whatever it held must be played again."""
+    """A worker or its node has ended. Its unfinished trials must be played again."""
 
 
 class Cluster:
-    """Where workers can be had."""
+    """A connection to a Ray cluster, which starts workers."""
 
     def __init__(self, ray: Any, *, cpus: int, ours: bool) -> None:
         self._ray = ray
@@ -262,14 +263,14 @@ class Cluster:
 
     @classmethod
     async def connect(cls, address: str | None) -> "Cluster":
-        """Raises UsageError where no cluster answers, and MissingExtra without Ray."""
-        # In a thread: it takes seconds, and in the main thread Ray would take SIGTERM for itself.
+        """Connect to the cluster. Raises UsageError if that fails."""
+        # In a thread: it takes seconds, and in the main thread Ray would install its own SIGTERM handler.
         return await asyncio.to_thread(cls._connect, address or LOCAL)
 
     @classmethod
     def _connect(cls, address: str) -> "Cluster":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # Ray warns of a change to come in what workers without a GPU see; this is what will be.
+        # Ray warns that this default will change for workers without a GPU. Use the new value now.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         import ray
 
@@ -282,13 +283,13 @@ class Cluster:
             except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as failed:
                 said = str(failed).strip().partition("\n")[0]
                 raise UsageError(
-                    f"--ray-address {address}: could not join the Ray cluster: {said}. Is it of the same version, and "
-                    "does it ask for a token? Then set RAY_AUTH_MODE=token"
+                    f"--ray-address {address}: could not join the Ray cluster: {said}. Does it have the same "
+                    "version of Ray? If it requires a token, set RAY_AUTH_MODE=token"
                 ) from failed
         return cls(ray, cpus=int(ray.cluster_resources().get("CPU", 0)), ours=ours)
 
     def hire(self) -> "Hired":
-        """A worker, once there is a free CPU for it."""
+        """A new worker. It starts as soon as a CPU is free."""
         return Hired(self._ray, self._actor.remote())
 
     async def leave(self) -> None:
@@ -297,7 +298,7 @@ class Cluster:
 
 
 class Hired:
-    """A worker as the driver sees it. Its methods raise WorkerLost, or what went wrong on its side."""
+    """The driver's handle of a worker. Its methods raise WorkerLost, or the worker's own error."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
@@ -315,7 +316,7 @@ class Hired:
         return done
 
     async def dismiss(self) -> None:
-        """Let it close its agents, if it still can, and end it."""
+        """Let the worker close its agents, if it still can, then end it."""
         try:
             if self._is_ready:
                 with contextlib.suppress(WorkerLost, TimeoutError), _explained():
@@ -326,7 +327,7 @@ class Hired:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Ray's exceptions as ours."""
+    """Turn Ray's exceptions into Seatrial's."""
     from ray.exceptions import RayActorError, RayError, RayTaskError
 
     try:
@@ -335,23 +336,23 @@ def _explained() -> Iterator[None]:
         cause = raised.cause
         if isinstance(cause, SeatrialError):
             raise type(cause)(str(cause)) from None
-        raise SeatrialError(f"a ray worker broke down; please report it:\n{raised}") from raised
+        raise SeatrialError(f"a ray worker failed; please report it:\n{raised}") from raised
     except RayActorError as lost:
         if lost.actor_init_failed:
-            raise SeatrialError(f"a ray worker could not be started. Is seatrial on every node?\n{lost}") from lost
+            raise SeatrialError(f"a ray worker did not start. Is seatrial installed on every node?\n{lost}") from lost
         raise WorkerLost(str(lost)) from lost
     except RayError as lost:
         raise WorkerLost(f"{type(lost).__name__}: {lost}") from lost
 
 
 MOST_LOSSES = 3
-"""So many workers may be lost over one trial before it is given up."""
+"""After this many lost workers a trial is errored."""
 _PATIENCE_SECONDS = 300.0
-"""How long a cluster without a single worker may take to give us one, such as by starting a machine."""
+"""How long the first worker may take to start. A cluster may have to start a machine."""
 
 
 def require_cluster(request: RunRequest) -> None:
-    """Raises UsageError where the run could not go to the cluster, before anything is written down."""
+    """Raise UsageError if the run cannot use the cluster, before anything is stored."""
     write_order(request, run_id="", seed=0)
     require_ray(_address(request))
 
@@ -368,7 +369,7 @@ class RayExecutor:
         self._settings = settings
 
     async def run(self, schedule: Schedule, *, concurrency: int) -> AsyncGenerator[Finished, None]:
-        """Each job with its trial, as it is finished. Closing the generator ends those in flight."""
+        """Each job with its finished trial. Closing the generator cancels the running trials."""
         order = write_order(self._request, run_id=self._settings.run_id, seed=self._settings.seed)
         cluster = await Cluster.connect(_address(self._request))
         crew = _Crew(schedule, self._settings, cluster, order, concurrency=concurrency)
@@ -388,11 +389,11 @@ class RayExecutor:
 
 
 class _Played(Struct, frozen=True, kw_only=True):
-    """A trial that a worker is asked for."""
+    """A trial to play on a worker."""
 
     job: Job
     losses: int = 0
-    """How many workers were lost that held it."""
+    """How many workers were lost while they played it."""
 
     @property
     def place(self) -> tuple[ScenarioKey, int]:
@@ -408,7 +409,7 @@ _Held = dict[tuple[ScenarioKey, int], _Played]
 
 
 class _Crew:
-    """The workers, and what they have in common."""
+    """Gives the trials of a schedule to the workers, and collects the finished ones."""
 
     def __init__(
         self, schedule: Schedule, settings: TrialSettings, cluster: Cluster, order: bytes, *, concurrency: int
@@ -428,10 +429,10 @@ class _Crew:
         self._is_over = False
         self._changed = asyncio.Event()
         self.finished: asyncio.Queue[Finished | None] = asyncio.Queue(2 * concurrency)
-        """None comes last. Whoever takes the trials may be slow, and memory must stay flat."""
+        """Finished trials, then None. The size is limited, so that a slow consumer does not fill the memory."""
 
     async def work(self, slots: int) -> None:
-        """Keep one worker busy, and find another when it is lost, until there is nothing left to do."""
+        """Keep one worker busy until no trial is left; start another worker if it is lost."""
         while not self._is_over:
             held: _Held = {}
             worker = self._cluster.hire()
@@ -442,25 +443,25 @@ class _Crew:
                 await worker.dismiss()
 
     async def close_after(self, tasks: Collection["asyncio.Task[None]"]) -> None:
-        """Tell that nothing more comes, once all have ended or one has broken down."""
+        """Put None into `finished` when all tasks have ended or one has failed."""
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         await self.finished.put(None)
 
     async def _prepare(self, worker: Hired) -> bool:
-        """Whether the worker is there and has its order. One that is waited for holds no trials."""
+        """Whether the worker has started and loaded its order."""
         try:
             await asyncio.wait_for(worker.prepare(self._order, workers=len(self.shares)), _PATIENCE_SECONDS)
         except TimeoutError:
             if self._ready == 0:
                 raise SeatrialError(
-                    f"ray: no worker could be started within {_PATIENCE_SECONDS:g} s. Has the cluster a free CPU? "
+                    f"ray: no worker started within {_PATIENCE_SECONDS:g} s. Does the cluster have a free CPU? "
                     "See: ray status"
                 ) from None
             return False
         except WorkerLost as lost:
             self._failed_starts += 1
             if self._ready == 0 and self._failed_starts >= MOST_LOSSES:
-                raise SeatrialError(f"ray: {self._failed_starts} workers ended as they were started: {lost}") from lost
+                raise SeatrialError(f"ray: {self._failed_starts} workers ended during their start: {lost}") from lost
             return False
         self._failed_starts = 0
         return True
@@ -481,7 +482,7 @@ class _Crew:
             self._ready -= 1
 
     async def _next_trials(self, slots: int, held: _Held) -> list[_Played] | None:
-        """What a worker shall begin beside what it holds; None when there is nothing left to do for anybody."""
+        """The trials that a worker starts next, beside those it plays; None when no worker has anything left to do."""
         while not self._is_over:
             found = self._take_lost(held) or self._take_planned(slots, held)
             if found or held:
@@ -496,7 +497,7 @@ class _Crew:
         return None
 
     def _take_lost(self, held: _Held) -> list[_Played]:
-        """Alone, so that a trial which ends its worker is known, and takes no others with it again."""
+        """One trial of a lost worker. It is played alone: if it ends its worker again, no other trial is lost."""
         if self._schedule.stopped:
             self._lost.clear()
         return [self._lost.popleft()] if self._lost and not held else []
@@ -527,8 +528,7 @@ class _Crew:
         error = ErrorInfo(
             kind=ErrorKind.INFRA,
             message=f"the worker was lost {MOST_LOSSES} times while this trial was played",
-            hint="does the agent end its process, or need more memory than there is? See what becomes of it with "
-            "isolation: process",
+            hint="does the agent end its process, or need too much memory? To see how it ends, set isolation: process",
         )
         transcript = Transcript(
             turns=(), stop_reason=StopReason.ERROR, history=played.job.prepared.history, error=error

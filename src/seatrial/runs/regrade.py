@@ -141,4 +141,4 @@ def _why_unfinished(parent: Run) -> str | None:
     else:
         why = "was interrupted" if parent.state is RunState.INTERRUPTED else "has not finished"
         remedy = f"seatrial run --resume {parent.id}"
-    return f"run {parent.id} {why}, so only a part was judged, and that is no pass. Finish it first: {remedy}"
+    return f"run {parent.id} {why}, so only a part was judged, which cannot pass. Finish it first: {remedy}"

@@ -1,4 +1,4 @@
-"""Going on with a run that was interrupted: what it was asked for, what it has already, and whether it is still it."""
+"""Resume an interrupted run: read its settings and trials, and check that the files have not changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,31 +22,31 @@ from .run_plan import RunPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """What an interrupted run has already."""
+    """The stored part of an interrupted run."""
 
     run: Run
     answers: Mapping[ScenarioKey, Mapping[int, bool | None]]
-    """By scenario and index, what the stored trials said; those of trials that are played again are left out."""
+    """The answers of stored trials by scenario and index, without trials that are played again."""
     replaced: Mapping[tuple[ScenarioKey, int], tuple[ErrorInfo, ...]]
-    """Errored trials that are played again, and the errors of the agent that still count against them."""
+    """Errored trials that are played again, each with the agent's errors that still count."""
     stored: dict[ScenarioKey, int]
-    """The scenarios that have rows, and how many of their trials stay."""
+    """The stored scenarios, each with the number of trials that are kept."""
     spent_usd: float = 0.0
 
     @property
     def count(self) -> int:
-        """How many trials stay."""
+        """How many trials are kept."""
         return sum(self.stored.values())
 
     def is_complete(self, plan: RunPlan) -> bool:
-        """Whether nothing is left to do: every trial is there, and the run was marked as finished."""
+        """Whether the run is finished and no trial is missing."""
         return (
             self.run.state is RunState.FINISHED and TrialSchedule(plan.scenarios(), known=self.answers).next() is None
         )
 
 
 def request_again(run: Run, asked: RunRequest) -> RunRequest:
-    """What the run was asked for, where `asked` says nothing else. Raises UsageError where that was not stored."""
+    """The request of the stored run, with the settings of `asked` first. Raises UsageError if a part is not stored."""
     config = run.config or {}
     sources = asked.sources or tuple(config.get("sources") or ())
     where = f"run {run.id}"
@@ -77,12 +77,15 @@ def request_again(run: Run, asked: RunRequest) -> RunRequest:
 
 
 def find_resumed(store: Store, plan: RunPlan) -> Resumed:
-    """What is stored of the run that the plan goes on with. Raises UsageError where it would not be the same run."""
+    """The stored part of the run that the plan resumes. Raises UsageError if files or settings have changed."""
     request = plan.request
     assert request.resume is not None
     run = store.run(request.resume)
     if run.parent is not None:
-        raise UsageError(f"run {run.id}: judges run {run.parent} again. Start anew: seatrial regrade {run.parent}")
+        raise UsageError(
+            f"run {run.id}: regrades run {run.parent}, so it cannot be resumed. "
+            f"Start again: seatrial regrade {run.parent}"
+        )
     if missing := missing_shards(run):
         lacking = ", ".join(map(str, missing))
         raise UsageError(f"run {run.id}: shard {lacking} is missing. Import it first: seatrial import FILE")
@@ -101,7 +104,7 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
             else:
                 said[summary.index] = answer_of(summary)
         stored[key] = len(said)
-        # Most scenarios have the same answers, and a run may have very many scenarios.
+        # Most scenarios have equal answers. Sharing them saves memory in large runs.
         answers[key] = alike.setdefault(tuple(said.items()), said)
     for entry in store.entries(run.id):
         stored.setdefault(entry.key, 0)
@@ -116,7 +119,7 @@ def _is_repeated(summary: TrialSummary, request: RunRequest) -> bool:
 
 
 def _agents_errors(store: Store, run: Run, summary: TrialSummary) -> tuple[ErrorInfo, ...]:
-    """What the agent did wrong in all tries of the trial so far."""
+    """The agent's errors in all tries of the trial so far."""
     if answer_of(summary) is None:
         return ()
     trial = store.trial(run.id, summary.key, summary.index)
@@ -130,7 +133,7 @@ def _cost(summary: TrialSummary) -> float:
 
 
 def _require_same(store: Store, run: Run, plan: RunPlan) -> None:
-    """Raise UsageError unless the files still say what they said."""
+    """Raise UsageError if scenarios or settings have changed since the run started."""
     changed = _changed_settings(run, plan)
     if not _is_same_selection(store, run, plan):
         changed += _changed_scenarios(store, run, plan)
@@ -140,12 +143,12 @@ def _require_same(store: Store, run: Run, plan: RunPlan) -> None:
     if changed:
         shown = "; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else "")
         raise UsageError(
-            f"run {run.id}: cannot be resumed, since it would not be the same run: {shown}. Start a new run instead."
+            f"run {run.id}: cannot be resumed, because it would not be the same run: {shown}. Start a new run instead."
         )
 
 
 def _is_same_selection(store: Store, run: Run, plan: RunPlan) -> bool:
-    """Whether the stored scenarios are the planned ones, or the first of them: looked at in step, so none is held."""
+    """Whether the stored scenarios are the planned ones, or the first of them. Compares one by one to save memory."""
     entries = store.entries(run.id)
     for prepared in plan.scenarios():
         was, entry = next(entries, None), prepared.entry
@@ -158,7 +161,7 @@ def _is_same_selection(store: Store, run: Run, plan: RunPlan) -> bool:
 
 
 def _changed_scenarios(store: Store, run: Run, plan: RunPlan) -> list[str]:
-    """What became of scenarios that are not as they were."""
+    """Each scenario that is new, edited, moved or gone."""
     changed = []
     there = {entry.key: entry for entry in store.entries(run.id)}
     last = max((entry.position for entry in there.values()), default=-1)
@@ -177,7 +180,7 @@ def _changed_scenarios(store: Store, run: Run, plan: RunPlan) -> list[str]:
 
 
 def _changed_settings(run: Run, plan: RunPlan) -> list[str]:
-    """What would decide otherwise than when the run was started, scenarios apart."""
+    """Settings of the run that changed since it started and could change its verdict."""
     config = run.config or {}
     now: dict[str, tuple[Any, Any]] = {
         "the gates of the run": (to_json(run.gates), to_json(plan.gates)),

@@ -1,4 +1,1 @@
-"""What the one-file report and the server's pages share: template parts, one style, charts.
-
-A room within the room, because two doors show the same things: whoever edits how a conversation looks edits it once.
-"""
+"""Template parts, style and charts that the HTML report and the server's pages share."""

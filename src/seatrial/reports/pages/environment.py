@@ -1,4 +1,4 @@
-"""Charts as numbers that a template writes into inline SVG: no script draws, nothing is loaded."""
+"""The template environment of the HTML pages, and the numbers for their charts, which are inline SVG."""
 
 import json
 from collections import Counter
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 TREND_WIDTH, TREND_HEIGHT = 1_100, 120
 _MARGIN = 8
 _LABELS = 44
-"""Room on the left for the words of the scale."""
+"""Width of the scale's labels on the left."""
 _THINNEST = 0.4
-"""Per cent of the width: what was too quick to see is still there."""
+"""The least width of a bar in per cent, so that very short spans stay visible."""
 
 
 UNKNOWN = "unknown"
-"""The kind of a dot whose verdict nobody has asked for yet."""
+"""The kind of a dot whose verdict has not been computed yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """One run in a trend: its rate, and where there is one the interval around it."""
+    """One run in a trend: its rate, and its interval if there is one."""
 
     rate: float
     title: str
@@ -94,7 +94,7 @@ class Trend:
 
 
 def waterfall(trial: Trial) -> list[Bar]:
-    """When each turn and each timed tool call began and how long it took, on the time of the whole trial."""
+    """The start and duration of each turn and each timed tool call, relative to the whole trial."""
     spans = [span for turn in trial.transcript.turns for span in _spans(turn)]
     whole = max((start + length for _, _, start, length in spans), default=0.0)
     if whole <= 0:
@@ -141,7 +141,7 @@ def _height(rate: float) -> float:
 
 
 def histogram(values: Iterable[float]) -> list[Bar]:
-    """How often each value was given, rounded to halves, largest value first."""
+    """How often each value occurs, rounded to halves, largest value first."""
     counts = Counter(round(2 * value) / 2 for value in values)
     most = max(counts.values(), default=1)
     return [
@@ -152,14 +152,14 @@ def histogram(values: Iterable[float]) -> list[Bar]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """The step to have in view."""
+    """The turn that a page shows first."""
 
     turn: int | None
-    """None: it concerns the trial as a whole."""
+    """None: the problem concerns the whole trial."""
 
 
 def find_focus(trial: Trial) -> Focus | None:
-    """The first turn that something was wrong in; None where nothing was."""
+    """The first turn with a problem; None if the trial passed."""
     if trial.status is Status.PASSED:
         return None
     turns = sorted(turn for turn in _wrong_turns(trial) if turn is not None)
@@ -184,7 +184,7 @@ def _wrong_turns(trial: Trial) -> Iterator[int | None]:
 
 
 def _turns_of_calls(trial: Trial, match: TrajectoryMatch) -> Iterator[int]:
-    """The turns in which calls were made that should not have been."""
+    """The turns with forbidden or extra calls."""
     unwanted = {text.partition("(")[0] for text in (*match.forbidden_calls, *match.extra_calls)}
     for turn in trial.transcript.turns:
         if any(call.name in unwanted for call in turn.tool_calls or ()):
@@ -198,17 +198,17 @@ _HERE = Path(__file__).parent
 
 @lru_cache(maxsize=1)
 def style_sheet() -> str:
-    """The one style of report and pages."""
+    """The style of the report and the pages."""
     return (_HERE / "style.css").read_text(encoding="utf-8")
 
 
 def make_environment(*folders: Path) -> "Environment":
-    """Templates from the given folders, and the shared ones."""
+    """A Jinja environment with templates from the given folders and the shared ones."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     def shown(value: Any) -> Any:
-        """What stands in the page for a value: text made visible and cut, nothing for None."""
+        """The value's text for the page, escaped and shortened; empty for None."""
         if value is None:
             return ""
         return value if isinstance(value, Markup) else escape_controls(shorten(str(value), TEXT_LIMIT))
@@ -250,7 +250,7 @@ def make_environment(*folders: Path) -> "Environment":
 
 
 def pretty_json(value: Any) -> str:
-    """The value as JSON: on one line where it is short, else on several."""
+    """The value as JSON: on one line if it is short, else on several."""
     text = one_line_json(value)
     if len(text) <= _ON_ONE_LINE or not isinstance(value, dict | list | tuple):
         return text
