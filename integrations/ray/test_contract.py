@@ -151,7 +151,7 @@ def test_an_interrupted_run_keeps_what_is_finished_and_is_resumed(project: Any, 
         out, err = process.communicate(timeout=60)
 
     assert process.returncode == 130, err
-    assert "interrupted; what was played is kept" in out
+    assert "interrupted; finished trials are kept" in out
     assert "Traceback" not in out + err
     assert project.trials() == [("quick", 0, "passed")]
     (project.path / "go").touch()

@@ -36,7 +36,7 @@ from .request import RunRequest
 from .run_plan import RunPlan
 from .secrets import redact_user_input
 
-_OF_THE_MACHINE = re.compile(
+_MACHINE_VARIABLES = re.compile(
     r"(?:PATH|HOME|PWD|OLDPWD|USER|LOGNAME|SHELL|SHLVL|HOSTNAME|TMPDIR|TEMP|TMP|VIRTUAL_ENV|_"
     r"|(?:LD|DYLD|PYTHON|RAY|CONDA|XDG|SSH|CUDA|DBUS)_?\w*)"
 )
@@ -66,7 +66,7 @@ def write_order(request: RunRequest, *, run_id: str, seed: int) -> bytes:
         "tags": request.tags,
         "only": None if request.only is None else sorted(request.only),
         "cache": request.cache,
-        "environ": {name: text for name, text in request.environ.items() if not _OF_THE_MACHINE.fullmatch(name)},
+        "environ": {name: text for name, text in request.environ.items() if not _MACHINE_VARIABLES.fullmatch(name)},
         "models": request.models,
         "default_agent": request.default_agent,
         "not_redacted": list(request.not_redacted),
@@ -228,7 +228,7 @@ LOCAL = "local"
 _STORE_BYTES = 256 * 1024 * 1024
 """The object store of a local cluster. Ray's default is a third of the memory."""
 _ANSWER_SECONDS = 5.0
-_FAREWELL_SECONDS = 5.0
+_STOP_SECONDS = 5.0
 """How long workers may take to end their trials and close their agents."""
 
 
@@ -288,16 +288,16 @@ class Cluster:
                 ) from failed
         return cls(ray, cpus=int(ray.cluster_resources().get("CPU", 0)), ours=ours)
 
-    def hire(self) -> "Hired":
+    def start_worker(self) -> "RemoteWorker":
         """A new worker. It starts as soon as a CPU is free."""
-        return Hired(self._ray, self._actor.remote())
+        return RemoteWorker(self._ray, self._actor.remote())
 
     async def leave(self) -> None:
         if self._ours:
             await asyncio.to_thread(self._ray.shutdown)
 
 
-class Hired:
+class RemoteWorker:
     """The driver's handle of a worker. Its methods raise WorkerLost, or the worker's own error."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
@@ -315,12 +315,12 @@ class Hired:
             done: list[bytes] = await self._actor.exchange.remote(list(jobs))
         return done
 
-    async def dismiss(self) -> None:
+    async def stop(self) -> None:
         """Let the worker close its agents, if it still can, then end it."""
         try:
             if self._is_ready:
                 with contextlib.suppress(WorkerLost, TimeoutError), _explained():
-                    await asyncio.wait_for(self._actor.close.remote(), _FAREWELL_SECONDS)
+                    await asyncio.wait_for(self._actor.close.remote(), _STOP_SECONDS)
         finally:
             self._ray.kill(self._actor)
 
@@ -347,7 +347,7 @@ def _explained() -> Iterator[None]:
 
 MOST_LOSSES = 3
 """After this many lost workers a trial is errored."""
-_PATIENCE_SECONDS = 300.0
+_START_SECONDS = 300.0
 """How long the first worker may take to start. A cluster may have to start a machine."""
 
 
@@ -372,11 +372,11 @@ class RayExecutor:
         """Each job with its finished trial. Closing the generator cancels the running trials."""
         order = write_order(self._request, run_id=self._settings.run_id, seed=self._settings.seed)
         cluster = await Cluster.connect(_address(self._request))
-        crew = _Crew(schedule, self._settings, cluster, order, concurrency=concurrency)
-        tasks = [asyncio.create_task(crew.work(slots)) for slots in crew.shares]
-        closing = asyncio.create_task(crew.close_after(tasks))
+        workers = _Workers(schedule, self._settings, cluster, order, concurrency=concurrency)
+        tasks = [asyncio.create_task(workers.work(slots)) for slots in workers.shares]
+        closing = asyncio.create_task(workers.close_after(tasks))
         try:
-            while (finished := await crew.finished.get()) is not None:
+            while (finished := await workers.finished.get()) is not None:
                 yield finished
         finally:
             for task in (closing, *tasks):
@@ -408,7 +408,7 @@ class _Played(Struct, frozen=True, kw_only=True):
 _Held = dict[tuple[ScenarioKey, int], _Played]
 
 
-class _Crew:
+class _Workers:
     """Gives the trials of a schedule to the workers, and collects the finished ones."""
 
     def __init__(
@@ -435,26 +435,26 @@ class _Crew:
         """Keep one worker busy until no trial is left; start another worker if it is lost."""
         while not self._is_over:
             held: _Held = {}
-            worker = self._cluster.hire()
+            worker = self._cluster.start_worker()
             try:
                 if await self._prepare(worker):
                     await self._keep_busy(worker, slots, held)
             finally:
-                await worker.dismiss()
+                await worker.stop()
 
     async def close_after(self, tasks: Collection["asyncio.Task[None]"]) -> None:
         """Put None into `finished` when all tasks have ended or one has failed."""
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         await self.finished.put(None)
 
-    async def _prepare(self, worker: Hired) -> bool:
+    async def _prepare(self, worker: RemoteWorker) -> bool:
         """Whether the worker has started and loaded its order."""
         try:
-            await asyncio.wait_for(worker.prepare(self._order, workers=len(self.shares)), _PATIENCE_SECONDS)
+            await asyncio.wait_for(worker.prepare(self._order, workers=len(self.shares)), _START_SECONDS)
         except TimeoutError:
             if self._ready == 0:
                 raise SeatrialError(
-                    f"ray: no worker started within {_PATIENCE_SECONDS:g} s. Does the cluster have a free CPU? "
+                    f"ray: no worker started within {_START_SECONDS:g} s. Does the cluster have a free CPU? "
                     "See: ray status"
                 ) from None
             return False
@@ -466,7 +466,7 @@ class _Crew:
         self._failed_starts = 0
         return True
 
-    async def _keep_busy(self, worker: Hired, slots: int, held: _Held) -> None:
+    async def _keep_busy(self, worker: RemoteWorker, slots: int, held: _Held) -> None:
         self._ready += 1
         try:
             while (more := await self._next_trials(slots, held)) is not None:
