@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from seatrial.evaluators.expected_state import State
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.passfail import PassFail
-from seatrial.evaluators.state import State
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.conversation import ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.engine.redact import Redaction, Secret
+from seatrial.evaluators.expected_state import State
 from seatrial.evaluators.matchers import matches
 from seatrial.evaluators.passfail import PassFail
-from seatrial.evaluators.redacted import matches_surely
-from seatrial.evaluators.state import State
+from seatrial.evaluators.redacted_evidence import matches_surely
 from seatrial.evaluators.text import Contains, Regex
 from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.evaluators.trajectory import Trajectory

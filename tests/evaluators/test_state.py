@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators.state import State
+from seatrial.evaluators.expected_state import State
 from seatrial.model.conversation import ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import TrialContext, TurnContext
 from seatrial.model.results import EvalResult

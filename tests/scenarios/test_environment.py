@@ -5,7 +5,7 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
-from seatrial.scenarios.reader import fill_environment
+from seatrial.scenarios.suite_reader import fill_environment
 
 
 def test_variables_and_defaults_are_filled_at_any_depth():

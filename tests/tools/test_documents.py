@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from seatrial.tools.problems import check_mocks
+from seatrial.tools.mock_checks import check_mocks
 from seatrial.tools.tool_box import MockSet
 from seatrial.tools.tool_schemas import check_tools
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.tools.problems import check_mocks, find_problems
+from seatrial.tools.mock_checks import check_mocks, find_problems
 
 
 @pytest.mark.parametrize(

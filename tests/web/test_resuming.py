@@ -12,7 +12,7 @@ import pytest
 
 from seatrial.model.run import RunState
 from seatrial.store.store import open_store
-from seatrial.web import actions as resuming
+from seatrial.web import form_actions as resuming
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import click
 from msgspec.structs import replace
 
 from seatrial.errors import MissingExtra, UsageError
+from seatrial.evaluators.expected_state import State
 from seatrial.evaluators.limits import Limits
-from seatrial.evaluators.state import State
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext

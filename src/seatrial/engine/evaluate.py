@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial import foreign
-from seatrial.evaluators.redacted import secret_in_expectation
+from seatrial.evaluators.redacted_evidence import secret_in_expectation
 from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTurn, ToolCall, Transcript
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext, TurnContext

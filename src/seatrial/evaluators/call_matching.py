@@ -12,7 +12,7 @@ from seatrial.model.scenario import ExpectedCall
 
 from .built_in import arguments, choice, did_you_mean, flag, text
 from .matchers import argument_differences, shown, subset
-from .redacted import includes_surely
+from .redacted_evidence import includes_surely
 
 _KEYS = ExpectedCall.__struct_fields__
 _BOUNDS = ("count", "min", "max")

@@ -19,7 +19,7 @@ from .built_in import (
     texts,
 )
 from .matchers import argument_differences, shown, subset
-from .redacted import includes_surely, secret_in_arguments
+from .redacted_evidence import includes_surely, secret_in_arguments
 from .text import NO_OUTPUT, OUTPUT_PRODUCED
 
 

@@ -14,7 +14,7 @@ from seatrial.patterns import limited_schema, search
 
 from .built_in import BuiltInEvaluator, failed, flag, no_answer, pattern, text, texts
 from .matchers import shown
-from .redacted import is_found_surely, secret_in_reply
+from .redacted_evidence import is_found_surely, secret_in_reply
 
 OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
 NO_OUTPUT = Check(name="output_produced", passed=False, detail="empty output")

@@ -24,7 +24,7 @@ from .built_in import (
     texts,
 )
 from .matchers import argument_differences, shown, subset
-from .redacted import includes_surely, secret_in_arguments
+from .redacted_evidence import includes_surely, secret_in_arguments
 
 if TYPE_CHECKING:
     from seatrial.judges.rubric import Judge

@@ -29,7 +29,7 @@ from .call_matching import (
     furthest_position,
 )
 from .matchers import shown
-from .redacted import holds_redaction, secret_in_arguments
+from .redacted_evidence import holds_redaction, secret_in_arguments
 
 _MODE_NAMES = ("strict", "unordered", "contains", "in_order", "within")
 _WITHOUT_OTHERS = ("strict", "unordered", "within")

@@ -11,7 +11,7 @@ from seatrial.scenarios.build import SuiteContext, read_hooks
 from seatrial.scenarios.loaded_suite import LoadedSuite
 from seatrial.scenarios.merge import merge_config
 from seatrial.scenarios.models import RunModels
-from seatrial.scenarios.reader import fill_environment
+from seatrial.scenarios.suite_reader import fill_environment
 
 from .request import RunRequest
 

@@ -227,7 +227,7 @@ def _trial_evaluators(scenario: Scenario, context: SuiteContext) -> tuple[Evalua
     if scenario.trajectory is not None:
         checks.append(scenario.trajectory)
     if scenario.expected_state is not None:
-        from seatrial.evaluators.state import State
+        from seatrial.evaluators.expected_state import State
 
         checks.append(State(scenario.expected_state))
     if scenario.limits is not None:

@@ -17,7 +17,7 @@ from seatrial.model.scenario import Expect, Name, Scenario
 from .keys import named_reader, struct_reader
 from .models import RunModels
 from .problems import KeyPath, Problems, did_you_mean, show
-from .readers import Number
+from .value_readers import Number
 
 _EXPECTATIONS = ("expected_output", "expected_tools", "expected_tool_args")
 OF_JUDGES = ("similarity", "judge")

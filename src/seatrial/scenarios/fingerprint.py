@@ -11,7 +11,7 @@ from seatrial.model.scenario import Scenario
 from seatrial.model.struct import field_defaults, field_names
 
 from .merge import default_unmocked_tools
-from .readers import given
+from .value_readers import given
 
 _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
 _FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples")

@@ -12,7 +12,7 @@ from seatrial.evaluators.built_in import check_expected
 from seatrial.model.scenario import MetricChoice
 
 from .problems import KeyPath, Problems, did_you_mean, show
-from .readers import EMPTY_MAPPING, Check, Flag, Number, Reader, Schema, Text
+from .value_readers import EMPTY_MAPPING, Check, Flag, Number, Reader, Schema, Text
 
 
 def known_metrics() -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class _Mocks(Reader):
         return value is not None
 
     def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
-        from seatrial.tools.problems import find_problems
+        from seatrial.tools.mock_checks import find_problems
 
         for problem in find_problems(value, check_args=check_expected):
             problems.add((*where, *problem.path), problem.message)

@@ -24,7 +24,7 @@ from seatrial.model.scenario import (
 
 from .formats import CHECKS, READERS, SCHEMAS
 from .problems import KeyPath, Problems
-from .readers import AnyOf, Checked, Choice, Flag, ListOf, MapOf, Number, Reader, Schema, StructReader, Text
+from .value_readers import AnyOf, Checked, Choice, Flag, ListOf, MapOf, Number, Reader, Schema, StructReader, Text
 
 _MODULES = {
     "Judge": "seatrial.judges.rubric",

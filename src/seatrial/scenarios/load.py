@@ -13,9 +13,9 @@ from .loaded_suite import LoadedSuite
 from .merge import read_overrides
 from .problems import FileProblems, Problem, Problems, show
 from .python_files import find_suites, import_file, import_named
-from .reader import SuiteReader
-from .readers import given
 from .suite_files import read_document, read_jsonl
+from .suite_reader import SuiteReader
+from .value_readers import given
 
 Source = str | Path | Suite | Scenario
 IN_PYTHON = "<python>"

@@ -10,7 +10,7 @@ from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialS
 from .formats import define, merge_metrics, select_metrics
 from .keys import CONFIG
 from .problems import Problems
-from .readers import given
+from .value_readers import given
 
 
 def _defaults(kind: type) -> dict[str, Any]:

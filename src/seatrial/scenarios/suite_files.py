@@ -13,7 +13,7 @@ from . import json_files, yaml_files
 from .examples import expand_rows
 from .keys import FILE, SCENARIO, is_transcript, read_transcript
 from .problems import Problem, Problems, UnreadableFile, did_you_mean, show
-from .reader import SuiteReader, scenarios_of
+from .suite_reader import SuiteReader, scenarios_of
 from .yaml_files import Document
 
 

@@ -14,6 +14,7 @@ from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 from seatrial.model.struct import Struct
 
+from .mock_checks import CheckArgs, check_mocks
 from .mocks import (
     MISSING,
     Answer,
@@ -28,7 +29,6 @@ from .mocks import (
     answer_with_fault,
     find_function,
 )
-from .problems import CheckArgs, check_mocks
 from .tool_schemas import ToolSchema, offer, read_tools, violation_finder
 
 Matches = Callable[[Any, Any], bool]

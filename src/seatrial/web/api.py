@@ -21,7 +21,6 @@ from seatrial.reports.json_report import (
 )
 from seatrial.store.runs import RunRow
 
-from .actions import cancel_run, choose_baseline, forget_baseline, put_label, resume_run
 from .api_models import (
     BaselineItem,
     BaselineQuery,
@@ -46,9 +45,10 @@ from .api_models import (
 )
 from .app_state import AppState, NotFound, State
 from .events import ProgressReader, progress_events
+from .filters import TrialFilter, take_page
+from .form_actions import cancel_run, choose_baseline, forget_baseline, put_label, resume_run
 from .responses import AsciiJSONResponse, Problem
 from .run_processes import Start, list_suites
-from .selection import TrialFilter, take_page
 from .urls import scenario_id
 
 router = APIRouter(prefix="/api", responses={"4XX": {"model": Problem}}, default_response_class=AsciiJSONResponse)

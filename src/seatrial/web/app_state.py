@@ -12,8 +12,8 @@ from seatrial.store.trials import SearchResult
 
 from .access import ServeOptions
 from .background import Worker
+from .filters import ConversationSearch, TrialFilter, find_trials
 from .run_processes import RunProcesses
-from .selection import ConversationSearch, TrialFilter, find_trials
 from .verdict_cache import ComparisonCache, DecidedRun, VerdictCache
 
 

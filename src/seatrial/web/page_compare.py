@@ -15,8 +15,8 @@ from seatrial.runs.compare_runs import StoredRuns
 
 from .app_state import AppState, NotFound, State
 from .background import page_timeout
+from .filters import take_page
 from .responses import render
-from .selection import take_page
 from .urls import scenario_id
 from .verdict_cache import Compared
 

@@ -15,13 +15,13 @@ from seatrial.reports.texts import percent
 from seatrial.store.runs import RunRow
 from seatrial.store.trials import SearchResult
 
-from .actions import silent_since, why_not_resumed
 from .app_state import AppState, NotFound, State
 from .background import page_timeout
 from .events import ProgressReader
+from .filters import ORDERS, Order, Page, TrialFilter, find_scenarios, tags_of, take_page
+from .form_actions import silent_since, why_not_resumed
 from .responses import render
 from .run_processes import list_suites
-from .selection import ORDERS, Order, Page, TrialFilter, find_scenarios, tags_of, take_page
 from .urls import run_url
 from .verdict_cache import DecidedRun
 

@@ -14,8 +14,8 @@ from seatrial.store.runs import RunRow
 
 from .app_state import AppState, NotFound, State
 from .background import page_timeout
+from .filters import TrialFilter, take_page
 from .responses import render
-from .selection import TrialFilter, take_page
 from .urls import scenario_url
 
 PAGE = 100

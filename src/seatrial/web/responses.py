@@ -22,8 +22,8 @@ from seatrial.version import __version__
 from . import urls
 from .app_state import NotFound
 from .background import StillWorking
+from .filters import status_of
 from .run_processes import Conflict
-from .selection import status_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

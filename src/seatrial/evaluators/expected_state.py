@@ -9,7 +9,7 @@ from seatrial.model.results import Check, EvalResult
 
 from .built_in import BuiltInEvaluator, check_expected, no_answer
 from .matchers import differences, shown
-from .redacted import matches_surely, secret_in_state
+from .redacted_evidence import matches_surely, secret_in_state
 
 
 class State(BuiltInEvaluator, frozen=True):

@@ -16,7 +16,7 @@ from .keys import SCENARIO, SUITE
 from .merge import Resolver
 from .problems import KeyPath, Problems, closest, did_you_mean, path_text
 from .python_files import collect_evaluators, installed_evaluators
-from .readers import given
+from .value_readers import given
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
