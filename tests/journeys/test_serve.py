@@ -96,7 +96,9 @@ def test_what_is_not_safe_or_not_there_is_refused(project: Any, args: tuple[str,
 
 
 def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
-    work = "import sys; sys.modules['fastapi'] = None; from seatrial.cli import main; main(['serve'])"
+    work = (
+        "import sys; sys.modules['fastapi'] = sys.modules['h11'] = None; from seatrial.cli import main; main(['serve'])"
+    )
     done = subprocess.run([sys.executable, "-c", work], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 2

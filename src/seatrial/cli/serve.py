@@ -27,7 +27,7 @@ def command(root: str, host: str, port: int, token: str | None, read_only: bool,
         from seatrial.web.access import ServeOptions
         from seatrial.web.app import serve
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] in ("fastapi", "starlette", "uvicorn"):
+        if (missing.name or "").partition(".")[0] in ("fastapi", "h11", "starlette", "uvicorn"):
             raise MissingExtra("server", needed_for="seatrial serve") from missing
         raise
     options = ServeOptions(
