@@ -4,7 +4,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 from seatrial.errors import SeatrialError
 
 T = TypeVar("T")
+
+_SIGNAL_SECONDS = 0.5
+"""How late a signal may be handled while a thread waits for a coroutine."""
 
 
 def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -168,6 +171,9 @@ class LoopThread:
 
         future = self.start(run())
         try:
+            # A signal that arrives just before a wait without a timeout is handled only after the wait.
+            while not wait([future], timeout=_SIGNAL_SECONDS).done:
+                pass
             return future.result()
         except (KeyboardInterrupt, SystemExit):
             if future.cancel():
