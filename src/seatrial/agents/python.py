@@ -154,7 +154,8 @@ async def call_agent(function: Callable[[], Any], *, timeout: float, code: Forei
             raise raised from None
         if isinstance(raised, SystemExit):
             text = f"the agent called sys.exit({'' if raised.code is None else repr(raised.code)})"
-        raise AgentFailure(text, traceback=failure.traceback) from None
+        hint = f"raised at {failure.place}" if failure.place else None
+        raise AgentFailure(text, hint=hint, traceback=failure.traceback) from None
 
 
 async def close_agent(close: Callable[[], Any]) -> None:

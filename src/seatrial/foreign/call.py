@@ -14,9 +14,8 @@ from typing import Any
 from seatrial.errors import SeatrialError
 
 from .event_loop import AsyncCalls
+from .import_path import OUR_FOLDER, find_place
 from .threads import DaemonThreads, Outcome
-
-_OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class ForeignError(SeatrialError):
@@ -30,9 +29,14 @@ class ForeignError(SeatrialError):
     def traceback(self) -> str:
         """The traceback without our own frames."""
         shown = traceback.TracebackException.from_exception(self.raised)
-        while shown.stack and shown.stack[0].filename.startswith(_OUR_FOLDER):
+        while shown.stack and shown.stack[0].filename.startswith(OUR_FOLDER):
             shown.stack.pop(0)
         return "".join(shown.format()).rstrip()
+
+    @property
+    def place(self) -> str | None:
+        """File, line and function of the last line of the user's own code; None if it is not known."""
+        return find_place(self.raised)
 
 
 def describe(raised: BaseException) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from seatrial.errors import UsageError
 
+OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FORM = "is not of the form 'package.module:attribute'"
 
 
@@ -29,7 +30,8 @@ def import_attribute(path: str, *, what: str) -> Any:
         raise UsageError(f"{what} {path!r}: {_explain_missing(module_name, missing)}") from None
     except (Exception, SystemExit) as cause:
         problem = f"{type(cause).__name__}: {cause}"
-        raise UsageError(f"{what} {path!r}: importing {module_name!r} failed at {_place(cause)}: {problem}") from None
+        place = find_place(cause, function=False)
+        raise UsageError(f"{what} {path!r}: importing {module_name!r} failed at {place}: {problem}") from None
     for part in attribute.split("."):
         if not hasattr(found, part):
             close = get_close_matches(part, [name for name in dir(found) if not name.startswith("_")], n=1)
@@ -68,7 +70,9 @@ def _explain_missing(module: str, missing: ModuleNotFoundError) -> str:
     if name and (module == name or module.startswith(f"{name}.")):
         searched = "it is looked for in the current folder and on the Python path"
         return f"there is no module {name!r}; {searched}{_find_nearby(name)}"
-    return f"importing {module!r} failed, because it needs the module {missing.name!r}"
+    line = find_place(missing, function=False)
+    remedy = "Correct its name, or install its package here: pip install …"
+    return f"importing {module!r} failed at {line}, because it needs the module {missing.name!r}. {remedy}"
 
 
 def _find_nearby(module: str) -> str:
@@ -84,12 +88,16 @@ def _find_nearby(module: str) -> str:
     return f". Did you mean {close[0]!r}?" if close else ""
 
 
-def _place(cause: BaseException) -> str:
-    """The last line of the user's own code before the error; of any code if there is none."""
+def find_place(cause: BaseException, *, function: bool = True) -> str | None:
+    """The last line of the user's own code before the error, of any code if there is none: `agent.py:3 in answer`."""
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"{cause.filename}:{cause.lineno}"
     installed = ("<", *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
-    ours, *others = traceback.extract_tb(cause.__traceback__)
+    frames = traceback.extract_tb(cause.__traceback__)
+    others = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDER)]
     own = [frame for frame in others if not frame.filename.startswith(installed)]
-    frame = (own or others or [ours])[-1]
-    return f"{frame.filename}:{frame.lineno}"
+    if not (own or others or frames):
+        return None
+    frame = (own or others or frames)[-1]
+    file = os.path.relpath(frame.filename) if frame.filename.startswith(os.getcwd() + os.sep) else frame.filename
+    return f"{file}:{frame.lineno}" + (f" in {frame.name}" if function else "")

@@ -91,6 +91,8 @@ def _replace(path: Path, text: str) -> None:
 
 T = TypeVar("T")
 
+_SHOWN = 500
+"""Characters of an unreadable answer in the error."""
 _LONGEST_WAIT = 60.0
 """Seconds. A provider that asks for more is not waited for."""
 
@@ -180,7 +182,9 @@ class LLM:
                 incomplete = _read(question, question.fallback, reply.text, cut_off=reply.cut_off)
             except Malformed:
                 if repaired:
-                    _give_up(question, f"answered with something unreadable, twice: {problem}", spending)
+                    said = f"{reply.text[:_SHOWN]}…" if len(reply.text) > _SHOWN else reply.text
+                    reason = f"answered with something unreadable, twice: {problem}. Its last answer: {said!r}"
+                    _give_up(question, reason, spending)
                 repaired = True
             else:
                 if completed:

@@ -104,7 +104,7 @@ async def send(
             model_request_parameters=_parameters(spec, schema),
         )
     except ModelAPIError as error:
-        raise _failure(error, timeout=timeout) from error
+        raise _failure(error, timeout=timeout, address=model.base_url or spec.base_url) from error
     except UserError as error:
         raise RequestFailed(str(error)[:_SHOWN], final=True) from error
     except AgentRunError as error:
@@ -143,7 +143,7 @@ def _parameters(spec: ModelSpec, schema: type[Any]) -> "ModelRequestParameters |
     return ModelRequestParameters(output_mode="native", output_object=definition)
 
 
-def _failure(error: "ModelAPIError", *, timeout: float) -> RequestFailed:
+def _failure(error: "ModelAPIError", *, timeout: float, address: str | None) -> RequestFailed:
     from pydantic_ai.exceptions import (
         ModelConnectionError,
         ModelHTTPError,
@@ -152,14 +152,16 @@ def _failure(error: "ModelAPIError", *, timeout: float) -> RequestFailed:
         ModelTimeoutError,
     )
 
+    where = f" from {address}" if address else ""
     if isinstance(error, ModelRequestTimeout | ModelTimeoutError):
-        return RequestFailed(f"no answer within {timeout:g} s", billed=True)
+        return RequestFailed(f"no answer within {timeout:g} s{where}", billed=True)
     if isinstance(error, ModelHTTPError):
         status = error.status_code
         final = (400 <= status < 500 and status not in (408, 409, 429)) or isinstance(error, ModelQuotaExceededError)
         return RequestFailed(f"HTTP {status}{_said(error.body)}{_advice(status)}", final=final, wait=error.retry_after)
     if isinstance(error, ModelConnectionError):
-        return RequestFailed(f"could not be reached: {str(error)[:_SHOWN]}", wait=error.retry_after)
+        where = f" at {address}" if address else ""
+        return RequestFailed(f"could not be reached{where}: {str(error)[:_SHOWN]}", wait=error.retry_after)
     return RequestFailed(str(error)[:_SHOWN], wait=error.retry_after)
 
 

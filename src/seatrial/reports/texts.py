@@ -1,6 +1,6 @@
 """Words and numbers that all reports share, so that they all say the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 
 from seatrial.model.conversation import ErrorInfo, StopReason
@@ -227,7 +227,17 @@ def explain(trial: Trial) -> list[str]:
     failed = [result for result in trial.results if not result.passed]
     for result in failed:
         lines.extend(_explain_result(result, known=trial.error))
+    if trial.error is None and _returned_none(trial, failed):
+        lines.append("the agent returned None; if it is a Python function, is a `return` missing?")
     return lines + [reason for reason in trial.failure_reasons if not _is_told(reason, failed, trial.error)]
+
+
+def _returned_none(trial: Trial, failed: Sequence[EvalResult]) -> bool:
+    """Whether a reply is missing, not empty, and this is why a check failed."""
+    turns = {turn.index: turn for turn in trial.transcript.turns}
+    silent = [result for result in failed if any(check.name == "output_produced" for check in result.checks)]
+    at = [max(turns, default=None) if result.turn is None else result.turn for result in silent]
+    return any(turns[index].reply is None for index in at if index in turns)
 
 
 def explain_error(error: UniqueError) -> list[str]:

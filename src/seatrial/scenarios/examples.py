@@ -11,9 +11,11 @@ from seatrial.evaluators.built_in import check_expected
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import InputStruct
 
-from .problems import KeyPath, Problems, closest
+from .problems import KeyPath, Problems, closest, did_you_mean
 
-_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
+_NAME = r"[A-Za-z_][A-Za-z0-9_ -]*"
+_BRACES = re.compile(rf"\{{\{{[ ]*(?P<double>{_NAME}?)[ ]*\}}\}}|\{{(?P<single>{_NAME})\}}")
+"""`{column}`, or `{{column}}` as other tools write it."""
 _MAY_BE_EMPTY = ("description", "tags")
 _FOR_PEOPLE = ("name", "description", "source")
 _UNTOUCHED = ("examples", "source", "setup", "teardown", "metadata", "models")
@@ -90,11 +92,12 @@ class _Filler:
 
     def _fill_text(self, text: str, *, data: bool) -> Any:
         whole = _BRACES.fullmatch(text)
-        if data and whole is not None and whole.group(1) in self._row:
-            self.used.add(whole.group(1))
-            return self._row[whole.group(1)]
+        column = None if whole is None else _column(whole)
+        if data and column is not None and column in self._row:
+            self.used.add(column)
+            return self._row[column]
         filled = _BRACES.sub(self._value_of, text)
-        is_null = whole is not None and self._row.get(whole.group(1), "") is None
+        is_null = column is not None and self._row.get(column, "") is None
         if (not filled or is_null) and not data and not self.may_empty:
             # An empty text is in every reply, and 'null' in none: the check would not depend on the agent.
             message = f"with this row, the text {text!r} of the scenario is empty, so it checks nothing"
@@ -102,24 +105,27 @@ class _Filler:
         return filled
 
     def _value_of(self, match: re.Match[str]) -> str:
-        column = match.group(1)
+        column = _column(match)
         if column in self._row:
             self.used.add(column)
             return _as_text(self._row[column])
-        self._report(column)
+        self._report(column, meant=match["double"] is not None)
         return match.group()
 
-    def _report(self, column: str) -> None:
-        """Report a column of another row, or nearly one. Other braces stay as they are."""
+    def _report(self, column: str, *, meant: bool) -> None:
+        """Report a column of another row, or nearly one, or any in double braces. Other braces stay as they are."""
         if column in self._told:
             return
         self._told.add(column)
         if column in self._columns:
             self._problems.add(self._where, f"this row has no column {column!r}, which a text of the scenario uses")
             return
-        close = closest(column, self._columns)
-        if close is not None:
-            self._problems.add(self._where, f"unknown column {column!r}", f"Did you mean {close!r}?")
+        if meant or closest(column, self._columns) is not None:
+            self._problems.add(self._where, f"unknown column {column!r}", did_you_mean(column, self._columns))
+
+
+def _column(match: re.Match[str]) -> str:
+    return match["double"] or match["single"]
 
 
 def _as_text(value: Any) -> str:

@@ -330,7 +330,9 @@ def _check_scenario(made: Mapping[str, Any], where: KeyPath, problems: Problems)
     if not sides:
         problems.add(where, "the user's side is missing: give exactly one of 'input', 'turns' and 'user'")
     elif len(sides) > 1:
-        problems.add((*where, sides[1]), f"{' and '.join(map(repr, sides))} exclude each other", on_key=True)
+        problems.add(
+            (*where, sides[1]), f"{' and '.join(map(repr, sides))} exclude each other", "Give one of them", on_key=True
+        )
 
 
 def _check_suite(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:

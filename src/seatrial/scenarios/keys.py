@@ -13,13 +13,17 @@ from seatrial.model.scenario import (
     Count,
     Expect,
     ExpectedCall,
+    GateSpec,
+    ModelRoles,
     Name,
     Scenario,
+    SequentialSpec,
     Share,
     Suite,
     SuiteConfig,
     SuiteFile,
     Turn,
+    User,
 )
 
 from .formats import CHECKS, READERS, SCHEMAS
@@ -125,6 +129,9 @@ class _Later(Reader):
     def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         return self._reader.convert(value, where, problems)
 
+    def hint(self, value: Any) -> str | None:
+        return self._reader.hint(value)
+
     def schema(self) -> Schema:
         return self._reader.schema()
 
@@ -133,6 +140,35 @@ SCENARIO = struct_reader(Scenario)
 CONFIG = struct_reader(SuiteConfig)
 SUITE = struct_reader(Suite)
 FILE = struct_reader(SuiteFile)
+
+
+_IN_SCENARIO: tuple[tuple[str, type | str], ...] = (
+    ("expect", Expect),
+    ("trajectory", "Trajectory"),
+    ("limits", "Limits"),
+    ("user", User),
+    ("gate", GateSpec),
+    ("sequential", SequentialSpec),
+    ("models", ModelRoles),
+)
+"""Keys of a scenario whose values have keys of their own."""
+
+
+def find_home(key: str, kind: type) -> str | None:
+    """Where a key belongs that `kind` does not have, as a suggestion; None if no place has it."""
+    inner = [
+        (f"under {name!r}", struct_reader(one) if isinstance(one, type) else named_reader(one))
+        for name, one in _IN_SCENARIO
+    ]
+    suite = [("under 'suite.config'", CONFIG), ("under 'suite'", SUITE)]
+    top = [("at the top of the file, beside 'suite'", FILE)]
+    if kind in (SuiteFile, Suite, SuiteConfig):
+        places = [*suite, ("in a scenario", SCENARIO), *inner, *top]
+    elif kind is Scenario:
+        places = [*inner, *reversed(suite), *top]
+    else:
+        places = [("in the scenario itself", SCENARIO), *inner, *suite]
+    return next((f"Write it {place}" for place, reader in places if key in reader.file_keys), None)
 
 
 def json_schema() -> dict[str, Any]:

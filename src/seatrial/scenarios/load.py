@@ -180,13 +180,18 @@ def find_files(paths: Sequence[str | Path], all_problems: list[Problem]) -> list
 
 def _where_scenarios_are(folder: Path) -> str:
     """What to do if a folder has no scenarios: use the folder of scenarios above it, or make the first one."""
-    above = next((place for place in list(folder.resolve().parents)[:3] if (place / "scenarios").is_dir()), None)
+    given = folder.resolve()
+    above = next((place for place in list(given.parents)[:3] if _has_scenarios(place / "scenarios", given)), None)
     if above is None:
         return "Make a first one: seatrial init"
     there = os.path.relpath(above, folder)
     if folder.resolve() != Path.cwd():
         return f"Did you mean {os.path.normpath(folder / there / 'scenarios')!r}?"
     return f"There is a folder of scenarios in {there}; go there first: cd {there}"
+
+
+def _has_scenarios(folder: Path, given: Path) -> bool:
+    return folder != given and folder.is_dir() and next(_walk(folder), None) is not None
 
 
 def _similar_name(path: Path) -> str | None:

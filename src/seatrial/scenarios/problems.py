@@ -22,6 +22,7 @@ FAMILIAR = {
     "goal": "user",
     "id": "name",
     "message": "input",
+    "must_include": "expected_tools",
     "ordered": "in_order",
     "prompt": "input",
     "query": "input",

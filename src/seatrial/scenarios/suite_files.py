@@ -11,7 +11,7 @@ from seatrial.model.struct import Struct
 
 from . import json_files, yaml_files
 from .examples import expand_rows
-from .keys import FILE, SCENARIO, is_transcript, read_transcript
+from .keys import FILE, SCENARIO, find_home, is_transcript, read_transcript
 from .problems import Problem, Problems, UnreadableFile, did_you_mean, show
 from .suite_reader import SuiteReader, scenarios_of
 from .yaml_files import Document
@@ -90,11 +90,13 @@ def _read_suite(document: Document, path: Path, reader: SuiteReader, problems: P
         problems.add((), "the file is empty", "It needs a list of 'scenarios'")
         return
     if not isinstance(data, Mapping):
-        problems.add((), f"expected a mapping with 'scenarios', got {show(data)}")
+        hint = "Write 'scenarios:' above the list" if isinstance(data, list) else None
+        problems.add((), f"expected a mapping with 'scenarios', got {show(data)}", hint)
         return
     for key in data:
         if key not in FILE.keys:
-            problems.add((key,), f"unknown key {key!r}", did_you_mean(str(key), [*FILE.keys]), on_key=True)
+            suggestion = find_home(str(key), FILE.kind) or did_you_mean(str(key), [*FILE.keys])
+            problems.add((key,), f"unknown key {key!r}", suggestion, on_key=True)
     reader.read_suite(data.get("suite", {}), ("suite",), problems, default_name=path.stem, source=str(path))
     if "scenarios" not in data:
         problems.add((), "'scenarios' is missing: what is tested")

@@ -108,14 +108,23 @@ class Number(Reader):
             and not isinstance(value, bool)
             and _is_finite(value)
             and (not self._whole or value == int(value))
-            and all(_COMPARE[key](value, bound) for key, bound in self._bounds.items())
+            and self._fits_bounds(value)
             and (not self._odd or int(value) % 2 == 1)
         )
 
     def hint(self, value: Any) -> str | None:
         if isinstance(value, str):
             return "Remove the quotes" if _looks_like_number(value) else None
-        return self._zero if value == 0 and not isinstance(value, bool) else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        if value == 0:
+            return self._zero
+        # A share that is written in percent.
+        is_share = max(self._bounds.get("le", 0.0), self._bounds.get("lt", 0.0)) == 1.0
+        return f"Write {value / 100:g}" if is_share and 1 < value <= 100 and self._fits_bounds(value / 100) else None
+
+    def _fits_bounds(self, value: float) -> bool:
+        return all(_COMPARE[key](value, bound) for key, bound in self._bounds.items())
 
     def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if self._percent and 0 < value <= 1:  # a share would let nearly everything pass
@@ -354,7 +363,7 @@ class StructReader(Reader):
             elif self._is_struct and isinstance(value, self.kind):
                 value = given(value)
             elif not isinstance(value, Mapping):
-                problems.add(where, f"expected {self.words}, got {show(value)}")
+                problems.add(where, f"expected {self.words}, got {show(value)}", self.hint(value))
                 return None
         found = problems.found
         before = len(found)
@@ -364,7 +373,7 @@ class StructReader(Reader):
             if key in readers:
                 made[key] = readers[key].read(item, (*where, key), problems)
             else:
-                problems.add((*where, key), f"unknown key {key!r}", did_you_mean(str(key), [*readers]), on_key=True)
+                problems.add((*where, key), f"unknown key {key!r}", self._suggest(str(key), [*readers]), on_key=True)
         for key in self._required:
             if key not in value:
                 problems.add(where, f"{key!r} is missing: {self.keys[key].key.means}")
@@ -376,6 +385,15 @@ class StructReader(Reader):
         if self._check is not None and len(found) == before:
             self._check(made, where, problems)
         return made if len(found) == before else None
+
+    def hint(self, value: Any) -> str | None:
+        is_text = isinstance(value, str) and len(self._required) == 1
+        return f"Write {{{self._required[0]}: {value!r:.60}}}" if is_text else None
+
+    def _suggest(self, key: str, known: list[str]) -> str:
+        from .keys import find_home  # only for a problem: `keys` imports this module
+
+        return find_home(key, self.kind) or did_you_mean(key, known)
 
     def schema(self) -> Schema:
         properties = {name: self._property(name, one) for name, one in self.file_keys.items()}

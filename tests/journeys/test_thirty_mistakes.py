@@ -1,0 +1,283 @@
+"""Thirty mistakes of new users. Each message names the place, the cause and the remedy, and none is a traceback."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from seatrial.testing.model_server import ModelServer
+
+AGENT = "def answer(input):\n    return 'It was shipped.'\n"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What the user wrote and typed, and three parts of the message."""
+
+    name: str
+    place: str
+    cause: str
+    remedy: str
+    scenario: str = "{name: a, input: x}"
+    suite: str = "{agent: 'agent:answer'}"
+    agent: str = AGENT
+    flags: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ("run", "mine.yaml")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+MISTAKES = [
+    Mistake(
+        "the agent raises",
+        agent="def answer(input):\n    return {}['x']\n",
+        place="agent.py:2 in answer",
+        cause="ERROR agent: KeyError: 'x'",
+        remedy="seatrial show",
+    ),
+    Mistake(
+        "the agent returns nothing",
+        agent="def answer(input):\n    'It was shipped.'\n",
+        place="✗ a ",
+        cause="the agent returned None",
+        remedy="is a `return` missing?",
+    ),
+    Mistake(
+        "the agent returns a number",
+        agent="def answer(input):\n    return 5\n",
+        place="in turn 1",
+        cause="the agent returned 5 (int)",
+        remedy="return a str, an AgentResult(output, tool_calls=[...])",
+    ),
+    Mistake(
+        "the agent has no parameter",
+        agent="def answer():\n    return 'x'\n",
+        place="agent:answer",
+        cause="a function without parameters is taken as a factory, but it returned str",
+        remedy="give the agent a parameter (input, messages or ctx)",
+    ),
+    Mistake(
+        "the agent has parameters of its own",
+        agent="def answer(order, customer):\n    return 'x'\n",
+        place="mine.yaml: agent 'agent:answer'",
+        cause="cannot fill its parameter 'order'",
+        remedy="name it input (latest user text), messages or ctx",
+    ),
+    Mistake(
+        "the agent is a class that needs arguments",
+        agent="class answer:\n    def __init__(self, key): ...\n    def run(self, input): return 'x'\n",
+        place="mine.yaml: agent 'agent:answer'",
+        cause="cannot be made without arguments",
+        remedy="give a factory without parameters that makes it",
+    ),
+    Mistake(
+        "the agent imports what is not installed",
+        agent="import langchian\n",
+        place="agent.py:1",
+        cause="it needs the module 'langchian'",
+        remedy="Correct its name, or install its package here: pip install …",
+    ),
+    Mistake(
+        "the agent is too slow",
+        scenario="{name: a, input: x, timeout_seconds: 0.1}",
+        agent="import threading\ndef answer(input):\n    threading.Event().wait(3)\n    return 'x'\n",
+        place="in turn 1",
+        cause="the agent did not answer within 0.1 s",
+        remedy="raise timeout_seconds",
+    ),
+    Mistake(
+        "the agent's module is misspelt",
+        suite="{agent: 'agnet:answer'}",
+        place="mine.yaml: agent 'agnet:answer'",
+        cause="there is no module 'agnet'",
+        remedy="Did you mean 'agent'?",
+    ),
+    Mistake(
+        "no agent",
+        suite="{}",
+        place="mine.yaml",
+        cause="no agent to run",
+        remedy="Add `agent: package.module:function` to the suite, or give --agent",
+    ),
+    Mistake(
+        "an agent type that does not exist",
+        suite="{agent: {type: opanai, base_url: 'http://127.0.0.1:9'}}",
+        place="mine.yaml:1:16: suite.agent",
+        cause="unknown type 'opanai'",
+        remedy="Did you mean 'openai'?",
+    ),
+    Mistake(
+        "a variable that is not set",
+        suite="{agent: {type: openai, base_url: '${SHOP_URL}/v1'}}",
+        place="mine.yaml:1:41: suite.agent.base_url",
+        cause="the environment variable 'SHOP_URL' is not set",
+        remedy="Set it, or write ${SHOP_URL:-default}",
+    ),
+    Mistake(
+        "an endpoint that is not running",
+        suite="{agent: {type: openai, base_url: 'http://127.0.0.1:9/v1'}}",
+        place="http://127.0.0.1:9/v1/chat/completions",
+        cause="cannot connect",
+        remedy="is the agent running at this address?",
+    ),
+    Mistake(
+        "a share in percent",
+        scenario="{name: a, input: x, trials: 5, threshold: 80}",
+        place="mine.yaml:3:47: scenarios[0].threshold",
+        cause="expected a number above 0 and of at most 1, got 80",
+        remedy="Write 0.8",
+    ),
+    Mistake(
+        "a setting beside the suite",
+        suite="{agent: 'agent:answer', trials: 5}",
+        place="mine.yaml:1:32: suite.trials",
+        cause="unknown key 'trials'",
+        remedy="Write it under 'suite.config'",
+    ),
+    Mistake(
+        "an expectation beside `expect`",
+        scenario="{name: a, input: x, reply_contains_all: [shipped]}",
+        place="mine.yaml:3:25: scenarios[0].reply_contains_all",
+        cause="unknown key 'reply_contains_all'",
+        remedy="Write it under 'expect'",
+    ),
+    Mistake(
+        "an agent in a scenario",
+        scenario="{name: a, input: x, agent: 'agent:answer'}",
+        place="mine.yaml:3:25: scenarios[0].agent",
+        cause="unknown key 'agent'",
+        remedy="Write it under 'suite'",
+    ),
+    Mistake(
+        "a misspelt key",
+        scenario="{name: a, input: x, expected_tool: [lookup]}",
+        place="mine.yaml:3:25: scenarios[0].expected_tool",
+        cause="unknown key 'expected_tool'",
+        remedy="Did you mean 'expected_tools'?",
+    ),
+    Mistake(
+        "a key of another tool",
+        scenario="{name: a, prompt: x}",
+        place="mine.yaml:3:15: scenarios[0].prompt",
+        cause="unknown key 'prompt'",
+        remedy="Did you mean 'input'?",
+    ),
+    Mistake(
+        "one tool instead of a list",
+        scenario="{name: a, input: x, expected_tools: lookup}",
+        place="mine.yaml:3:41: scenarios[0].expected_tools",
+        cause="expected a list of strings, got 'lookup'",
+        remedy="Write it as a list: [lookup]",
+    ),
+    Mistake(
+        "a rubric without its key",
+        scenario="{name: a, input: x, expect: {judge: It is polite}}",
+        place="mine.yaml:3:41: scenarios[0].expect.judge",
+        cause="expected a mapping with rubric, got 'It is polite'",
+        remedy="Write {rubric: 'It is polite'}",
+    ),
+    Mistake(
+        "two users",
+        scenario="{name: a, input: x, turns: [{user: y}]}",
+        place="mine.yaml:3:25: scenarios[0].turns",
+        cause="'input' and 'turns' exclude each other",
+        remedy="Give one of them",
+    ),
+    Mistake(
+        "a column that no row has",
+        scenario="{name: a, input: 'Where is {{order}}?', examples: [{id: 7}]}",
+        place="mine.yaml:3:56: scenarios[0].examples[0]",
+        cause="unknown column 'order'",
+        remedy="Known: id.",
+    ),
+    Mistake(
+        "a text with a colon",
+        scenario="name: a\n    input: Note: this fails",
+        place="mine.yaml:4:16",
+        cause="not YAML: mapping values are not allowed in this context",
+        remedy='A text that has ": " in it needs quotes around it',
+    ),
+    Mistake(
+        "an evaluator that does not exist",
+        scenario="{name: a, input: x, scorers: [pasfail]}",
+        place="mine.yaml:3:35: scenarios[0].scorers[0]",
+        cause="unknown scorer 'pasfail'",
+        remedy="Did you mean 'passfail'?",
+    ),
+    Mistake(
+        "tool calls that the agent does not report",
+        scenario="{name: a, input: x, expected_tools: [lookup]}",
+        place="✗ a  ERROR config: expected_tools",
+        cause="the agent's tool calls were not recorded",
+        remedy="Record them: return AgentResult(output, tool_calls=[...])",
+    ),
+    Mistake(
+        "a tool without a mock",
+        scenario="{name: a, input: x, mocks: {lookup_order: {returns: {}}}}",
+        agent="def answer(input, ctx):\n    return str(ctx.call_tool('lookup_ordr', {}))\n",
+        place="in turn 1",
+        cause="Tool 'lookup_ordr' was called but no mock is defined",
+        remedy="is it the mock 'lookup_order' under another name?",
+    ),
+    Mistake(
+        "a judge without a model",
+        scenario="{name: a, input: x, expected_outcomes: [It is polite.]}",
+        place="mine.yaml:3: scenario 'a'",
+        cause="needs a model for the judge",
+        remedy="Give --judge-model openai:gpt-5-mini",
+    ),
+    Mistake(
+        "an empty folder of scenarios",
+        files={"scenarios/README.md": "none yet"},
+        command=("run",),
+        place="error: scenarios",
+        cause="no scenario file in this folder",
+        remedy="Make a first one: seatrial init",
+    ),
+    Mistake(
+        "a model that is not running",
+        scenario="{name: a, input: x, expect: {judge: {rubric: It is polite., retries: 0}}}",
+        flags=("--judge-model", "openai:small@http://127.0.0.1:9/v1"),
+        place="openai:small: could not be reached at http://127.0.0.1:9/v1/",
+        cause="Connection error",
+        remedy="check the judge model, or choose another with --judge-model",
+    ),
+]
+
+
+def test_there_are_thirty() -> None:
+    assert len({mistake.name for mistake in MISTAKES}) == 30
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_message_names_place_cause_and_remedy(folder: Any, mistake: Mistake) -> None:
+    folder.write("agent.py", mistake.agent)
+    folder.write("mine.yaml", f"suite: {mistake.suite}\nscenarios:\n  - {mistake.scenario}\n")
+    for name, text in mistake.files.items():
+        folder.write(name, text)
+
+    ended = folder.seatrial(*mistake.command, *mistake.flags)
+
+    said = ended.out + ended.err
+    assert ended.code in (1, 2), said
+    assert "Traceback" not in said
+    for part in (mistake.place, mistake.cause, mistake.remedy):
+        assert part in said, said
+
+
+@pytest.mark.parametrize("check", ["expect: {judge: {rubric: It is polite.}}", "metrics: [default]"])
+def test_an_unreadable_answer_of_a_judge_is_shown_and_exported(folder: Any, check: str) -> None:
+    folder.write("agent.py", AGENT)
+    folder.write("mine.yaml", f"suite: {{agent: 'agent:answer'}}\nscenarios:\n  - {{name: a, input: x, {check}}}\n")
+    with ModelServer(lambda request: "I would say it is fine, 4 of 5.") as server:
+        ended = folder.seatrial("run", "mine.yaml", "--judge-model", f"openai:small@{server.base_url}")
+    folder.seatrial("export", "latest", "-o", "run.jsonl")
+
+    assert ended.code == 1
+    assert "unreadable, twice" in ended.out
+    assert "I would say it is fine, 4 of 5." in ended.out
+    exported = [json.loads(line) for line in (folder.path / "run.jsonl").read_text("utf-8").splitlines()]
+    assert "I would say it is fine, 4 of 5." in json.dumps(exported)
