@@ -13,8 +13,7 @@ from seatrial.model.struct import InputStruct
 
 from .problems import KeyPath, Problems, closest, did_you_mean
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_ -]*"
-_BRACES = re.compile(rf"\{{\{{[ ]*(?P<double>{_NAME}?)[ ]*\}}\}}|\{{(?P<single>{_NAME})\}}")
+_BRACES = re.compile(r"\{\{ *(?P<double>[A-Za-z_][A-Za-z0-9_ -]*?) *\}\}|\{(?P<single>[A-Za-z_][A-Za-z0-9_ -]*)\}")
 """`{column}`, or `{{column}}` as other tools write it."""
 _MAY_BE_EMPTY = ("description", "tags")
 _FOR_PEOPLE = ("name", "description", "source")
