@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from seatrial.model.conversation import REDACTED, ErrorInfo, PlayedTurn, ToolCall, Transcript
+from seatrial.model.conversation import REDACTED, Change, ErrorInfo, PlayedTurn, ToolCall, Transcript
 
 SHORTEST_SECRET = 8
 _LONG_SECRET = 16
@@ -84,12 +84,20 @@ class Redaction:
         history = self.value(transcript.history, found) if transcript.history else transcript.history
         state = self.value(transcript.state, found)
         recorded = self.value(transcript.recorded, found)
+        world = transcript.world and replace(transcript.world, changes=self._changes(transcript.world.changes, found))
         error = transcript.error and self.error(transcript.error, found)
         if not found:
             return transcript
         names = tuple(sorted(found.union(transcript.redacted)))
         return replace(
-            transcript, turns=turns, history=history, state=state, recorded=recorded, error=error, redacted=names
+            transcript,
+            turns=turns,
+            history=history,
+            state=state,
+            world=world,
+            recorded=recorded,
+            error=error,
+            redacted=names,
         )
 
     def _turn(self, turn: PlayedTurn, found: set[str]) -> PlayedTurn:
@@ -102,7 +110,14 @@ class Redaction:
     def _call(self, call: ToolCall, found: set[str]) -> ToolCall:
         result, error, identity = (self.value(part, found) for part in (call.result, call.error, call.id))
         arguments = self.value(call.arguments, found, keys=False)
-        return replace(call, arguments=arguments, result=result, error=error, id=identity)
+        changes = self._changes(call.changes, found)
+        return replace(call, arguments=arguments, result=result, error=error, id=identity, changes=changes)
+
+    def _changes(self, changes: Iterable[Change], found: set[str]) -> tuple[Change, ...]:
+        return tuple(
+            replace(change, value=self.value(change.value, found), was=self.value(change.was, found))
+            for change in changes
+        )
 
     def error(self, error: ErrorInfo, found: set[str] | None = None) -> ErrorInfo:
         return replace(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from unicodedata import category
 
 from .struct import Struct
@@ -29,6 +29,7 @@ class StopReason(StrEnum):
     GOAL_MET = "goal_met"
     USER_STOPPED = "user_stopped"
     SCRIPT_ENDED = "script_ended"
+    ENDED_BY_TOOL = "ended_by_tool"
     MAX_TURNS = "max_turns"
     LIMIT = "limit"
     ERROR = "error"
@@ -61,6 +62,18 @@ class ErrorInfo(Struct, frozen=True, kw_only=True):
     """It counts against the agent although its kind does not, such as a call that no mock answers."""
 
 
+class Change(Struct, frozen=True):
+    """One difference between two states: an operation of JSON Patch (RFC 6902)."""
+
+    op: Literal["add", "remove", "replace"]
+    path: str
+    """A JSON Pointer (RFC 6901)."""
+    value: Any = None
+    """The new value; None for `remove`."""
+    was: Any = None
+    """The value before; None for `add`. JSON Patch ignores it."""
+
+
 class ToolCall(Struct, frozen=True):
     """One call of a tool by the agent."""
 
@@ -75,6 +88,8 @@ class ToolCall(Struct, frozen=True):
     duration_ms: float | None = None
     real: bool = False
     """The agent's real tool ran, because it has no mock."""
+    changes: tuple[Change, ...] = ()
+    """What this call changed in the world."""
 
     def __eq__(self, other: object) -> bool:
         """Compares everything except the times."""
@@ -184,6 +199,19 @@ class PlayedTurn(Struct, frozen=True, kw_only=True):
     error: ErrorInfo | None = None
 
 
+class WorldRecord(Struct, frozen=True, kw_only=True):
+    """The world of a trial at its end, as the difference from its seed."""
+
+    seed: str
+    """The hash of the seed."""
+    changes: tuple[Change, ...] = ()
+    """From the seed to the end state."""
+    drift: int = 0
+    """In recordings: the number of calls that the world answers differently than recorded."""
+    first_drift: str | None = None
+    """The first of them, in a sentence."""
+
+
 class Transcript(Struct, frozen=True, kw_only=True):
     """All turns of a trial, and how it ended."""
 
@@ -193,6 +221,8 @@ class Transcript(Struct, frozen=True, kw_only=True):
     """Messages before the first turn, including a system message."""
     state: dict[str, Any] | None = None
     """The state of the mocks at the end; None if nothing was written."""
+    world: WorldRecord | None = None
+    """The world at the end; None if the scenario has none."""
     error: ErrorInfo | None = None
     duration_ms: float = 0.0
     recorded: Any = None

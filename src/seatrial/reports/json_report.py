@@ -130,6 +130,7 @@ def trial_json(trial: Trial) -> dict[str, Any]:
         "turns": to_json(transcript.turns),
         "reachable_tools": list(transcript.reachable_tools),
         "state": to_json(transcript.state),
+        "world": to_json(transcript.world),
         "trajectory": to_json(_main_trajectory(trial.results)),
         "results": to_json(trial.results),
         "checked": checked(trial),

@@ -192,6 +192,7 @@ def _gate(name: str, value: float | None, threshold: float | None, held: bool, *
 _STOPS = {
     StopReason.GOAL_MET: "goal met",
     StopReason.USER_STOPPED: "goal NOT met",
+    StopReason.ENDED_BY_TOOL: "ended by a tool",
     StopReason.MAX_TURNS: "stopped at max turns",
     StopReason.LIMIT: "limit reached",
 }

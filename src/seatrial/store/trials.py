@@ -177,8 +177,8 @@ def pack_document(document: dict[str, Any]) -> tuple[bytes, dict[str, bytes]]:
 
     for number, turn in enumerate(document["transcript"]["turns"]):
         for place, call in enumerate(turn.get("tool_calls") or ()):
-            set_apart(call, ("transcript", "turns", number, "tool_calls", place), "arguments", "result")
-    set_apart(document["transcript"], ("transcript",), "history", "state", "recorded")
+            set_apart(call, ("transcript", "turns", number, "tool_calls", place), "arguments", "result", "changes")
+    set_apart(document["transcript"], ("transcript",), "history", "state", "world", "recorded")
     set_apart(document, (), "transcript", "results", "judgement")
     return write(document, places).encode("ascii"), contents
 
