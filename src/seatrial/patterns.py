@@ -14,6 +14,8 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from re import _parser  # type: ignore[attr-defined]
@@ -39,6 +41,23 @@ class PatternError(TrialError):
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(ErrorKind.EVALUATOR, message, hint=hint)
+
+
+class SlowMatch(Exception):
+    """The match may take up to LIMIT_SECONDS, so it must not be made on an event loop."""
+
+
+_may_wait: ContextVar[bool] = ContextVar("may_wait", default=True)
+
+
+@contextmanager
+def only_quick_matches() -> Iterator[None]:
+    """Raise SlowMatch instead of waiting for the worker process."""
+    token = _may_wait.set(False)
+    try:
+        yield
+    finally:
+        _may_wait.reset(token)
 
 
 class Found(NamedTuple):
@@ -120,6 +139,8 @@ class _Worker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, pattern: str, text: str, flags: int, *, first: bool) -> list[Found]:
+        if not _may_wait.get():
+            raise SlowMatch(pattern)
         with self._lock:
             process = self._started(pattern)
             answer = None

@@ -22,7 +22,7 @@ from seatrial.runs.report import StoredRecord
 from seatrial.store.store import open_store
 
 BIG = os.environ.get("SEATRIAL_TEST_BIG") == "1"
-SCENARIOS, TRIALS = 50, 10
+SCENARIOS, TRIALS = 50, 10 if BIG else 4
 ALL = {(f"s{number}", index) for number in range(SCENARIOS) for index in range(TRIALS)}
 NUMBERS = count()
 

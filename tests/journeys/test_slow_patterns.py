@@ -132,9 +132,10 @@ def test_pytest_has_the_limit(folder: Any) -> None:
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_is_interrupted_while_it_matches(folder: Any, sent: signal.Signals) -> None:
     write(folder, {"scorers": [{"regex": NESTED}], "trials": 100})
-    with folder.start("run", "suite.yaml") as process:
+    with folder.start("run", "suite.yaml", "--concurrency", "100") as process:
         assert any(line.strip() == "answered" for line in process.stderr)
         process.send_signal(sent)
+        # To match the replies of all 100 trials would take 100 s.
         out, err = process.communicate(timeout=60)
 
     assert process.returncode == 130, err

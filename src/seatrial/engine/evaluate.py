@@ -2,7 +2,7 @@
 
 import json
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import NoneType
 from typing import Any
@@ -15,6 +15,7 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTur
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
 from seatrial.model.results import Check, EvalResult, ModelUse, TrajectoryMatch, TrialError
+from seatrial.patterns import SlowMatch, only_quick_matches
 
 from .redact import Redaction
 
@@ -75,7 +76,7 @@ async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float)
     name = evaluator_name(evaluator)
     of_user = _is_user_code(type(evaluator))
     try:
-        said: Any = await (_call_user_code(evaluator, ctx, seconds) if of_user else evaluator.evaluate(ctx))
+        said: Any = await (_call_user_code if of_user else _call_built_in)(evaluator, ctx, seconds)
     except TrialError as missing:
         error = replace(missing.info, message=f"evaluator {name!r}: {missing.info.message}", turn=turn)
         return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
@@ -117,18 +118,41 @@ def _check_redacted(result: EvalResult, evaluator: Evaluator, ctx: Context, reda
     return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=result.evaluator, turn=result.turn)
 
 
-async def _call_user_code(evaluator: Any, ctx: Any, seconds: float) -> Any:
-    """The answer of a user's evaluator. It gets a copy, so that it cannot change what is stored."""
-    ctx = own_copy(ctx)
-    read_result = getattr(evaluator, "read_result", None)
+async def _call_built_in(evaluator: Evaluator, ctx: Any, seconds: float) -> Any:
+    """The answer of our own evaluator. Slow patterns are matched in a thread, so that the run stays interruptible."""
     try:
-        if read_result is not None:  # a function marked with @evaluator
-            return read_result(await foreign.call(evaluator.function, ctx, timeout=seconds))
-        return await foreign.call(evaluator.evaluate, ctx, timeout=seconds)
+        with only_quick_matches():
+            return await evaluator.evaluate(ctx)
+    except SlowMatch:
+        return await _call_foreign(_evaluate_here, evaluator, ctx, timeout=seconds)
+
+
+def _evaluate_here(evaluator: Evaluator, ctx: Any) -> EvalResult:
+    """The answer of an evaluator that matches patterns; it waits for nothing else, so it needs no event loop."""
+    try:
+        evaluator.evaluate(ctx).send(None)
+    except StopIteration as ended:
+        result: EvalResult = ended.value
+        return result
+    raise AssertionError(f"{evaluator_name(evaluator)} waited")
+
+
+async def _call_foreign(function: Callable[..., Any], *args: Any, timeout: float) -> Any:
+    try:
+        return await foreign.call(function, *args, timeout=timeout)
     except foreign.ForeignError as error:
         if isinstance(error.raised, TrialError):
             raise error.raised from None
         raise
+
+
+async def _call_user_code(evaluator: Any, ctx: Any, seconds: float) -> Any:
+    """The answer of a user's evaluator. It gets a copy, so that it cannot change what is stored."""
+    ctx = own_copy(ctx)
+    read_result = getattr(evaluator, "read_result", None)
+    if read_result is not None:  # a function marked with @evaluator
+        return read_result(await _call_foreign(evaluator.function, ctx, timeout=seconds))
+    return await _call_foreign(evaluator.evaluate, ctx, timeout=seconds)
 
 
 _MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
