@@ -103,3 +103,35 @@ def test_what_is_lost_is_told_also_where_the_file_is_not_allowed_here(folder: An
     assert "assertion 'javascript': it is code" in done.out
     assert "limits.cost_usd: expected a number" in done.err
     assert folder.exists("scenarios/dataset.yaml")
+
+
+def test_a_file_that_loads_is_left_as_it_is(folder: Any) -> None:
+    folder.write("hello.yaml", "id: hello\nturns: [{user: hi}]\n")
+    folder.write("mine.yaml", "scenarios: [{name: a, input: x}]\n")
+    done = folder.seatrial("convert", "hello.yaml", "mine.yaml")
+
+    assert (done.code, folder.exists("scenarios")) == (0, False)
+    assert done.out == (
+        "hello.yaml: loads as it is, 1 scenario. Run it: seatrial run hello.yaml\n"
+        "mine.yaml: loads as it is, 1 scenario. Run it: seatrial run mine.yaml\n"
+    )
+
+
+def test_a_scenario_file_with_a_mistake_is_not_taken_for_another_tool(folder: Any) -> None:
+    folder.write("mine.yaml", "scenarios: [{name: a, inptu: x}]\n")
+    done = folder.seatrial("convert", "mine.yaml")
+
+    assert done.code == 2
+    assert "mine.yaml: is a scenario file already, and has mistakes:\nmine.yaml:1:23:" in done.err
+
+
+def test_goldens_of_deepeval_are_read_from_csv_and_json_lines(folder: Any) -> None:
+    folder.write("table.csv", 'input,actual_output,expected_output,context\n"Where\nis it?",,It was shipped.,a|b\n')
+    folder.write("lines.jsonl", '{"input": "Who?", "expected_tools": [{"name": "find"}]}\n')
+    done = folder.seatrial("convert", "table.csv", "lines.jsonl")
+
+    assert done.code == 0, done.out
+    assert "table.csv:3: Where is it?: expected_output: a judge compares the reply with it" in done.out
+    made = (folder.path / "scenarios/table.yaml").read_text()
+    assert "      context:\n        - a\n        - b\n" in made
+    assert "- name: find" in (folder.path / "scenarios/lines.yaml").read_text()

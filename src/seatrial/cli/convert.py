@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from seatrial.converters.conversion import TOOLS, Converted, convert
+from seatrial.converters.conversion import TOOLS, Converted, convert, has_scenarios
 from seatrial.errors import UsageError
 from seatrial.reports.terminal import safe_text
 from seatrial.reports.texts import counted
@@ -12,6 +12,8 @@ from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
 
 from .output import write_file
+
+_OWN = (".yaml", ".yml", ".json", ".jsonl")
 
 
 @click.command("convert")
@@ -22,10 +24,12 @@ from .output import write_file
 def command(files: tuple[str, ...], folder: str, tool: str | None, force: bool) -> int:
     """Convert FILES of Agentest, promptfoo, pydantic-evals or DeepEval to scenario files.
 
-    Parts that cannot be converted are listed, and are comments in the new file. Exit code 0: everything was converted.
-    1: not everything. 2: a file cannot be read, or the result is not a valid suite.
+    Files of AgenticAssure and pytest-agent-eval load as they are. Parts that cannot be converted are listed, and are
+    comments in the new file. Exit code 0: everything was converted. 1: not everything. 2: a file cannot be read, or
+    the result is not a valid suite.
     """
-    done = [(file, _target(file, folder), convert(Path(file), tool=tool)) for file in files]
+    others = [file for file in files if tool is not None or not _loads(file)]
+    done = [(file, _target(file, folder), convert(Path(file), tool=tool)) for file in others]
     _require_free([target for _, target, _ in done], force=force)
     for file, target, converted in done:
         write_file(target, converted.text)
@@ -33,6 +37,20 @@ def command(files: tuple[str, ...], folder: str, tool: str | None, force: bool) 
     for _, target, _ in done:
         _check(target)
     return 1 if any(note.lost for _, _, converted in done for note in converted.notes) else 0
+
+
+def _loads(file: str) -> bool:
+    """Whether the file needs no conversion: it is a suite, or a file of a tool whose files load as they are."""
+    if Path(file).suffix.lower() not in _OWN or not Path(file).is_file():
+        return False
+    try:
+        [suite] = load(file, check_agents=False)
+    except FileProblems as problems:
+        if has_scenarios(Path(file)):
+            raise UsageError(f"{file}: is a scenario file already, and has mistakes:\n{problems}") from None
+        return False
+    click.echo(safe_text(f"{file}: loads as it is, {counted(suite.count, 'scenario')}. Run it: seatrial run {file}"))
+    return True
 
 
 def _target(file: str, folder: str) -> Path:

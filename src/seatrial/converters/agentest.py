@@ -1,11 +1,12 @@
-"""Agentest: configurations, and scenarios as JSON or YAML. Its own scenario files are TypeScript."""
+"""Agentest: configurations and scenarios, in TypeScript, YAML or JSON. Code in TypeScript is not converted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seatrial.scenarios.problems import KeyPath
 
-from .conversion import ConvertedScenario, ConvertedSuite
+from .conversion import ConvertedScenario, ConvertedSuite, short_name
+from .javascript import Code
 
 _JUDGED = ("helpfulness", "coherence", "relevance", "faithfulness", "verbosity", "goal_completion")
 _FAILURES = ("agent_behavior_failure", "tool_call_behavior_failure")
@@ -33,6 +34,7 @@ def read(target: ConvertedSuite) -> None:
     data = target.source.data
     entries, place = _scenarios(data)
     config = data if isinstance(data, Mapping) and not (entries and place == ()) else {}
+    config = _without_code({key: value for key, value in config.items() if key != "scenarios"}, (), target.lose)
     _agents(config, target)
     _config(config, target)
     for index, entry in enumerate(entries):
@@ -42,7 +44,7 @@ def read(target: ConvertedSuite) -> None:
         target.config |= _judged(config)
         made = target.add_scenario("to be written", ())
         made.keys["input"] = "Hello"
-        made.lose_check((), "scenarios: Agentest's are TypeScript (*.sim.ts) and have to be written again")
+        made.lose_check((), "scenarios: they are in files of their own (*.sim.ts); convert these as well")
 
 
 def _scenarios(data: Any) -> tuple[Sequence[Mapping[str, Any]], KeyPath]:
@@ -52,6 +54,21 @@ def _scenarios(data: Any) -> tuple[Sequence[Mapping[str, Any]], KeyPath]:
     if isinstance(data.get("scenarios"), list):
         return data["scenarios"], ("scenarios",)
     return ([data], ()) if "turns" in data or "profile" in data else ([], ())
+
+
+def _without_code(value: Any, where: KeyPath, lose: Callable[[KeyPath, str], None]) -> Any:
+    """The data, without parts that are code. Each of them is noted, except mocks, which `_mocks` notes."""
+    if not isinstance(value, Mapping | list) or where[-2:] == ("mocks", "tools"):
+        return value
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value)
+    found: dict[Any, Any] = {}
+    for key, item in entries:
+        if isinstance(item, Code):
+            name = key if isinstance(key, str) else f"{where[-1]}[{key}]"
+            lose((*where, key), f"{name}: it is code: {short_name(item)}")
+        else:
+            found[key] = _without_code(item, (*where, key), lose)
+    return found if isinstance(value, Mapping) else list(found.values())
 
 
 def _agents(config: Mapping[str, Any], target: ConvertedSuite) -> None:
@@ -119,12 +136,18 @@ def _model(config: Mapping[str, Any]) -> Any:
 
 
 def _scenario(entry: Mapping[str, Any], where: KeyPath, target: ConvertedSuite, config: Mapping[str, Any]) -> None:
-    made = target.add_scenario(str(entry.get("name") or target.source.path.stem), where)
+    named = entry.get("name")
+    name = target.source.path.stem if not named or isinstance(named, Code) else str(named)
+    made = target.add_scenario(name, where)
+    entry = _without_code(entry, where, lambda place, text: _lose_code(place, text, where, made))
     turns = entry.get("turns") or []
-    if turns:
+    if not turns and not entry.get("goal"):
+        made.keys |= {"input": "to be written", "skip": "the user's goal could not be carried over"}
+    elif turns:
         made.keys["turns"] = [_turn(turn, (*where, "turns", index), made) for index, turn in enumerate(turns)]
     else:
-        knowledge = [fact["content"] if isinstance(fact, Mapping) else fact for fact in entry.get("knowledge") or ()]
+        facts = [fact.get("content") if isinstance(fact, Mapping) else fact for fact in entry.get("knowledge") or ()]
+        knowledge = [fact for fact in facts if fact]
         user = {"profile": entry.get("profile"), "goal": entry["goal"], "knowledge": knowledge}
         made.keys["user"] = {key: value for key, value in user.items() if value}
     if "conversationsPerScenario" in entry or turns:
@@ -142,6 +165,12 @@ def _scenario(entry: Mapping[str, Any], where: KeyPath, target: ConvertedSuite, 
     for key, instead in (("userPromptTemplate", "ours is used"), ("agent", "every agent of the suite is run")):
         if key in entry:
             made.lose((*where, key), f"{key}: {instead}")
+
+
+def _lose_code(place: KeyPath, text: str, where: KeyPath, made: ConvertedScenario) -> None:
+    """Note code; as a check if it is part of the assertions."""
+    lose = made.lose_check if "assertions" in place[len(where) :] else made.lose
+    lose(place, text)
 
 
 def _turn(turn: Mapping[str, Any], where: KeyPath, made: ConvertedScenario) -> dict[str, Any]:
@@ -195,12 +224,16 @@ def _mocks(tools: Mapping[str, Any], where: KeyPath, made: ConvertedScenario) ->
     for name, answer in tools.items():
         if isinstance(answer, Mapping) and isinstance(answer.get("sequence"), list):
             mocks[name] = {"sequence": [{"returns": value} for value in answer["sequence"]]}
-        elif isinstance(answer, str) and ("=>" in answer or answer.lstrip().startswith("function")):
+        elif isinstance(answer, Code) or (isinstance(answer, str) and _looks_like_code(answer)):
             made.lose((*where, name), f"the mock of {name!r}, which is code: write it as returns, when or python")
         else:
             mocks[name] = {"returns": answer}
     if mocks:
         made.keys["mocks"] = mocks
+
+
+def _looks_like_code(text: str) -> bool:
+    return "=>" in text or text.lstrip().startswith("function")
 
 
 def _judge(config: Mapping[str, Any], made: ConvertedScenario) -> None:

@@ -1,19 +1,23 @@
 """Converts a file of another tool: reads it, collects scenarios and notes, and writes a scenario file."""
 
+import csv
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
 from seatrial.scenarios import json_files, yaml_files
-from seatrial.scenarios.problems import KeyPath, UnreadableFile
+from seatrial.scenarios.problems import KeyPath, Place, UnreadableFile
 from seatrial.scenarios.suite_files import read_text
+
+from . import javascript
 
 
 class SourceFile:
@@ -21,6 +25,8 @@ class SourceFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._places: Mapping[KeyPath, Place] = {}
+        """Of values in JavaScript."""
         try:
             self._text = read_text(path)
             self.data = self._parse()
@@ -29,18 +35,59 @@ class SourceFile:
             raise UsageError(f"{path}{place}: {error.message}") from None
 
     def _parse(self) -> Any:
-        if self._is_json:
-            return json_files.decode(self._text)[0]
+        match self.path.suffix.lower():
+            case ".json":
+                return json_files.decode(self._text)[0]
+            case ".jsonl":
+                return [json_files.decode(line)[0] for line in self._text.splitlines() if line.strip()]
+            case ".csv":
+                return [dict(row) for _, row in self._rows()]
+            case ".ts" | ".js" | ".mjs":
+                return self._read_javascript()
         return _merged(yaml_files.parse(self._text).data)
 
-    @property
-    def _is_json(self) -> bool:
-        return self.path.suffix.lower() == ".json"
+    def _rows(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """The rows of a CSV file that have a value, each with the line in which it ends."""
+        rows = csv.DictReader(StringIO(self._text, newline=""), strict=True)
+        try:
+            for row in rows:
+                yield rows.line_num, {key: value for key, value in row.items() if key is not None and value}
+        except csv.Error as problem:
+            raise UnreadableFile(f"not CSV: {problem}", (rows.line_num, 1)) from None
+
+    def _read_javascript(self) -> Any:
+        """The settings of `defineConfig({…})` or `export default {…}`, and each `scenario("name", {…})`."""
+        source = javascript.Source(self._text)
+        self._places = source.places
+        found: dict[str, Any] = {}
+        scenarios: list[Any] = []
+        try:
+            for call in source.calls("scenario", "defineConfig", "default"):
+                if call == "scenario":
+                    where: KeyPath = ("scenarios", len(scenarios))
+                    name, options = (*source.arguments([(*where, "name"), where]), None, {})[:2]
+                    if isinstance(options, Mapping):
+                        scenarios.append({"name": name, **options})
+                else:
+                    [settings] = source.arguments([()]) or [{}]
+                    found |= settings if isinstance(settings, Mapping) else {}
+        except (javascript.NotJavaScript, RecursionError) as problem:
+            raise UnreadableFile(f"not JavaScript: {problem}") from None
+        return {**found, "scenarios": scenarios} if scenarios else found
 
     @cached_property
     def _lines(self) -> Mapping[KeyPath, int]:
-        find = json_files.find_positions if self._is_json else yaml_files.find_positions
-        return {where: place[0] for where, place in find(self._text).values.items()}
+        match self.path.suffix.lower():
+            case ".jsonl":
+                lines = [number for number, line in enumerate(self._text.splitlines(), 1) if line.strip()]
+                return {(index,): number for index, number in enumerate(lines)}
+            case ".csv":
+                return {(index,): number for index, (number, _) in enumerate(self._rows())}
+            case ".ts" | ".js" | ".mjs":
+                return {where: place[0] for where, place in self._places.items()}
+            case suffix:
+                find = json_files.find_positions if suffix == ".json" else yaml_files.find_positions
+                return {where: place[0] for where, place in find(self._text).values.items()}
 
     def line(self, where: KeyPath) -> int | None:
         """The line of a value; if it has none, of the nearest value around it."""
@@ -335,6 +382,12 @@ def convert(path: Path, *, tool: str | None = None) -> Converted:
         skipped=sum("skip" in scenario.keys for scenario in target.scenarios),
         notes=tuple(target.all_notes()),
     )
+
+
+def has_scenarios(path: Path) -> bool:
+    """Whether it has our own keys and looks like a file of no other tool."""
+    data = SourceFile(path).data
+    return _has(data, "scenarios", "suite") and not any(marks(data) for marks in _MARKS.values())
 
 
 def _detect(source: SourceFile) -> str:

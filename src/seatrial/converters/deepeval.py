@@ -1,6 +1,8 @@
-"""DeepEval: goldens as JSON. Its metrics are in Python, not in these files."""
+"""DeepEval: goldens as JSON, JSON Lines or CSV. Its metrics are in Python, not in these files."""
 
+import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from seatrial.scenarios.problems import KeyPath
@@ -21,6 +23,8 @@ def read(target: ConvertedSuite) -> None:
     target.change((), "DeepEval's metrics are in Python, not in its files: add `metrics` or `scorers`")
     for where, golden in _goldens(target.source.data):
         golden = {_snake(key): value for key, value in golden.items() if value not in (None, [], {}, "")}
+        if target.source.path.suffix.lower() == ".csv":
+            golden = {key: _cell(key, value) for key, value in golden.items()}
         name = golden.get("name") or golden.get("input") or golden.get("scenario") or "golden"
         scenario = target.add_scenario(short_name(str(name)), where)
         if "scenario" in golden:
@@ -38,6 +42,16 @@ def _goldens(data: Any) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
     for place, goldens in lists:
         for index, golden in enumerate(goldens):
             yield (*place, index), golden
+
+
+def _cell(key: str, text: str) -> Any:
+    """The value of a cell: lists of texts are joined with "|", and everything else that is not text is JSON."""
+    if key in ("context", "retrieval_context"):
+        return text.split("|")
+    if key in ("expected_tools", "tools_called", "turns", "expectations", "additional_metadata"):
+        with suppress(ValueError):
+            return json.loads(text)
+    return text
 
 
 def _snake(key: str) -> str:
