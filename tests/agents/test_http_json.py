@@ -311,3 +311,110 @@ def test_a_mistake_in_the_settings_is_refused_at_once(settings: Any, part: str):
         HttpAgent(**{"url": "http://x", "name": "shop", **settings})
     assert str(caught.value).startswith("agent 'shop'")
     assert part in str(caught.value)
+
+
+def ask_twice(answers: list[Any], **settings: Any) -> tuple[list[AgentReply], list[dict[str, Any]]]:
+    """The replies to two turns of one trial, with the answers of the API in order, and the requests."""
+    with api(answers[0]) as (url, server):
+
+        async def asking() -> list[AgentReply]:
+            agent = HttpAgent(url=url + settings.pop("path", ""), **settings)
+            session = agent.open(start())
+            replies = []
+            for answer in answers:
+                server.answer = (json.dumps(answer).encode(), 200, {})
+                replies.append(await session.respond([USER], timeout=5))
+            await agent.close()
+            return replies
+
+        return asyncio.run(asking()), server.requests
+
+
+def test_an_id_that_the_server_makes_goes_with_the_next_requests():
+    answers = [{"output": "hi", "conversation_id": "c-7"}, {"output": "again"}, {"output": "bye"}]
+    body = {"text": "{{input}}", "conversation": "{{cid}}"}
+    replies, requests = ask_twice(answers, body=body, remember={"cid": "conversation_id"})
+
+    assert [each.reply for each in replies] == ["hi", "again", "bye"]
+    assert [each["body"]["conversation"] for each in requests] == [None, "c-7", "c-7"]
+
+
+def test_an_agent_that_remembers_an_id_keeps_the_conversation():
+    agent = HttpAgent(url="http://x", body={"text": "{{input}}", "id": "{{cid}}"}, remember={"cid": "id"})
+    assert agent.keeps_conversation
+    assert not HttpAgent(url="http://x", body={"text": "{{input}}"}).keeps_conversation
+
+
+def test_trials_remember_their_own_ids():
+    with api({"output": "hi", "id": "c-7"}) as (url, server):
+
+        async def asking() -> None:
+            agent = HttpAgent(url=url, body={"text": "{{input}}", "id": "{{cid}}"}, remember={"cid": "id"})
+            for _ in range(2):
+                await agent.open(start()).respond([USER], timeout=5)
+            await agent.close()
+
+        asyncio.run(asking())
+    assert [each["body"]["id"] for each in server.requests] == [None, None]
+
+
+STREAMED = {"content-type": "text/event-stream"}
+
+
+def ask_stream(stream: str, **settings: Any) -> AgentReply:
+    with api(stream.encode(), headers=STREAMED) as (url, _):
+
+        async def asking() -> AgentReply:
+            agent = HttpAgent(url=url, stream="sse", **settings)
+            try:
+                return await agent.open(start()).respond([USER], timeout=5)
+            finally:
+                await agent.close()
+
+        return asyncio.run(asking())
+
+
+def test_the_pieces_of_a_stream_are_joined():
+    events = [
+        {"delta": "It is "},
+        {"tool": {"name": "lookup_order", "arguments": {"id": 1}}},
+        {"delta": "shipped."},
+        {"tool": {"name": "close_ticket"}},
+        {"usage": {"promptTokens": 7, "completionTokens": 2}},
+    ]
+    stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    got = ask_stream(stream, output="delta", tool_calls="tool && [tool]", usage="usage")
+
+    assert got.reply == "It is shipped."
+    assert [call.name for call in got.tool_calls or ()] == ["lookup_order", "close_ticket"]
+    assert got.usage == Usage(input_tokens=7, output_tokens=2)
+
+
+def test_a_stream_of_plain_texts_is_read_with_the_path_of_everything():
+    assert ask_stream("data: It is\n\ndata:  shipped.\n\n", output="@").reply == "It is shipped."
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [("", "nothing at output 'delta'"), ("event: error\ndata: overloaded\n\n", "streamed an error: overloaded")],
+)
+def test_a_stream_without_a_reply_is_a_failure(stream: str, message: str):
+    with pytest.raises(AgentFailure, match=message):
+        ask_stream(stream, output="delta")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"remember": {"cid": "id"}}, "'cid' is not used"),
+        ({"remember": {"input": "id"}}, "'input' cannot be the name of a placeholder"),
+        ({"remember": "cid"}, "expected a mapping"),
+        ({"remember": {"cid": "a["}, "body": "{{input}} {{cid}}"}, "is no JMESPath"),
+        ({"body": "{{input}} {{cid}}", "remember": {"cids": "x"}}, "Did you mean {{cids}}?"),
+        ({"stream": "websocket"}, "expected sse, got 'websocket'"),
+    ],
+)
+def test_wrong_settings_of_memory_and_streams_are_refused(settings: Any, message: str):
+    with pytest.raises(UsageError) as caught:
+        HttpAgent(url="http://x", **settings)
+    assert message in str(caught.value)

@@ -207,12 +207,16 @@ def lacks_calls(finish_reason: Any, reply: AgentReply) -> bool:
     return finish_reason == "tool_calls" and not reply.requested and not reply.tool_calls
 
 
+INPUT_TOKENS = ("prompt_tokens", "input_tokens", "promptTokens", "inputTokens", "promptTokenCount")
+OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "completionTokens", "outputTokens", "candidatesTokenCount")
+
+
 def read_usage(usage: Any) -> Usage | None:
-    """Tokens by the names of chat completions or ours; None when they are not known."""
+    """Tokens by the names of chat completions, ours or those in camelCase; None when they are not known."""
     if not isinstance(usage, Mapping):
         return None
-    inputs = _count(usage, "prompt_tokens", "input_tokens")
-    outputs = _count(usage, "completion_tokens", "output_tokens")
+    inputs = _count(usage, *INPUT_TOKENS)
+    outputs = _count(usage, *OUTPUT_TOKENS)
     return None if inputs is None and outputs is None else Usage(input_tokens=inputs, output_tokens=outputs)
 
 

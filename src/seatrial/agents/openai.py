@@ -1,17 +1,11 @@
 """Agents of type `openai`: any chat-completions endpoint, with plain or streamed responses."""
 
-import codecs
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from seatrial.errors import UsageError
 from seatrial.model.conversation import Message, ToolCall
-from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
+from seatrial.model.protocols import AgentReply
 from seatrial.model.results import AgentFailure
 
 from .chat_messages import (
@@ -24,70 +18,9 @@ from .chat_messages import (
     read_usage,
     require_no_other_calls,
 )
-from .http_client import (
-    HttpConnections,
-    HttpRequest,
-    HttpResponse,
-    check_headers,
-    check_url,
-    not_an_answer,
-    not_json,
-    show_body,
-)
-
-_LINE_END = re.compile(r"\r\n|\n|\r")
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    name: str
-    data: str
-
-
-class EventReader:
-    """Server-sent events from the bytes of a body."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._line: list[str] = []
-        """Pieces of a line that has not ended yet."""
-        self._held = ""
-        """A carriage return whose line feed may follow: both are one line end."""
-        self._name = "message"
-        self._data: list[str] = []
-
-    def feed(self, chunk: bytes) -> list[Event]:
-        """The events that end within this chunk."""
-        return self._take(self._decoder.decode(chunk))
-
-    def finish(self) -> list[Event]:
-        """The last event, if the blank line after it is missing."""
-        return [*self._take(self._decoder.decode(b"", final=True) + "\n"), *self._take("\n")]
-
-    def _take(self, text: str) -> list[Event]:
-        text = self._held + text
-        self._held = "\r" if text.endswith("\r") else ""
-        first, *rest = _LINE_END.split(text.removesuffix("\r"))
-        self._line.append(first)
-        events = []
-        for piece in rest:
-            event = self._end_line("".join(self._line))
-            self._line = [piece]
-            if event is not None:
-                events.append(event)
-        return events
-
-    def _end_line(self, line: str) -> Event | None:
-        if line:
-            key, _, value = line.partition(":")
-            if key == "data":
-                self._data.append(value.removeprefix(" "))
-            elif key == "event":
-                self._name = value.removeprefix(" ")
-            return None
-        event = Event(self._name, "\n".join(self._data)) if self._data else None
-        self._name, self._data = "message", []
-        return event
+from .endpoint import EndpointAgent, Tools, broken_off, end_path
+from .http_client import not_an_answer, show_body
+from .server_events import Event, read_event
 
 
 @dataclass(slots=True)
@@ -129,7 +62,24 @@ class _MessagePieces:
         self.finished = False
         self.finish_reason: Any = None
 
-    def add(self, chunk: Mapping[str, Any], raw: str) -> None:
+    def add(self, event: Event) -> bool:
+        if event.data.strip() == "[DONE]":
+            self.finished = True
+            return True
+        self.events += 1
+        self._add_chunk(read_event(event), event.data)
+        return False
+
+    def finish(self, *, position: int) -> AgentReply:
+        said = "".join(self.content)
+        if not self.finished or not self.events:
+            raise broken_off(said, events=self.events)
+        reply = read_message(self.whole(), usage=self.usage, position=position)
+        if lacks_calls(self.finish_reason, reply):
+            raise AgentFailure(f"endpoint streamed a completion that {NO_CALLS_NAMED}: {show_body(said)}")
+        return reply
+
+    def _add_chunk(self, chunk: Mapping[str, Any], raw: str) -> None:
         self.usage = chunk.get("usage") or self.usage
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
@@ -202,61 +152,8 @@ def _begins_another(known: _CallPieces, identity: Any, name: str) -> bool:
     return bool(identity != known.id) if identity else name != known.name or known.is_complete
 
 
-async def read_stream(response: HttpResponse, *, position: int) -> AgentReply:
-    """The reply of a stream. A stream that ends early is a failure, never a shorter reply."""
-    pieces, reader = _MessagePieces(), EventReader()
-    async with aclosing(response.chunks()) as chunks:
-        async for chunk in chunks:
-            if _add_events(reader.feed(chunk), pieces):
-                await response.drain(chunks)
-                break
-        else:
-            _add_events(reader.finish(), pieces)
-    if not pieces.events:
-        raise AgentFailure("endpoint returned an empty stream", hint="it must send at least one completion chunk")
-    if not pieces.finished:
-        raise AgentFailure(f"the stream broke off before its end, after: {show_body(''.join(pieces.content))}")
-    reply = read_message(pieces.whole(), usage=pieces.usage, position=position)
-    if lacks_calls(pieces.finish_reason, reply):
-        raise AgentFailure(
-            f"endpoint streamed a completion that {NO_CALLS_NAMED}: {show_body(''.join(pieces.content))}"
-        )
-    return reply
-
-
-def _add_events(events: Iterable[Event], pieces: _MessagePieces) -> bool:
-    """Add events to the message. True if the sender says that the stream is complete."""
-    for event in events:
-        if event.data.strip() == "[DONE]":
-            pieces.finished = True
-            return True
-        pieces.events += 1
-        pieces.add(_read_chunk(event.name, event.data), event.data)
-    return False
-
-
-def _read_chunk(name: str, data: str) -> Mapping[str, Any]:
-    if name == "error":
-        raise not_an_answer("streamed an error", data)
-    try:
-        chunk = json.loads(data)
-    except (ValueError, RecursionError):
-        raise not_an_answer("streamed a chunk that is no JSON", data) from None
-    if not isinstance(chunk, Mapping):
-        raise not_an_answer("streamed a chunk that is no object", data)
-    if chunk.get("error"):
-        raise not_an_answer("streamed an error", data)
-    return chunk
-
-
-def read_completion(body: bytes, *, media_type: str, position: int) -> AgentReply:
-    """The reply in the JSON body of a completion."""
-    try:
-        completion = json.loads(body)
-    except (ValueError, RecursionError):
-        raise not_json(media_type, body) from None
-    if not isinstance(completion, Mapping):
-        raise not_an_answer("returned JSON that is no object", body)
+def read_completion(completion: Mapping[str, Any], body: bytes, *, position: int) -> AgentReply:
+    """The reply in a completion."""
     choices = completion.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     if completion.get("error") or (isinstance(first, Mapping) and has_failed(first)):
@@ -332,142 +229,38 @@ def _call_to_append(raw: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": written}
 
 
-_PATH = "/chat/completions"
-_RESERVED = {
-    "messages": "history or system in the scenario",
-    "stream": "stream beside body",
-    "tools": "tools beside body",
-}
+class ChatCompletions:
+    """The form of the Chat Completions API, which is also that of Seatrial's messages."""
+
+    reserved: Mapping[str, str] = {
+        "messages": "history or system in the scenario",
+        "stream": "stream beside body",
+        "tools": "tools beside body",
+    }
+
+    def path(self, path: str, *, model: str | None) -> str:
+        return end_path(path, "/chat/completions")
+
+    def key_header(self, api_key: str) -> tuple[str, str]:
+        return "authorization", f"Bearer {api_key}"
+
+    def fixed(self, *, model: str | None, stream: bool) -> dict[str, Any]:
+        fields: dict[str, Any] = {} if model is None else {"model": model}
+        return fields | ({"stream": True, "stream_options": {"include_usage": True}} if stream else {})
+
+    def request(self, messages: Sequence[Message], tools: Tools) -> dict[str, Any]:
+        return {"messages": list(messages)} | ({"tools": list(tools.values())} if tools else {})
+
+    def read(self, answer: Mapping[str, Any], body: bytes, *, position: int) -> AgentReply:
+        return read_completion(answer, body, position=position)
+
+    def open_stream(self) -> _MessagePieces:
+        return _MessagePieces()
 
 
 @dataclass(kw_only=True, eq=False)
-class OpenAIChatAgent:
-    """A chat-completions endpoint. The fields are the keys of the settings."""
+class OpenAIChatAgent(EndpointAgent):
+    """A chat-completions endpoint."""
 
-    answers_own_tools: bool = field(default=False, init=False)
-    keeps_conversation: bool = field(default=True, init=False)
-
-    base_url: str
-    model: str | None = None
-    headers: Mapping[str, str] | None = field(default=None, repr=False)
-    body: Mapping[str, Any] | None = None
-    """Further fields of every request."""
-    stream: bool = False
-    tools: Sequence[Mapping[str, Any]] = ()
-    api_key: str | None = field(default=None, repr=False)
-    """Sent as `Authorization: Bearer …`."""
+    form = ChatCompletions()
     name: str = "openai"
-
-    def __post_init__(self) -> None:
-        where = f"agent {self.name!r}"
-        self._url = _completions_url(check_url(self.base_url, where=f"{where}.base_url"))
-        self._headers = _complete_headers(check_headers(self.headers, where=f"{where}.headers"), self.api_key, where)
-        self._body = _check_body(self.model, self.body, self.stream, where=where)
-        self._tools = define_tools(self.tools, where=f"{where}.tools")
-        self._connections = HttpConnections(self._url)
-
-    @property
-    def offered_tools(self) -> frozenset[str]:
-        """The names of its own `tools`."""
-        return frozenset(self._tools)
-
-    def open(self, start: TrialStart) -> AgentSession:
-        return _ChatSession(self, define_tools(start.tool_schemas, where="tools"))
-
-    async def close(self) -> None:
-        await self._connections.close()
-
-    async def complete(
-        self, messages: Sequence[Message], tools: Mapping[str, dict[str, Any]], *, timeout: float
-    ) -> AgentReply:
-        """The endpoint's reply to a conversation. The scenario's tools replace the agent's of the same name."""
-        payload = {**self._body, "messages": list(messages)}
-        definitions = [*{**self._tools, **tools}.values()]
-        if definitions:
-            payload["tools"] = definitions
-        request = HttpRequest(method="POST", url=self._url, headers=self._headers, content=json.dumps(payload).encode())
-        async with self._connections.exchange(request, timeout=timeout) as response:
-            # Some endpoints always stream, some never: read what the response says it is.
-            if response.media_type == "text/event-stream":
-                return await read_stream(response, position=len(messages))
-            body = await response.read()
-        if not body.strip():
-            raise not_an_answer(f"returned {response.status}", body)
-        return read_completion(body, media_type=response.media_type, position=len(messages))
-
-
-class _ChatSession:
-    """One trial. The endpoint gets the whole conversation each time, so nothing is kept."""
-
-    reachable_tools = None
-
-    def __init__(self, agent: OpenAIChatAgent, tools: Mapping[str, dict[str, Any]]) -> None:
-        self._agent = agent
-        self._tools = tools
-
-    async def respond(self, messages: Sequence[Message], *, timeout: float) -> AgentReply:
-        return await self._agent.complete(messages, self._tools, timeout=timeout)
-
-    async def close(self) -> None:
-        """Connections belong to the agent."""
-
-
-def define_tools(tools: Any, *, where: str) -> dict[str, dict[str, Any]]:
-    """Tool definitions of chat completions by name; from plain or wrapped definitions."""
-    if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
-        raise UsageError(f"{where}: expected a list of tool definitions, got {tools!r}")
-    return dict(_define_tool(tool, f"{where}[{index}]") for index, tool in enumerate(tools))
-
-
-def _define_tool(tool: Any, where: str) -> tuple[str, dict[str, Any]]:
-    if not isinstance(tool, Mapping):
-        raise UsageError(f"{where}: expected a mapping {{name, description, parameters}}, got {tool!r}")
-    kind = tool.get("type", "function")
-    if kind != "function":  # a tool of the provider, such as web_search
-        return json.dumps(tool, sort_keys=True), dict(tool)
-    function = tool.get("function", tool)
-    name = function.get("name") if isinstance(function, Mapping) else None
-    if not isinstance(name, str) or not name.strip():
-        raise UsageError(f"{where}: expected the name of the tool, got {name!r}")
-    kept = {key: value for key, value in function.items() if key not in ("type", "output_schema")}
-    parameters = kept.pop("parameters", None) or {"type": "object", "properties": {}}
-    return name, {"type": "function", "function": {**kept, "parameters": parameters}}
-
-
-def _completions_url(base_url: str) -> str:
-    parts = urlsplit(base_url)
-    path = parts.path.rstrip("/")
-    return urlunsplit(parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment=""))
-
-
-def _complete_headers(headers: dict[str, str], api_key: Any, where: str) -> dict[str, str]:
-    given = {name.lower() for name in headers}
-    if api_key is not None:
-        if "authorization" in given:
-            raise UsageError(f"{where}: api_key and headers.Authorization are both given; keep one")
-        if not isinstance(api_key, str):
-            raise UsageError(f"{where}.api_key: expected a text, got a value of type {type(api_key).__name__}")
-        headers |= check_headers({"authorization": f"Bearer {api_key}"}, where=f"{where}.api_key")
-    defaults = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    return {**{name: value for name, value in defaults.items() if name not in given}, **headers}
-
-
-def _check_body(model: Any, body: Any, stream: Any, *, where: str) -> dict[str, Any]:
-    if model is not None and (not isinstance(model, str) or not model.strip()):
-        raise UsageError(f"{where}.model: expected the name of a model, got {model!r}")
-    if not isinstance(stream, bool):
-        raise UsageError(f"{where}.stream: expected true or false, got {stream!r}")
-    if body is not None and not isinstance(body, Mapping):
-        raise UsageError(f"{where}.body: expected a mapping, got {body!r}")
-    for key, instead in _RESERVED.items():
-        if body and key in body:
-            raise UsageError(f"{where}.body.{key}: cannot be set here; use {instead}")
-    payload: dict[str, Any] = {} if model is None else {"model": model}
-    if stream:
-        payload |= {"stream": True, "stream_options": {"include_usage": True}}
-    payload |= body or {}
-    try:
-        json.dumps(payload, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}.body: cannot be sent as JSON: {error}") from None
-    return {key: value for key, value in payload.items() if key != "stream_options" or value is not None}

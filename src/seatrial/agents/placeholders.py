@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -24,12 +24,12 @@ def find_placeholders(template: Any) -> Iterator[str]:
             yield from find_placeholders(value)
 
 
-def check_placeholders(template: Any, *, where: str) -> set[str]:
-    """The placeholders of a template. Raises UsageError for an unknown one."""
-    found = set(find_placeholders(template))
-    for name in sorted(found.difference(PLACEHOLDERS)):
-        close = get_close_matches(name, PLACEHOLDERS, n=1)
-        known = ", ".join(f"{{{{{known}}}}}" for known in PLACEHOLDERS)
+def check_placeholders(template: Any, *, where: str, more: Iterable[str] = ()) -> set[str]:
+    """The placeholders of a template. Raises UsageError for one that is neither known nor one of `more`."""
+    found, names = set(find_placeholders(template)), (*PLACEHOLDERS, *more)
+    for name in sorted(found.difference(names)):
+        close = get_close_matches(name, names, n=1)
+        known = ", ".join(f"{{{{{known}}}}}" for known in names)
         what_now = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {known}."
         raise UsageError(f"{where}: unknown placeholder {{{{{name}}}}}. {what_now}")
     return found

@@ -99,10 +99,23 @@ def _load_target(target: Any, name: str) -> tuple[Any, str]:
 
 def _from_class(kind: str, module: str, class_name: str, spec: Mapping[str, Any], name: str) -> Agent:
     # The HTTP client is an extra: it brings a pytest plugin that slows down every test session.
-    if kind in ("openai", "http") and find_spec("httpx2") is None:
+    if kind in _OVER_HTTP and find_spec("httpx2") is None:
         raise MissingExtra("http", needed_for=f"an agent of type {kind!r}")
     agent: Agent = getattr(import_module(module, __package__), class_name)(name=name, **spec)
     return agent
+
+
+def _from_openai(spec: Mapping[str, Any], name: str) -> Agent:
+    settings = dict(spec)
+    api = settings.pop("api", "chat")
+    if api not in _OPENAI_APIS:
+        raise UsageError(f"agent {name!r}.api: expected one of {', '.join(_OPENAI_APIS)}, got {api!r}")
+    return _from_class("openai", *_OPENAI_APIS[api], settings, name)
+
+
+_OPENAI_APIS = {"chat": (".openai", "OpenAIChatAgent"), "responses": (".openai_responses", "OpenAIResponsesAgent")}
+_OVER_HTTP = ("openai", "anthropic", "bedrock", "http", "a2a")
+_ENDPOINT_KEYS = ("model", "headers", "body", "stream", "tools", "api_key")
 
 
 def _from_framework(kind: str, spec: Mapping[str, Any], name: str) -> Agent:
@@ -149,15 +162,37 @@ def _adapt(target: Any, *, kind: str, name: str) -> Agent:
 AGENT_TYPES: Mapping[str, AgentType] = {
     "python": AgentType(make=_from_python_settings, required=("target",), optional=("scope", "tools", "mcp")),
     "openai": AgentType(
-        make=partial(_from_class, "openai", ".openai", "OpenAIChatAgent"),
+        make=_from_openai,
         required=("base_url",),
-        optional=("model", "headers", "body", "stream", "tools", "api_key"),
+        optional=(*_ENDPOINT_KEYS, "api"),
+    ),
+    "anthropic": AgentType(
+        make=partial(_from_class, "anthropic", ".anthropic", "AnthropicAgent"),
+        required=("base_url",),
+        optional=_ENDPOINT_KEYS,
+    ),
+    "bedrock": AgentType(
+        make=partial(_from_class, "bedrock", ".bedrock", "BedrockAgent"),
+        required=("base_url",),
+        optional=_ENDPOINT_KEYS,
     ),
     "http": AgentType(
         make=partial(_from_class, "http", ".http_json", "HttpAgent"),
         required=("url",),
-        optional=("method", "headers", "body", "output", "tool_calls", "usage", "cost_usd", "mcp"),
+        optional=(
+            "method",
+            "headers",
+            "body",
+            "output",
+            "tool_calls",
+            "usage",
+            "cost_usd",
+            "remember",
+            "stream",
+            "mcp",
+        ),
     ),
+    "a2a": AgentType(make=partial(_from_class, "a2a", ".a2a", "A2AAgent"), required=("url",), optional=("headers",)),
     "command": AgentType(
         make=partial(_from_class, "command", ".command", "CommandAgent"),
         required=("argv",),

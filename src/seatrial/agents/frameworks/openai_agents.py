@@ -6,8 +6,7 @@ handoff. In a trial it returns copies that record their calls. The user's tools 
 
 import copy
 import functools
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,8 +15,9 @@ from agents import tool as agents_tool
 from agents.agent import AgentBase
 from agents.items import HandoffCallItem, ToolCallItem, ToolCallOutputItem
 
-from seatrial.agents.chat_messages import parse_arguments, read_calls, text_of
+from seatrial.agents.chat_messages import parse_arguments
 from seatrial.agents.context import AgentContext, current_trial
+from seatrial.agents.openai_responses import write_items
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
 from seatrial.model.json_values import plain_value
@@ -43,7 +43,7 @@ class Adapter:
         self._said: list[Any] | None = None
 
     async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
-        said = list(_read_history(messages[:-1])) if self._said is None else self._said
+        said = list(write_items(messages[:-1])) if self._said is None else self._said
         result = await Runner.run(self._agent, [*said, {"role": "user", "content": ctx.input}])
         if result.interruptions:
             names = sorted({str(item.name) for item in result.interruptions})
@@ -180,17 +180,3 @@ def _read_call(raw: Any, outputs: dict[Any, Any]) -> ToolCall:
 
 def _field(raw: Any, name: str) -> Any:
     return raw.get(name) if isinstance(raw, dict) else getattr(raw, name, None)
-
-
-def _read_history(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
-    """The scenario's `system` and `history` as items of the SDK."""
-    for message in messages:
-        text = text_of(message)
-        if message.get("role") == "tool":
-            yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": text}
-            continue
-        if text:
-            yield {"role": message.get("role", "user"), "content": text}
-        for call in read_calls(message.get("tool_calls") or ()):
-            arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
-            yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
