@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from seatrial.agents.context import tool as tool
     from seatrial.errors import ToolError as ToolError
     from seatrial.errors import UsageError as UsageError
+    from seatrial.evaluators.invariants import Invariant as Invariant
     from seatrial.evaluators.limits import Limits as Limits
     from seatrial.evaluators.passfail import PassFail as PassFail
     from seatrial.evaluators.registry import evaluator as evaluator
@@ -51,6 +52,7 @@ _NAMES_BY_MODULE = {
     "seatrial.agents.context": "tool",
     "seatrial.errors": "ToolError UsageError",
     "seatrial.evaluators.registry": "evaluator",
+    "seatrial.evaluators.invariants": "Invariant",
     "seatrial.evaluators.limits": "Limits",
     "seatrial.evaluators.passfail": "PassFail",
     "seatrial.evaluators.text": "Contains ContainsEvaluator Exact JsonSchema Regex",

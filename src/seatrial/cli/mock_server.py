@@ -41,6 +41,7 @@ def tool_evaluators(scenario: Scenario) -> list[Evaluator]:
         found.append(State(scenario.expected_state))
     if scenario.limits is not None and scenario.limits.tool_calls is not None:
         found.append(Limits(tool_calls=scenario.limits.tool_calls))
+    found += [rule for rule in scenario.invariants if rule.is_about_calls_only]
     return found
 
 
@@ -141,7 +142,7 @@ def _evaluators(scenario: Scenario) -> list[Evaluator]:
     if not found:
         raise UsageError(
             f"--check: scenario {scenario.name!r} has no expectation about all its tool calls. Add `trajectory`, "
-            "`expected_tools`, `expected_tool_args`, `expected_state` or tool_calls_* under `expect`"
+            "`expected_tools`, `expected_tool_args`, `expected_state`, `invariants` or tool_calls_* under `expect`"
         )
     return found
 
@@ -173,6 +174,9 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
 def _report(clients: "Iterable[SessionTools]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
     """Print the result of each session. 0 only if there was a session and all passed."""
 
+    for rule in scenario.invariants:
+        if not rule.is_about_calls_only:
+            click.echo(safe_text(f"not checked here, where only calls are known: invariant {rule.title}"), err=True)
     passed = []
     for client in clients:
         results = asyncio.run(check_session(client, scenario, evaluators))

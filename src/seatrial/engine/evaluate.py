@@ -14,7 +14,7 @@ from seatrial.evaluators.redacted_evidence import secret_in_expectation
 from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTurn, ToolCall, Transcript
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
-from seatrial.model.results import Check, EvalResult, ModelUse, TrajectoryMatch, TrialError
+from seatrial.model.results import Check, EvalResult, InvariantCheck, ModelUse, TrajectoryMatch, TrialError
 from seatrial.patterns import SlowMatch, only_quick_matches
 
 from .redact import Redaction
@@ -25,7 +25,7 @@ async def evaluate(
 ) -> tuple[EvalResult, ...]:
     """All results of a trial: turn by turn, then of the whole.
 
-    For an errored trial, only trajectories are evaluated, on the calls made until then.
+    For an errored trial, only trajectories and invariants are evaluated, on the calls made until then.
     """
     if not transcript.redacted:
         redaction = None
@@ -48,7 +48,7 @@ async def evaluate(
                 turn=turn.index,
                 redacted=transcript.redacted,
             )
-            for evaluator in _trajectories(evaluators) if errored else evaluators:
+            for evaluator in _about_calls(evaluators) if errored else evaluators:
                 result = await _ask(evaluator, ctx, turn.index, seconds)
                 results.append(_check_redacted(result, evaluator, ctx, redaction))
             history += messages_of(turn)
@@ -56,7 +56,7 @@ async def evaluate(
             results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
     if prepared.trial_evaluators and not (errored and not transcript.turns):
         whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
-        for evaluator in _trajectories(prepared.trial_evaluators) if errored else prepared.trial_evaluators:
+        for evaluator in _about_calls(prepared.trial_evaluators) if errored else prepared.trial_evaluators:
             result = await _ask(evaluator, whole, None, seconds)
             results.append(_check_redacted(result, evaluator, whole, redaction))
     # The error that ended the trial explains missing calls; errors of trajectories would only repeat it.
@@ -68,8 +68,8 @@ def _for_turn(prepared: PreparedScenario, turn: int) -> Sequence[Evaluator]:
     return (*prepared.every_turn_evaluators, *own)
 
 
-def _trajectories(evaluators: Sequence[Evaluator]) -> list[Evaluator]:
-    return [evaluator for evaluator in evaluators if evaluator_name(evaluator) == "trajectory"]
+def _about_calls(evaluators: Sequence[Evaluator]) -> list[Evaluator]:
+    return [evaluator for evaluator in evaluators if evaluator_name(evaluator) in ("trajectory", "invariant")]
 
 
 async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
@@ -161,6 +161,7 @@ _MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
     "checks": ((tuple, list), "Checks", "import them from seatrial.model.results"),
     "error": ((ErrorInfo, NoneType), "an ErrorInfo", "raise an exception where there is no answer"),
     "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
+    "invariant": ((InvariantCheck, NoneType), "an InvariantCheck", "leave it out"),
     "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
 }
 
@@ -198,8 +199,8 @@ def _never_played(turn: int) -> EvalResult:
 
 
 def evaluator_name(evaluator: Any) -> str:
-    """Its `name`, or else the name of its class."""
-    name = getattr(evaluator, "name", None)
+    """Its `evaluator_name` or `name`, or else the name of its class."""
+    name = getattr(evaluator, "evaluator_name", None) or getattr(evaluator, "name", None)
     return name if isinstance(name, str) and name else type(evaluator).__name__
 
 

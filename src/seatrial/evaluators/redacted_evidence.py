@@ -19,9 +19,9 @@ _NEGATIVE = ("(?!", "(?<!")
 """Parts of patterns that require the absence of a text."""
 
 
-def secret_in_reply(what: str, ctx: Context, *, searched_for: str) -> EvalResult:
+def secret_in_reply(what: str, ctx: Context, *, searched_for: str, part: str = "reply") -> EvalResult:
     """An errored result: the reply would pass because of a redaction."""
-    message = f"{what}: {_secret(ctx)} was redacted from the reply, so it cannot be searched for {searched_for}"
+    message = f"{what}: {_secret(ctx)} was redacted from the {part}, so it cannot be searched for {searched_for}"
     return no_answer(message, hint=f"{_FORBID} {_exempt(ctx.redacted)}")
 
 

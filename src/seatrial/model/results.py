@@ -127,6 +127,15 @@ class TrajectoryMatch(Struct, frozen=True, kw_only=True):
         return self.matched
 
 
+class InvariantCheck(Struct, frozen=True, kw_only=True):
+    """How often a rule for every scenario was triggered in a trial, and how often it was violated."""
+
+    name: str
+    triggered: int | None = None
+    """The number of events that the rule is about; None: the rule forbids them, so each one is a violation."""
+    violations: int = 0
+
+
 class EvalResult(Struct, frozen=True):
     """The result of an evaluator. `EvalResult(passed=…, reasoning=…)` is enough."""
 
@@ -142,6 +151,7 @@ class EvalResult(Struct, frozen=True):
     turn: int | None = None
     """Index of the turn; None: the whole trial. Set by the engine."""
     trajectory: TrajectoryMatch | None = None
+    invariant: InvariantCheck | None = None
     use: "ModelUse | None" = None
     """Model calls of the evaluator."""
 

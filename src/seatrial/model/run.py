@@ -86,6 +86,10 @@ class ScenarioEntry(Struct, frozen=True, kw_only=True):
     mocks: tuple[str, ...] = ()
     must_not_call: tuple[str, ...] = ()
     """Tools that the scenario mocks or forbids, except those that the agent is known to have."""
+    invariants: tuple[str, ...] = ()
+    """The rules that hold in the scenario."""
+    exempt: Mapping[str, str] | None = None
+    """The rules that do not hold in it, each with the reason."""
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -155,6 +159,8 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     instruments: ModelUse | None = None
     tools: tuple[tuple[str, int, int], ...] = ()
     """Called tools: name, number of calls, number of calls of the real tool."""
+    invariants: tuple[tuple[str, int | None, int], ...] = ()
+    """Rules that were checked: name, how often it was triggered, number of violations."""
     started_at: datetime
     duration_ms: float = 0.0
 
@@ -283,6 +289,25 @@ class ScenarioCounts(Struct, frozen=True, kw_only=True):
     """Number of suites."""
 
 
+class InvariantTotals(Struct, frozen=True, kw_only=True):
+    """What a run shows about one rule for every scenario."""
+
+    name: str
+    trials: int = 0
+    """Trials in which it was checked."""
+    triggered: int | None = None
+    """How often it was triggered; None: the rule forbids an event, so it holds if it is never triggered."""
+    violated: int = 0
+    """Trials that violate it."""
+    exempt: tuple[str, ...] = ()
+    """Scenarios in which it does not hold, each with the reason."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it was checked and never triggered, so that nobody knows whether it can be violated."""
+        return self.triggered == 0 and self.trials > 0
+
+
 class RunOutcome(Struct, frozen=True, kw_only=True):
     """A run's verdict with its totals."""
 
@@ -292,6 +317,7 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     counts: ScenarioCounts | None = None
     totals: Totals = Totals()
     groups: tuple[tuple[str, Verdict], ...] = ()
+    invariants: tuple[InvariantTotals, ...] = ()
     notes: tuple[str, ...] = ()
     """Information that does not change the verdict."""
 
@@ -348,6 +374,7 @@ def summarise(trial: Trial) -> TrialSummary:
         cost_usd=transcript.cost_usd,
         instruments=trial.instruments,
         tools=_count_calls(transcript),
+        invariants=_checked_rules(trial.results),
         started_at=trial.started_at,
         duration_ms=trial.duration_ms,
     )
@@ -368,6 +395,11 @@ def _count_calls(transcript: Transcript) -> tuple[tuple[str, int, int], ...]:
         return ()
     called, real = Counter(call.name for call in calls), Counter(call.name for call in calls if call.real)
     return tuple((name, count, real[name]) for name, count in called.items())
+
+
+def _checked_rules(results: Sequence[EvalResult]) -> tuple[tuple[str, int | None, int], ...]:
+    rules = (result.invariant for result in results)
+    return tuple([(rule.name, rule.triggered, rule.violations) for rule in rules if rule is not None])
 
 
 def _median(ordered: list[float]) -> float | None:

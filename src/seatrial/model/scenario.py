@@ -14,6 +14,7 @@ from .keys import Format, Key, declared_keys
 from .struct import InputStruct
 
 if TYPE_CHECKING:  # an evaluator is its own specification; imports at run time go downwards only
+    from seatrial.evaluators.invariants import Invariant
     from seatrial.evaluators.limits import Limits
     from seatrial.evaluators.tool_calls import ToolArgs
     from seatrial.evaluators.trajectory import Trajectory
@@ -80,6 +81,22 @@ class Expect(InputStruct, frozen=True, kw_only=True):
     reply_excludes: Annotated[
         Sequence[ReplyText], Meta(min_length=1), Key("none of these is in the reply, whatever the case")
     ] = ()
+    said_contains_all: Annotated[
+        Sequence[ReplyText], Meta(min_length=1), Key("each of these is in one of the replies, whatever the case")
+    ] = ()
+    said_contains_any: Annotated[
+        Sequence[ReplyText], Meta(min_length=1), Key("at least one of these is in one of the replies")
+    ] = ()
+    said_excludes: Annotated[Sequence[ReplyText], Meta(min_length=1), Key("none of these is in any reply")] = ()
+    said_matches_all: Annotated[
+        Sequence[ReplyPattern],
+        Meta(min_length=1),
+        Key("each of these patterns is found in one of the replies"),
+    ] = ()
+    said_ignore: Annotated[
+        ReplyText | None, Key("characters that the said_ keys ignore in texts and replies, such as the comma in 1,000")
+    ] = None
+    ended: Annotated[bool, Key("the user ended the conversation, not max_turns or a limit")] = False
     tool_calls_include: Annotated[Names, Key("tools that must be called")] = ()
     tool_calls_exclude: Annotated[Names, Key("tools that must not be called")] = ()
     tool_calls_ordered: Annotated[bool, Key("the included tools must be called in this order")] = False
@@ -277,6 +294,13 @@ class Scenario(Settings, frozen=True, kw_only=True):
     ] = None
     expected_outcomes: Annotated[Names, Key("statements that must be true of the trial")] = ()
     must_pass: Annotated[bool, Key("the run cannot pass without it")] = False
+    invariants: Annotated[
+        Sequence["Invariant"], Meta(min_length=1), Key("rules that hold in this scenario, besides those of the suite")
+    ] = ()
+    exempt: Annotated[
+        Annotated[Mapping[str, Name], Meta(min_length=1)] | None,
+        Key("rules of the suite that do not hold here: names of invariants, each with the reason"),
+    ] = None
     source: str | None = None
     """file:line where it was written."""
 
@@ -332,6 +356,8 @@ class Suite(InputStruct, frozen=True, kw_only=True):
     reports: Annotated[Sequence[Name], Key("reports to write: kind or kind=PATH")] = ()
     evaluators: Annotated[Sequence[Name], Key("modules with custom evaluators")] = ()
     groups: Annotated[Sequence[Group], Key("gates over scenarios by tag")] = ()
+    invariants: Annotated[Sequence["Invariant"], Meta(min_length=1), Key("rules that hold in every scenario")] = ()
+    irreversible: Annotated[Names, Key("tools that must not succeed twice with equal arguments")] = ()
     baseline: Annotated[Name | None, Key("the run that others are compared with")] = None
     setup: Annotated[Function, Key("a function pkg.mod:name, called with ctx before each trial")] = None
     teardown: Annotated[Function, Key("a function pkg.mod:name, called with ctx after each trial")] = None

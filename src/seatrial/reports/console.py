@@ -19,6 +19,7 @@ from .texts import (
     failing,
     failing_in_order,
     gates_of,
+    invariant_line,
     is_failing,
     measures_of,
     not_counted_reason,
@@ -63,8 +64,19 @@ class _Console:
             self._writer.line(f"{text}  {reasons}" if reasons else text, mark=verdict.status)
         for gate in gates_of(self._record.run, outcome.totals):
             self._writer.line(gate.text)
+        self._print_invariants(outcome)
         self._print_verdict(outcome)
         self._print_failures(outcome)
+
+    def _print_invariants(self, outcome: RunOutcome) -> None:
+        """The rules that were violated; with `verbose`, all of them. A note lists those that were never triggered."""
+        for rule in outcome.invariants:
+            if rule.violated or self._verbose:
+                mark = Status.FAILED if rule.violated else Status.PASSED if rule.trials else Status.NOT_RUN
+                self._writer.line(f"invariant {one_line(invariant_line(rule))}", mark=mark)
+            if self._verbose:
+                for exempt in rule.exempt:
+                    self._writer.line(f"exempt: {one_line(exempt)}", indent=2, style="dim")
 
     def _print_scenarios(self, outcome: RunOutcome) -> None:
         counts = counts_of(outcome)

@@ -183,6 +183,7 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "notes": list(outcome.notes),
         "totals": to_json(outcome.totals),
         "groups": [{"name": name, **to_json(verdict)} for name, verdict in outcome.groups],
+        "invariants": to_json(outcome.invariants),
     }
 
 
@@ -199,6 +200,8 @@ def scenario_json(outcome: ScenarioOutcome) -> dict[str, Any]:
         "xfail": entry.xfail,
         "tags": list(entry.tags),
         "source": entry.source,
+        "invariants": list(entry.invariants),
+        "exempt": to_json(entry.exempt or {}),
         "fingerprint": entry.fingerprint,
         "planned_trials": entry.trials,
         "trial_counts": {name: getattr(outcome, name) for name in ("passed", "failed", "errored", "not_run")},

@@ -21,6 +21,7 @@ from .texts import (
     failing,
     gates_of,
     interval,
+    invariant_line,
     is_failing,
     measures_of,
     money,
@@ -65,6 +66,9 @@ def blocks(record: RunRecord) -> Iterator[str]:
     for name, verdict in outcome.groups:
         reasons = "; ".join(verdict.failure_reasons)
         yield f"- group {escaped(name)}: {VERDICT_WORDS[verdict.status]} {escaped(reasons)}\n"
+    for rule in outcome.invariants:
+        mark = "❌" if rule.violated else "✅" if rule.trials else "➖"
+        yield f"- {mark} invariant {escaped(invariant_line(rule))}\n"
     for note in outcome.notes:
         yield f"- note: {escaped(note)}\n"
     yield from _table(record)

@@ -5,7 +5,7 @@ from heapq import nsmallest
 
 from seatrial.model.conversation import ErrorInfo, StopReason
 from seatrial.model.results import EvalResult, TrajectoryMatch, UniqueError
-from seatrial.model.run import Run, RunOutcome, ScenarioCounts, ScenarioOutcome, Status, Totals, Trial
+from seatrial.model.run import InvariantTotals, Run, RunOutcome, ScenarioCounts, ScenarioOutcome, Status, Totals, Trial
 from seatrial.model.struct import Struct
 from seatrial.verdicts.reasons import exactly, number, number_beside
 
@@ -189,6 +189,20 @@ def _gate(name: str, value: float | None, threshold: float | None, held: bool, *
     return Measure(name=name, value=shown, threshold=exactly(threshold), held=held)
 
 
+def invariant_line(rule: InvariantTotals) -> str:
+    """`identity first: triggered 12 times in 40 trials, violated in 1`."""
+    if not rule.trials:
+        text = "not checked"
+    elif rule.triggered is None:
+        text = f"checked in {counted(rule.trials, 'trial')}"
+    else:
+        how_often = counted(rule.triggered, "time") if rule.triggered else "never"
+        text = f"triggered {how_often} in {counted(rule.trials, 'trial')}"
+    violated = f", violated in {rule.violated:,}" if rule.violated else ""
+    exempt = f", {counted(len(rule.exempt), 'scenario')} exempt" if rule.exempt else ""
+    return f"{rule.name}: {text}{violated}{exempt}"
+
+
 _STOPS = {
     StopReason.GOAL_MET: "goal met",
     StopReason.USER_STOPPED: "goal NOT met",
@@ -216,10 +230,13 @@ def summarise(trial: Trial) -> str:
 
 
 def checked(trial: Trial) -> str | None:
-    """`a reply` if nothing else was checked, as in a scenario with only `input`; else None."""
-    names = {check.name for result in trial.results for check in result.checks}
-    only_replies = names == {"output_produced"} and all(result.checks for result in trial.results)
-    return "a reply" if only_replies and trial.judgement is None else None
+    """`a reply` if nothing else was checked but rules of the suite, as in a scenario with only `input`; else None."""
+    own = [result for result in trial.results if result.invariant is None]
+    names = {check.name for result in own for check in result.checks}
+    only_replies = names == {"output_produced"} and all(result.checks for result in own)
+    rules = len(trial.results) - len(own)
+    about = f"a reply and {counted(rules, 'invariant')}" if rules else "a reply"
+    return about if only_replies and trial.judgement is None else None
 
 
 def explain(trial: Trial) -> list[str]:
@@ -230,7 +247,8 @@ def explain(trial: Trial) -> list[str]:
         lines.extend(_explain_result(result, known=trial.error))
     if trial.error is None and _returned_none(trial, failed):
         lines.append("the agent returned None; if it is a Python function, is a `return` missing?")
-    return lines + [reason for reason in trial.failure_reasons if not _is_told(reason, failed, trial.error)]
+    lines += [reason for reason in trial.failure_reasons if not _is_told(reason, failed, trial.error)]
+    return list(dict.fromkeys(lines))  # several checks may have the same hint
 
 
 def _returned_none(trial: Trial, failed: Sequence[EvalResult]) -> bool:

@@ -108,6 +108,8 @@ def make_entry(
         source=scenario.source,
         mocks=tuple(name for name in scenario.mocks or () if name not in known),
         must_not_call=tuple(name for name in must_not_call(scenario) if name not in known),
+        invariants=tuple(rule.title for rule in scenario.invariants),
+        exempt=dict(scenario.exempt) if scenario.exempt else None,
     )
 
 
@@ -232,7 +234,7 @@ def _trial_evaluators(scenario: Scenario, context: SuiteContext) -> tuple[Evalua
         checks.append(State(scenario.expected_state))
     if scenario.limits is not None:
         checks.append(scenario.limits)
-    return tuple(checks)
+    return (*checks, *scenario.invariants)
 
 
 def _judge(scenario: Scenario, context: SuiteContext) -> TrialJudge | None:

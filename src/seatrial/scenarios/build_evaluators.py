@@ -1,18 +1,19 @@
 """Evaluators from `scorers:` and `expect:`, and the checks of scorers before the first trial."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
 from seatrial.errors import UsageError
 from seatrial.evaluators.registry import EVALUATORS, build_evaluator, evaluator, keys_read_by
+from seatrial.evaluators.said import Ended, Said
 from seatrial.evaluators.text import Contains
 from seatrial.evaluators.tool_calls import ToolCalls
 from seatrial.judges.rubric import Judge
 from seatrial.model.keys import Key
 from seatrial.model.protocols import Evaluator
-from seatrial.model.scenario import Expect, Name, Scenario
+from seatrial.model.scenario import Expect, Name, Scenario, Suite
 
 from .keys import named_reader, struct_reader
 from .models import RunModels
@@ -127,6 +128,18 @@ def build_expectations(expect: Expect, scenario: Scenario, models: RunModels) ->
     )
     if texts != _NO_TEXTS:
         found.append(texts)
+    if any((expect.said_contains_all, expect.said_contains_any, expect.said_excludes, expect.said_matches_all)):
+        found.append(
+            Said(
+                contains_all=expect.said_contains_all,
+                contains_any=expect.said_contains_any,
+                excludes=expect.said_excludes,
+                matches_all=expect.said_matches_all,
+                ignore=expect.said_ignore or "",
+            )
+        )
+    if expect.ended:
+        found.append(Ended())
     if expect.tool_calls_include or expect.tool_calls_exclude:
         found.append(
             ToolCalls(
@@ -207,3 +220,30 @@ def evaluator_object(given: Any, scenario: Scenario, models: RunModels) -> Evalu
     if callable(given):
         return evaluator(given)
     raise UsageError(f"scenario {scenario.name!r}: {given!r} is not an evaluator; it needs an async evaluate(ctx)")
+
+
+def suite_invariants(suite: Suite, where: KeyPath, problems: Problems) -> tuple[Any, ...]:
+    """The rules of the suite, with those of `irreversible`. Reports names that are given twice."""
+    rules: list[Any] = list(suite.invariants)
+    if suite.irreversible:
+        from seatrial.evaluators.invariants import irreversible
+
+        rules += irreversible(suite.irreversible)
+    _check_titles(rules, (*where, "invariants"), problems)
+    return tuple(rules)
+
+
+def check_exemptions(made: Mapping[str, Any], of_suite: Sequence[Any], where: KeyPath, problems: Problems) -> None:
+    """Report exemptions from rules that do not exist, and rules of the scenario whose name is taken."""
+    known = [rule.title for rule in of_suite]
+    for name in made.get("exempt") or ():
+        if name not in known:
+            hint = did_you_mean(name, known) if known else "The suite has no invariants"
+            problems.add((*where, "exempt", name), f"the suite has no invariant {name!r}", hint)
+    _check_titles([*of_suite, *made.get("invariants", ())], (*where, "invariants"), problems)
+
+
+def _check_titles(rules: Sequence[Any], where: KeyPath, problems: Problems) -> None:
+    titles = [rule.title for rule in rules]
+    for title in dict.fromkeys(title for index, title in enumerate(titles) if title in titles[:index]):
+        problems.add(where, f"two invariants have the name {title!r}", "Give each its own name")

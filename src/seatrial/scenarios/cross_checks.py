@@ -92,6 +92,9 @@ def check_resolved(
     if max_turns is not None and len(scenario.turns) > max_turns:
         message = f"max_turns {max_turns} would end the script before its {len(scenario.turns)} turns are played"
         problems.add(where, message)
+    if scenario.expect is not None and scenario.expect.ended and scenario.user is None:
+        message = "can never be true: a script is played whole, and nobody ends the conversation"
+        problems.add((*where, "expect", "ended"), message, "Give the scenario a 'user', or remove it")
     if scenario.gate is not None and scenario.gate.pass_rate is None:
         problems.add((*where, "gate"), "'pass_rate' is missing: the pass rate that must be shown")
     if scenario.sequential is not None:

@@ -251,6 +251,24 @@ class _Message(Reader):
         }
 
 
+class _EventPattern(Reader):
+    """An event of an invariant. The invariant itself checks it."""
+
+    words = "a tool's name, a list, or a mapping with call, says or user"
+
+    def schema(self) -> Schema:
+        name = Text(pattern=r"\S").schema()
+        names = {"type": "array", "items": name, "minItems": 1}
+        call = {"call": {"anyOf": [name, names]}, "args": {"type": "object"}, "ok": {"type": "boolean"}}
+        event = {
+            "type": "object",
+            "minProperties": 1,
+            "properties": {**call, "says": {"type": "object"}, "user": {"type": "object"}},
+            "additionalProperties": False,
+        }
+        return {"anyOf": [name, event, {"type": "array", "items": {"anyOf": [name, event]}, "minItems": 1}]}
+
+
 class _Audio(Text):
     """A sound file of pytest-agent-eval, which is refused."""
 
@@ -344,6 +362,27 @@ def _check_expect(made: Mapping[str, Any], where: KeyPath, problems: Problems) -
     if made.get("tool_calls_ordered") and "tool_calls_args" in made and "tool_calls_include" not in made:
         message = "is the order of 'tool_calls_include', which is not given; 'tool_calls_args' has no order"
         problems.add((*where, "tool_calls_ordered"), message, "Write a trajectory, whose calls have args")
+    if made.get("ended") is False:
+        problems.add((*where, "ended"), "expected true: 'ended: false' asserts nothing", "Remove it")
+    if "said_ignore" in made and not any(key in made for key in _SAID):
+        problems.add((*where, "said_ignore"), f"is without effect: none of {', '.join(_SAID)} is given")
+    for key in ("said_contains_all", "said_contains_any", "said_excludes"):
+        for text in made.get(key, ()):
+            if not set(text) - set(made.get("said_ignore") or ""):
+                message = f"{text!r} has only characters of said_ignore, so it is in every reply"
+                problems.add((*where, key), message, "Remove it")
+
+
+_SAID = ("said_contains_all", "said_contains_any", "said_excludes", "said_matches_all")
+
+
+def _check_turn(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    expect = made.get("expect")
+    for key in (*_SAID, "ended"):
+        if getattr(expect, key, None):
+            hint = "Move it to the scenario's own 'expect'"
+            hint += f", or use {key.replace('said_', 'reply_')}" if key != "ended" else ""
+            problems.add((*where, "expect", key), "is about the whole conversation, not about one turn", hint)
 
 
 def _check_call(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
@@ -388,6 +427,7 @@ def _check_not_empty(made: Mapping[str, Any], where: KeyPath, problems: Problems
 READERS: Mapping[str, Reader] = {
     "agent": _Agent(),
     "audio": _Audio(),
+    "event pattern": _EventPattern(),
     "function": _Function(),
     "message": _Message(),
     "metric name": _MetricName(pattern=r"\S"),
@@ -412,6 +452,7 @@ CHECKS: Mapping[str, Check] = {
     "SequentialSpec": _check_not_empty,
     "Suite": _check_suite,
     "Trajectory": _check_trajectory,
+    "Turn": _check_turn,
 }
 SCHEMAS: Mapping[str, Schema] = {
     "regex": {"format": "regex"},

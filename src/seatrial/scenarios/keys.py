@@ -31,6 +31,7 @@ from .problems import KeyPath, Problems
 from .value_readers import AnyOf, Checked, Choice, Flag, ListOf, MapOf, Number, Reader, Schema, StructReader, Text
 
 _MODULES = {
+    "Invariant": "seatrial.evaluators.invariants",
     "Judge": "seatrial.judges.rubric",
     "Limits": "seatrial.evaluators.limits",
     "ToolArgs": "seatrial.evaluators.tool_calls",

@@ -1,6 +1,6 @@
 """The settings of a scenario: flags before its own keys, before the suite's config, before the defaults."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from seatrial.errors import UsageError
@@ -53,9 +53,11 @@ class Resolver:
         overrides: Mapping[str, Any] | SuiteConfig | None = None,
         *,
         definitions: Mapping[str, Any] | None = None,
+        invariants: Sequence[Any] = (),
     ) -> None:
-        """`definitions` are the metrics of the suite's metrics_file."""
+        """`definitions` are the metrics of the suite's metrics_file, `invariants` the rules of the suite."""
         self._definitions = definitions
+        self.invariants = invariants
         self.overrides = overrides if isinstance(overrides, SuiteConfig) else read_overrides(overrides)
         self.config = config
         self._base = {key: value for key in SHARED_KEYS if (value := getattr(config, key)) is not None}
@@ -81,7 +83,14 @@ class Resolver:
             if made.get(key) is None:
                 made[key] = value
         self._settle(made, keys)
+        if self.invariants or made.get("exempt"):
+            made["invariants"] = self._rules(made)
         return Scenario(**made)
+
+    def _rules(self, made: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The rules of the suite and of the scenario, without those from which it is exempt."""
+        exempt = made.get("exempt") or {}
+        return tuple(rule for rule in (*self.invariants, *made.get("invariants", ())) if rule.title not in exempt)
 
     def _settle(self, made: dict[str, Any], keys: Mapping[str, Any]) -> None:
         """Fill in what depends on other keys."""

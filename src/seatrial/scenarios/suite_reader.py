@@ -8,7 +8,7 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.model.scenario import ModelRoles, Scenario, Suite, SuiteConfig
 
-from .build_evaluators import is_built_in, scorer_names
+from .build_evaluators import check_exemptions, is_built_in, scorer_names, suite_invariants
 from .cross_checks import LargeFile, Names, can_decide, check_resolved, judge_gates, report_idle_gate
 from .examples import expand_rows
 from .formats import find_definitions
@@ -95,7 +95,12 @@ class SuiteReader:
         made.setdefault("name", default_name)
         self.suite = Suite(**made, source=source)
         if len(problems) == before:
-            self.resolver = Resolver(self.suite.config, self._flags, definitions=self.definitions)
+            self.resolver = Resolver(
+                self.suite.config,
+                self._flags,
+                definitions=self.definitions,
+                invariants=suite_invariants(self.suite, where, problems),
+            )
             self._gates = {gate: set() for gate in judge_gates(given(self.suite.config))}
 
     def _read_definitions(self, raw: Any, where: KeyPath, problems: Problems, folder: Path) -> None:
@@ -131,6 +136,8 @@ class SuiteReader:
             self.scenarios = scenarios
 
     def _check(self, made: dict[str, Any], suite: str, resolver: Resolver, where: KeyPath, problems: Problems) -> None:
+        if made.get("invariants") or made.get("exempt"):
+            check_exemptions(made, resolver.invariants, where, problems)
         resolved = resolver.resolve_keys(made)
         before = self._names.take(suite, resolved.name, resolved.source or "", large=self._large)
         if before is not None:

@@ -3,15 +3,21 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seatrial.evaluators.registry import EVALUATORS, build_evaluator
 from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.model.protocols import Agent
 from seatrial.model.scenario import Expect, ExpectedCall, Scenario, Turn
 
+if TYPE_CHECKING:
+    from seatrial.evaluators.invariants import Invariant
+
 _SHOWN = 20
 """The greatest number of the agent's tools in a message about an unknown one."""
+
+
+_RULES = "invariants."
 
 
 class NamedTool(NamedTuple):
@@ -33,6 +39,8 @@ def named_tools(scenario: Scenario) -> Iterator[NamedTool]:
         yield from _in(holder.trajectory, "trajectory.")
     for evaluator in _evaluators(scenario):
         yield from _in(evaluator)
+    for rule in scenario.invariants:
+        yield from _in_rule(rule)
 
 
 def must_not_call(scenario: Scenario) -> tuple[str, ...]:
@@ -54,9 +62,16 @@ def find_unknown_tools(scenario: Scenario, agents: Sequence[Agent]) -> list[str]
     known = _known_tools(scenario, agents)
     if known is None:
         return []
-    unknown = {(named.key, named.name): None for named in named_tools(scenario) if named.name not in known}
+    # Rules of a suite may name tools that an endpoint is offered in other scenarios.
+    own = [named for named in named_tools(scenario) if not named.key.startswith(_RULES) or _has_own_tools(agents)]
+    unknown = {(named.key, named.name): None for named in own if named.name not in known}
     place = f"{scenario.source}: " if scenario.source else ""
     return [f"{place}scenario {scenario.name!r}: {key}: {_unknown(name, known)}" for key, name in unknown]
+
+
+def _has_own_tools(agents: Sequence[Agent]) -> bool:
+    """Whether each agent says which tools it has, whatever a scenario offers."""
+    return all(getattr(agent, "tool_names", None) is not None for agent in agents)
 
 
 def can_know_tools(agents: Iterable[Agent]) -> bool:
@@ -101,6 +116,15 @@ def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
     elif getattr(holder, "name", None) == "trajectory":
         yield from (NamedTool(f"{where}expected", name) for name in _call_names(holder.expected))
         yield from (NamedTool(f"{where}forbidden", name, must_not=True) for name in _call_names(holder.forbidden))
+
+
+def _in_rule(rule: "Invariant") -> Iterator[NamedTool]:
+    """The tools that an invariant names. A misspelt one would never trigger it."""
+    for key in ("never", "before", "after", "always", "of", "every"):
+        for one in getattr(rule, key) or ():
+            names = (name for name in one.tools if not any(sign in name for sign in "*?["))
+            yield from (NamedTool(f"{_RULES}{key}", name, must_not=True) for name in names)
+    yield from (NamedTool(f"{_RULES}where", name) for name in rule.sources)
 
 
 _KEYS_WITH_NAMES = {

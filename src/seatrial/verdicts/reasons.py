@@ -199,6 +199,11 @@ def never_called(name: str, *, trials: int, meant: str, called: int) -> str:
     return f"{never}. Did you mean {meant} (called {counted(called, 'time')})?"
 
 
+def never_triggered(names: Sequence[str], *, trials: int) -> str:
+    """The note for rules that no trial could violate."""
+    return f"invariants never triggered in {counted(trials, 'trial')}: {'; '.join(names)}"
+
+
 def nothing_run() -> str:
     return "nothing was run"
 

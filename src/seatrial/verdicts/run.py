@@ -12,6 +12,7 @@ from typing import Any
 
 from seatrial.model.results import ModelUse, sum_model_use
 from seatrial.model.run import (
+    InvariantTotals,
     MergedErrors,
     RunGates,
     RunOutcome,
@@ -144,6 +145,43 @@ class TrialSums:
         )
 
 
+class InvariantSums:
+    """Counts how often each rule was triggered and violated."""
+
+    def __init__(self) -> None:
+        self._trials: dict[str, int] = {}
+        """By rule, in the order in which scenarios name them."""
+        self._triggered: dict[str, int | None] = {}
+        self._violated: Counter[str] = Counter()
+        self._exempt: dict[str, list[str]] = {}
+
+    def add_scenario(self, entry: ScenarioEntry) -> None:
+        for name in entry.invariants:
+            self._trials.setdefault(name, 0)
+        for name, reason in (entry.exempt or {}).items():
+            self._trials.setdefault(name, 0)
+            self._exempt.setdefault(name, []).append(f"{entry.key.label}: {reason}")
+
+    def add_trial(self, trial: TrialSummary) -> None:
+        for name, triggered, violations in trial.invariants:
+            self._trials[name] = self._trials.get(name, 0) + 1
+            before = self._triggered.get(name)
+            self._triggered[name] = before if triggered is None else (before or 0) + triggered
+            self._violated[name] += violations > 0
+
+    def totals(self) -> tuple[InvariantTotals, ...]:
+        return tuple(
+            InvariantTotals(
+                name=name,
+                trials=trials,
+                triggered=self._triggered.get(name),
+                violated=self._violated[name],
+                exempt=tuple(self._exempt.get(name, ())),
+            )
+            for name, trials in self._trials.items()
+        )
+
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 _COMPARABLE = 4
@@ -228,6 +266,7 @@ class RunDecision:
         self._gates = gates
         self._sums = TrialSums()
         self._tools = ToolNotes()
+        self._invariants = InvariantSums()
         self._groups = [GroupDecision(group) for group in gates.groups]
         self._suites: set[str] = set()
         self._skipped = self._xfailed = self._not_run = self._untouched = 0
@@ -246,6 +285,7 @@ class RunDecision:
         """Add a scenario with its trials."""
         self._suites.add(outcome.entry.key.suite)
         self._tools.add_scenario(outcome.entry)
+        self._invariants.add_scenario(outcome.entry)
         self._skipped += outcome.skipped
         self._xfailed += outcome.xfailed
         self._not_run += outcome.not_run
@@ -267,6 +307,7 @@ class RunDecision:
             self._sums.add(trial)
             self._by_score += count_decided_by_score((trial,))
             self._tools.add_trial(trial)
+            self._invariants.add_trial(trial)
 
     def add_use(self, use: ModelUse | None) -> None:
         """Add model calls that belong to no trial."""
@@ -296,6 +337,7 @@ class RunDecision:
             ),
             totals=totals,
             groups=groups,
+            invariants=self._invariants.totals(),
             notes=tuple(self._notes(verdict, totals, budget_usd)),
         )
 
@@ -315,6 +357,9 @@ class RunDecision:
         if verdict.passed and why is not None:
             yield why
         yield from self._tools.notes(trials=self._sums.count)
+        idle = [rule.name for rule in self._invariants.totals() if rule.is_idle]
+        if idle:
+            yield reasons.never_triggered(idle, trials=self._sums.count)
 
     def _budget_spent(self, totals: Totals, budget: float | None) -> str | None:
         """The reason if the budget prevented trials."""
