@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.evaluators.invariants import Invariant
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.scenario import Expect, ExpectedCall, GateSpec, Group, Scenario, Suite, SuiteConfig, SuiteFile, Turn
@@ -31,6 +32,7 @@ KEYS: dict[str, set[str]] = {
     "limits": _keys(Limits),
     "gate": _keys(GateSpec),
     "group": _keys(Group),
+    "invariant": _keys(Invariant),
 }
 
 

@@ -440,3 +440,47 @@ def test_a_mock_that_does_not_answer_in_time_is_no_answer_of_the_agent(folder: A
     assert scenario["trials"][0]["error"]["kind"] == "tool"
     assert "the mock of 'lookup_order' did not answer in time" in scenario["trials"][0]["error"]["message"]
     assert scenario["interval"] is None
+
+
+RULES: dict[str, dict[str, Any]] = {
+    "a forbidden call": {"never": "delete_order"},
+    "a forbidden glob": {"never": "delete_*"},
+    "a call before another": {"never": "delete_order", "before": "lookup_order"},
+    "a call after another": {"after": "delete_order", "always": {"says": {"$contains": "gone"}}},
+    "too many calls": {"at_most": 1, "of": "delete_order"},
+    "a wrong argument": {"every": "delete_order", "where": {"id": {"$lt": 7}}},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_about_calls_that_nobody_saw_is_no_pass(folder: Any, rule: str) -> None:
+    folder.write("agent.py", TOOLS)
+    suite = {"agent": "agent:deletes", "invariants": [RULES[rule]]}
+    scenario = {"name": "ships", "input": "Where is it?", "mocks": {"lookup_order": {"returns": "shipped"}}}
+    folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": [scenario]}))
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 1
+    assert "ERROR config" in ended.out
+
+
+def test_a_conversation_with_only_rules_asserts_nothing(folder: Any) -> None:
+    folder.write("agent.py", TOOLS)
+    scenario = {"name": "chats", "user": "agent:looks_up"}
+    suite = {"agent": "agent:looks_up", "invariants": [RULES["a forbidden call"]]}
+    folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": [scenario]}))
+
+    ended = folder.seatrial("run", "suite.yaml")
+
+    assert ended.code == 2
+    assert "nothing is asserted, so every conversation would pass" in ended.err
+
+
+def test_a_reply_that_only_rules_looked_at_is_told_as_such(folder: Any) -> None:
+    folder.write("agent.py", "def agent(input): return {'output': 'ok', 'tool_calls': []}")
+    suite = {"agent": "agent:agent", "invariants": [RULES["a forbidden call"]]}
+    folder.write("suite.yaml", json.dumps({"suite": suite, "scenarios": [{"name": "chats", "input": "Hi."}]}))
+
+    assert folder.seatrial("run", "suite.yaml").code == 0
+    assert folder.results()["scenarios"][0]["trials"][0]["checked"] == "a reply and 1 invariant"

@@ -195,6 +195,28 @@ def test_a_check_over_pipes_holds_the_client_against_what_is_expected(folder: Pa
     assert "✓ session stdio: called [draw]" in ended.stderr
 
 
+def test_a_check_covers_invariants_about_calls_and_names_the_others(folder: Path) -> None:
+    rules = """
+  invariants:
+    - {name: keep first, never: draw, before: keep}
+    - {name: polite, never: {says: {$contains: hurry}}}
+"""
+    suite = SUITE.replace('suite: {name: shop, agent: "nowhere:agent"}\n', f"suite:\n  name: shop{rules}")
+    (folder / "suite.yaml").write_text(suite)
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "client", "version": "1"}}
+    say: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "draw", "arguments": {}}},
+    ]
+
+    ended = check_over_pipes(folder, "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in say))
+
+    assert ended.returncode == 1
+    assert "keep first: draw({}) in turn 1 without an earlier successful keep" in ended.stderr
+    assert "not checked here, where only calls are known: invariant polite" in ended.stderr
+
+
 def test_tools_are_listed_as_defined_or_as_derived(url: str) -> None:
     async def tools(client: Client) -> Any:
         return {tool.name: tool for tool in (await client.list_tools()).tools}

@@ -13,13 +13,14 @@ _HEADINGS = {
     "scenarios": "scenario",
     "turns": "turn",
     "groups": "group",
+    "invariants": "invariant",
     "metrics": "metric",
     "any_of": "alternative",
     "expected": "call",
     "tool_calls_args": "tool_calls_args, each",
 }
 """The heading of what a key holds, where it is not the key itself."""
-_BY_KEY = {"base_url": "model", "votes": "judge"}
+_BY_KEY = {"base_url": "model", "votes": "judge", "says": "event"}
 """Mappings that several keys hold are recognised by one of their own keys."""
 _MERGE_RULES = {
     "replace": "",

@@ -259,13 +259,14 @@ class _EventPattern(Reader):
     def schema(self) -> Schema:
         name = Text(pattern=r"\S").schema()
         names = {"type": "array", "items": name, "minItems": 1}
-        call = {"call": {"anyOf": [name, names]}, "args": {"type": "object"}, "ok": {"type": "boolean"}}
-        event = {
-            "type": "object",
-            "minProperties": 1,
-            "properties": {**call, "says": {"type": "object"}, "user": {"type": "object"}},
-            "additionalProperties": False,
+        keys: dict[str, Schema] = {
+            "call": {"anyOf": [name, names], "description": "calls of these tools: names or globs"},
+            "args": {"type": "object", "description": "of a call: the arguments that it must have"},
+            "ok": {"type": "boolean", "description": "of a call: whether it succeeded; without this key, either"},
+            "says": {"type": "object", "description": "replies of the agent that match, such as {$contains: sorry}"},
+            "user": {"type": "object", "description": "messages of the user that match"},
         }
+        event = {"type": "object", "minProperties": 1, "properties": keys, "additionalProperties": False}
         return {"anyOf": [name, event, {"type": "array", "items": {"anyOf": [name, event]}, "minItems": 1}]}
 
 
