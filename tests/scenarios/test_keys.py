@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from seatrial.evaluators.event_patterns import EventPattern
 from seatrial.scenarios.keys import CONFIG, FILE, SCENARIO, SUITE, json_schema
 from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
@@ -56,6 +57,8 @@ SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
     "expected_state": ({"orders": 1}, {}),
     "expected_outcomes": (["It was booked."], []),
     "must_pass": (True, 1),
+    "invariants": ([{"at_most": 1, "of": ["charge"], "per": ["id"]}], [{"at_most": 1}]),
+    "exempt": ({"one charge": "it is free"}, {"two charges": "it is free"}),
     "thresholds": ({"helpfulness": 3.5}, {"helpfulness": "high"}),
 }
 CONFIG_ONLY: dict[str, tuple[Any, Any]] = {
@@ -83,6 +86,8 @@ SUITE_ONLY: dict[str, tuple[Any, Any]] = {
     "reports": (["junit=out.xml"], "junit"),
     "evaluators": (["json"], ["no_such_module_anywhere"]),
     "groups": ([{"name": "core", "tags": ["t"], "threshold": 0.5}], [{"tags": ["t"]}]),
+    "invariants": ([{"never": ["refund"], "before": ["verify"], "match": ["id"]}], [{"before": "verify"}]),
+    "irreversible": (["charge"], "charge"),
     "baseline": ("main", None),
     "setup": ("shop.hooks:prepare", "prepare"),
     "teardown": ("shop.hooks:clean", 5),
@@ -101,7 +106,9 @@ def _with_scenario(key: str, value: Any) -> dict[str, Any]:
         scenario["trials"] = "auto"
     if key == "severities":
         scenario["failures"] = True
-    return {"scenarios": [{**scenario, key: value}]}
+    rule = {"name": "one charge", "at_most": 1, "of": "charge"}
+    suite = {"invariants": [rule]} if key == "exempt" else {}
+    return {"suite": suite, "scenarios": [{**scenario, key: value}]}
 
 
 def _with_config(key: str, value: Any) -> dict[str, Any]:
@@ -127,6 +134,8 @@ def _load(tmp_path: Path, content: dict[str, Any]):
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, EventPattern):
+        return str(value)
     if isinstance(value, msgspec.Struct):
         value = {key: item for key, item in msgspec.structs.asdict(value).items() if item not in (None, ())}
     return json.loads(json.dumps(value, default=_plain))
