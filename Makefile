@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 # Needs nothing but Python: the browser tests are skipped where there is no Chromium.
 test: lint types imports tests
 
-# Everything: the browser, durability in full size, the frameworks, and what would be released.
+# Everything: the browser, real databases, durability in full size, the frameworks, and what would be released.
 test-all: lint types imports all-tests integrations release-check
 
 lint: $(VENV)/.installed-test
@@ -31,7 +31,7 @@ imports: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
 tests: $(VENV)/.installed-test
-	$(PYTEST)
+	$(PYTEST) --ignore=tests/contracts
 
 all-tests: $(VENV)/.installed-test browser node
 	SEATRIAL_REQUIRE_BROWSER=1 $(PYTEST)

@@ -87,7 +87,7 @@ class Folder:
         return self._pytest(*files).returncode == 0
 
     def _pytest(self, *files: str) -> "subprocess.CompletedProcess[str]":
-        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", *files]
+        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
         ended = subprocess.run(argv, cwd=self.path, capture_output=True, text=True, timeout=60, check=False)
         assert ended.returncode in (0, 1), ended.stdout + ended.stderr
         return ended

@@ -199,7 +199,7 @@ def test_under_pytest_such_a_name_is_an_error_of_the_test(folder: Folder) -> Non
 
 
 def run_pytest(path: Path) -> str:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     return subprocess.run(command, cwd=path, capture_output=True, text=True, timeout=120, check=False).stdout
 
 

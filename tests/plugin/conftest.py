@@ -52,11 +52,11 @@ class Project:
 
     def run(self, *args: str) -> pytest.RunResult:
         """Run it in this process."""
-        return self.pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:schemathesis", *args)
+        return self.pytester.runpytest_inprocess("-p", "no:cacheprovider", *args)
 
     def process(self, *args: str) -> pytest.RunResult:
         """Run it in a process of its own."""
-        return self.pytester.runpytest_subprocess("-p", "no:schemathesis", *args, timeout=120)
+        return self.pytester.runpytest_subprocess(*args, timeout=120)
 
 
 @pytest.fixture
