@@ -128,7 +128,7 @@ class Visit:
         self.page.get_by_role("link", name=name, exact=True).first.click()
 
     def rows(self) -> list[str]:
-        return [row.strip() for row in self.page.locator("tr[data-row] a").all_inner_texts()]
+        return [row.strip() for row in self.page.locator("tr[data-row] td.name > a").all_inner_texts()]
 
     def wait_for_rows(self, count: int) -> None:
         from playwright.sync_api import expect

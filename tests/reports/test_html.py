@@ -78,12 +78,13 @@ def test_a_failing_trial_is_open_with_its_conversation_and_a_passing_one_is_fold
         reasons=("1 scenario failed",),
     )
     page = written(record)
-    assert page.tags.count("details") == 3
-    assert page.closed_details == 1
+    assert page.tags.count("details") == 4, "three trials and a tool call"
+    assert page.closed_details == 2
     for text in (
         "FAIL: 1 scenario failed",
         "[0.10, 0.90]",
-        "helpfulness: 4 (threshold: 3.5 ✓)",
+        "helpfulness4",
+        "3.5 ✓",
         "trial-2 (1 turn)",
         "passfail: not found",
         "Book it",

@@ -7,11 +7,14 @@ from hashlib import sha256
 from typing import Any, TextIO
 
 from seatrial.model.protocols import RunRecord
-from seatrial.model.run import ScenarioOutcome, Status, Trial
+from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, Trial, TrialSummary, summarise
 
+from .failing_checks import FailureGroup, first_check, group_failures
 from .pages.environment import make_environment, style_sheet
-from .scenario_totals import ScenarioTotals, scenario_totals
-from .texts import not_counted_reason
+from .plots.svg import Plot
+from .scenario_plots import dots_of, latency_of, scores_of, severity_of
+from .texts import failing, not_counted_reason
+from .tiles import Tile, tiles_of
 
 BODIES_OF_ALL = 300
 """A run with more trials shows only the conversations of trials that did not pass."""
@@ -32,31 +35,77 @@ class _Row:
 
     anchor: str
     outcome: ScenarioOutcome
-    sums: ScenarioTotals
+    trials: tuple[TrialSummary, ...]
     aside: str | None
 
     @property
     def status(self) -> str:
         return "skipped" if self.aside is not None else self.outcome.verdict.status.value
 
+    @property
+    def dots(self) -> Plot:
+        return dots_of(self.outcome, self.trials)
+
+    @property
+    def why(self) -> str:
+        """The failing check of the first trial that did not pass; else the verdict's reasons."""
+        if self.aside is not None:
+            return self.aside
+        bad = next((one for one in self.trials if one.status is not Status.PASSED), None)
+        return first_check(bad) if bad is not None else "; ".join(self.outcome.verdict.failure_reasons)
+
+    @property
+    def latency_ms(self) -> float | None:
+        """The slowest turn of all trials."""
+        return max((one.latency_ms for one in self.trials if one.latency_ms is not None), default=None)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None if the cost of a trial is unknown."""
+        known = [one.cost_usd for one in self.trials if one.cost_usd is not None]
+        return sum(known) if known and len(known) == len(self.trials) else None
+
+    @property
+    def scores(self) -> dict[str, list[float]]:
+        return scores_of(self.trials)
+
 
 class _Page:
-    """The data for the template. Trials are read only when the template needs them."""
+    """The data for the template. Conversations are read only when the template needs them."""
 
     def __init__(self, record: RunRecord) -> None:
         self._record = record
         self._all_bodies = record.outcome.totals.total_executions <= BODIES_OF_ALL
         self._bodies = 0
+        self.rows = tuple(self._read_rows())
+        """Worst first: the scenarios that count against the run, then the others in the order of the run."""
+        self._anchors = {row.outcome.entry.key: row.anchor for row in self.rows}
 
-    def rows(self) -> Iterator[_Row]:
-        for place, outcome in enumerate(self._record.outcome.scenarios):
-            sums = scenario_totals(self._record, outcome)
-            yield _Row(anchor=f"scenario-{place + 1}", outcome=outcome, sums=sums, aside=not_counted_reason(outcome))
+    def _read_rows(self) -> Iterator[_Row]:
+        outcome = self._record.outcome
+        bad = failing(outcome)
+        keys = {one.entry.key for one in bad}
+        for place, one in enumerate((*bad, *(one for one in outcome.scenarios if one.entry.key not in keys))):
+            trials = tuple(summarise(trial) for trial in self._record.trials(one.entry.key))
+            yield _Row(anchor=f"scenario-{place + 1}", outcome=one, trials=trials, aside=not_counted_reason(one))
 
-    def sections(self) -> Iterator[tuple[str, ScenarioOutcome]]:
-        for place, outcome in enumerate(self._record.outcome.scenarios):
-            if not outcome.skipped:
-                yield f"scenario-{place + 1}", outcome
+    @property
+    def tiles(self) -> list[Tile]:
+        return tiles_of(self._record.outcome)
+
+    @property
+    def groups(self) -> list[FailureGroup]:
+        return group_failures(trial for row in self.rows for trial in row.trials)
+
+    @property
+    def plots(self) -> list[Plot]:
+        """Latencies, and behaviour failures if the judge found any. A plot of one trial says nothing."""
+        trials = [trial for row in self.rows for trial in row.trials]
+        latency = [latency_of(trials)] if len(trials) > 1 else []
+        return latency + ([severity_of(trials)] if any(trial.failures for trial in trials) else [])
+
+    def address(self, key: ScenarioKey, index: int) -> str:
+        return f"#{self._anchors[key]}"
 
     def trials(self, outcome: ScenarioOutcome) -> Iterator[tuple[Trial, bool]]:
         """Each trial, and whether the page shows its conversation."""

@@ -25,7 +25,7 @@ from seatrial.reports.pages.environment import style_sheet
 from seatrial.store.store import open_store
 from seatrial.version import __version__
 
-from . import api, form_actions, page_compare, page_runs, page_scenario
+from . import api, form_actions, page_compare, page_run, page_runs, page_scenario
 from .access import Access, ServeOptions
 from .api_models import shared_schemas
 from .app_state import AppState
@@ -38,6 +38,7 @@ _WARM_SECONDS = 3.0
 ROUTERS = (
     api.router,
     page_runs.router,
+    page_run.router,
     page_scenario.router,
     page_compare.router,
     form_actions.router,

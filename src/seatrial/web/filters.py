@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, get_args
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, TrialSummary
 from seatrial.model.struct import Struct
+from seatrial.reports.scenario_totals import is_flaky
 from seatrial.reports.texts import failing, not_counted_reason, trials_of
 from seatrial.store.store import Store
 from seatrial.store.trials import SearchResult
@@ -23,6 +24,8 @@ class TrialFilter(Struct, frozen=True, kw_only=True):
     """A filter. None and empty values match everything."""
 
     status: Status | None = None
+    flaky: bool = False
+    """Only scenarios in which some trials passed and others did not, and only their trials."""
     tag: str = ""
     text: str = ""
     """In names, reasons and, for trials, conversations; case is ignored."""
@@ -72,6 +75,9 @@ def find_trials(
         outcome = decided.scenarios.get(trial_filter.scenario)
         summaries = decided.trials.get(outcome.entry.key, ()) if outcome is not None else ()
     tagged = _tagged(decided, trial_filter.tag)
+    if trial_filter.flaky:
+        flaky = {one.entry.key for one in decided.outcome.scenarios if is_flaky(one)}
+        tagged = flaky if tagged is None else tagged & flaky
     text = trial_filter.text.lower()
     return [
         one
@@ -94,6 +100,8 @@ def status_of(one: ScenarioOutcome) -> str:
 
 def _matches(one: ScenarioOutcome, trial_filter: TrialFilter) -> bool:
     if trial_filter.status is not None and one.verdict.status is not trial_filter.status:
+        return False
+    if trial_filter.flaky and not is_flaky(one):
         return False
     if trial_filter.tag and trial_filter.tag not in one.entry.tags:
         return False

@@ -44,7 +44,7 @@ def show_comparison(
 ) -> Response:
     """The comparison, or a form to choose two runs."""
     if not baseline_run_id or not candidate_run_id:
-        return _show_choice(request, state.store.runs(CHOICE), baseline_run_id, candidate_run_id)
+        return _show_choice(request, state, baseline_run_id, candidate_run_id)
     runs, comparison = _compare(request, state, baseline_run_id, candidate_run_id)
     found = [one for kind in TITLES for one in comparison.scenarios if one.change is kind and change in (None, kind)]
     values: dict[str, Any] = {
@@ -93,7 +93,13 @@ def _compare(request: Request, state: AppState, base: str, candidate: str) -> Co
     return state.comparisons.compare(base, candidate, RegressionLimits(), allow_unfinished=True, timeout=timeout)
 
 
-def _show_choice(request: Request, known: list[Run], base: str, candidate: str) -> Response:
+def _show_choice(request: Request, state: AppState, base: str, candidate: str) -> Response:
+    """The form. Unless another is chosen, it compares with the baseline, else with the run before the newest."""
+    known = state.store.runs(CHOICE)
+    newest = candidate or (known[0].id if known else "")
+    baseline = state.store.baseline()
+    if not base and baseline is not None and baseline.id != newest:
+        base = baseline.id
     values = {"title": "Compare", "runs": known, "base": base, "candidate": candidate}
     return render(request, "choose.html.jinja", values)
 

@@ -1,29 +1,22 @@
-"""The list of runs, and the page of one run."""
+"""The list of runs, with their history."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from seatrial.clock import now
-from seatrial.model.run import RunState, Status, Verdict
+from seatrial.model.run import Run, RunState, Verdict
 from seatrial.model.struct import Struct
-from seatrial.reports.pages.environment import UNKNOWN, Dot, trend
-from seatrial.reports.texts import percent
+from seatrial.statistics.intervals import wilson_interval
 from seatrial.store.runs import RunRow
-from seatrial.store.trials import SearchResult
 
-from .app_state import AppState, NotFound, State
-from .background import page_timeout
-from .events import ProgressReader
-from .filters import ORDERS, Order, Page, TrialFilter, find_scenarios, tags_of, take_page
-from .form_actions import silent_since, why_not_resumed
+from .app_state import AppState, State
+from .filters import take_page
+from .form_actions import silent_since
 from .responses import render
+from .run_history import MOST_COLUMNS, costs_of, decided_runs, heat_map_of, trend_of_runs
 from .run_processes import list_suites
-from .urls import run_url
-from .verdict_cache import DecidedRun
 
 RUNS_PER_PAGE = 50
 router = APIRouter(include_in_schema=False)
@@ -45,17 +38,69 @@ class ShownRun(Struct, frozen=True, kw_only=True):
             return "running"
         return None if self.verdict is None else self.verdict.status.value
 
+    @property
+    def interval(self) -> str:
+        low, high = wilson_interval(self.row.passed, self.row.trials)
+        return f"between {100 * low:.0f} and {100 * high:.0f} %"
+
+
+class RunFilter(Struct, frozen=True, kw_only=True):
+    """Which runs are listed. Empty values match everything."""
+
+    text: str = ""
+    suite: str = ""
+    agent: str = ""
+    branch: str = ""
+
+    def matches(self, run: Run) -> bool:
+        named = not self.text or self.text.lower() in f"{run.name}\n{run.id}\n{run.git_commit or ''}".lower()
+        of_suite = not self.suite or self.suite in suites_of(run)
+        of_branch = not self.branch or self.branch == branch_of(run)
+        return named and of_suite and of_branch and (not self.agent or self.agent in agents_of(run))
+
+    def query(self, offset: int = 0) -> dict[str, object]:
+        given = {"q": self.text, "suite": self.suite, "agent": self.agent, "branch": self.branch, "offset": offset}
+        return {name: value for name, value in given.items() if value}
+
+
+def suites_of(run: Run) -> list[str]:
+    agents = (run.config or {}).get("agents")
+    return list(agents) if isinstance(agents, dict) else []
+
+
+def branch_of(run: Run) -> str:
+    """The git branch of the run, if it is known."""
+    return str(getattr(run, "git_branch", None) or "")
+
+
+def agents_of(run: Run) -> list[str]:
+    """The agents of the run, each in a few words."""
+    config = run.config or {}
+    agents = config.get("agents")
+    given = [config.get("agent"), *(agents.values() if isinstance(agents, dict) else [])]
+    return list(dict.fromkeys(name for one in given if (name := _agent_name(one))))
+
+
+def _agent_name(agent: object) -> str:
+    if isinstance(agent, dict):
+        return str(agent.get("target") or agent.get("model") or agent.get("url") or agent.get("type") or "")
+    return agent if isinstance(agent, str) else ""
+
 
 @router.get("/")
 def show_runs(
     request: Request,
     state: State,
     q: Annotated[str, Query(max_length=200)] = "",
+    suite: Annotated[str, Query(max_length=200)] = "",
+    agent: Annotated[str, Query(max_length=200)] = "",
+    branch: Annotated[str, Query(max_length=200)] = "",
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> Response:
     """Runs, newest first."""
-    found = [run for run in state.store.runs() if not q or q.lower() in f"{run.name}\n{run.id}".lower()]
-    page = take_page(found, offset=offset, limit=RUNS_PER_PAGE)
+    known = state.store.runs()
+    run_filter = RunFilter(text=q, suite=suite, agent=agent, branch=branch)
+    page = take_page([run for run in known if run_filter.matches(run)], offset=offset, limit=RUNS_PER_PAGE)
     baselines = {run.id for _, run in state.store.baselines()}
     rows = state.store.rows_of(page.items)
     shown = [
@@ -67,15 +112,55 @@ def show_runs(
         )
         for row in rows
     ]
+    verdicts = {one.row.run.id: one.verdict for one in shown if one.verdict is not None}
+    decided = decided_runs(state, rows, wait=False)
+    finished = [row for row in rows[:MOST_COLUMNS] if row.run.state is not RunState.RUNNING and row.trials]
     values: dict[str, Any] = {
         "title": "Runs",
         "runs": shown,
         "page": page,
-        "q": q,
-        "trend": trend([_dot(one) for one in reversed(shown) if one.row.trials]),
+        "filter": run_filter,
+        "choices": _choices(known),
+        "from_id": _compare_from(shown),
+        "trend": trend_of_runs(rows, verdicts, baselines),
+        "heat_map": heat_map_of(decided),
+        "costs": costs_of(decided),
+        "load_history": len(decided) < len(finished),
         "suites": [] if state.options.read_only else list_suites(state.options.root),
     }
     return render(request, "runs.html.jinja", values)
+
+
+@router.get("/history")
+def show_history(
+    request: Request,
+    state: State,
+    q: Annotated[str, Query(max_length=200)] = "",
+    suite: Annotated[str, Query(max_length=200)] = "",
+    agent: Annotated[str, Query(max_length=200)] = "",
+    branch: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """The heat map and the costs, for runs that were not decided when the list was shown."""
+    run_filter = RunFilter(text=q, suite=suite, agent=agent, branch=branch)
+    found = [run for run in state.store.runs() if run_filter.matches(run)][:MOST_COLUMNS]
+    decided = decided_runs(state, state.store.rows_of(found), wait=True)
+    return render(request, "history.html.jinja", {"heat_map": heat_map_of(decided), "costs": costs_of(decided)})
+
+
+def _choices(known: list[Run]) -> dict[str, list[str]]:
+    """The suites, agents and branches to choose from."""
+    return {
+        "suite": sorted({suite for run in known for suite in suites_of(run)}),
+        "agent": sorted({agent for run in known for agent in agents_of(run)}),
+        "branch": sorted({branch for run in known if (branch := branch_of(run))}),
+    }
+
+
+def _compare_from(shown: list[ShownRun]) -> str | None:
+    """The run that a comparison starts from, unless another is chosen: the baseline, else the run before the newest."""
+    newest = shown[0].row.run.id if shown else None
+    baseline = next((one.row.run.id for one in shown if one.is_baseline and one.row.run.id != newest), None)
+    return baseline or (shown[1].row.run.id if len(shown) > 1 else None)
 
 
 @router.get("/runs/{run_id}/verdict")
@@ -84,108 +169,6 @@ def show_verdict(request: Request, state: State, run_id: str) -> Response:
     return render(request, "verdict.html.jinja", {"status": state.run(run_id).outcome.verdict.status.value})
 
 
-def _dot(one: ShownRun) -> Dot:
-    row = one.row
-    rate = row.passed / row.trials
-    when = f"{row.run.started_at:%Y-%m-%d %H:%M}"
-    return Dot(
-        rate=rate,
-        title=f"{row.run.name}, {when}: {percent(rate)} of {row.trials:,} trials passed",
-        href=run_url(row.run.id),
-        kind=one.status or UNKNOWN,
-    )
-
-
 def newest_rows(state: AppState) -> list[RunRow]:
     """The runs of the first page."""
     return state.store.run_rows(RUNS_PER_PAGE)
-
-
-SCENARIOS_PER_PAGE = 100
-
-
-class RunQuery(BaseModel):
-    """The query of the page. An empty text matches everything."""
-
-    view: Literal["scenarios", "trials"] = "scenarios"
-    status: Literal["", "passed", "failed", "errored", "inconclusive", "not_run"] = ""
-    tag: str = Field(default="", max_length=200)
-    q: str = Field(default="", max_length=200)
-    order: Order = "worst"
-    offset: int = Field(default=0, ge=0, le=10**9)
-
-    def address(self, **other: object) -> dict[str, object]:
-        """The query with other values."""
-        return {**self.model_dump(exclude={"offset"}, exclude_defaults=True), **other}
-
-    @property
-    def trial_filter(self) -> TrialFilter:
-        return TrialFilter(status=Status(self.status) if self.status else None, tag=self.tag, text=self.q)
-
-
-@router.get("/runs/{run_id}")
-def show_run(request: Request, state: State, run_id: str, query: Annotated[RunQuery, Query()]) -> Response:
-    """One run."""
-    decided = state.runs.get(run_id, timeout=page_timeout(request))
-    if decided is None:
-        return _show_start(request, state, run_id)
-    run = decided.run
-    is_live = run.state is RunState.RUNNING or state.processes.is_resuming(run)
-    silent = silent_since(state, run)
-    page, said = _page(state, decided, query, timeout=page_timeout(request))
-    values: dict[str, Any] = {
-        "title": run.name,
-        "decided": decided,
-        "run": run,
-        "outcome": decided.outcome,
-        "query": query,
-        "page": page,
-        "said": said,
-        "tags": tags_of(decided),
-        "orders": ORDERS,
-        "progress": ProgressReader(state, run_id).read() if is_live else None,
-        "can_cancel": is_live and state.processes.is_running(run_id),
-        "silent_since": silent,
-        "silent_ms": None if silent is None else (now() - silent).total_seconds() * 1000,
-        "can_resume": why_not_resumed(state, run) is None,
-        "error_output": state.processes.error_output(run_id) if run.state is not RunState.FINISHED else None,
-        "baselines": [suite for suite, one in state.store.baselines() if one.id == run.id],
-        "baseline": _baseline(state, decided),
-        "config": run.config or {},
-    }
-    return render(request, "run.html.jinja", values)
-
-
-def _page(
-    state: AppState, decided: DecidedRun, query: RunQuery, *, timeout: float | None
-) -> tuple[Page, SearchResult | None]:
-    """The listed scenarios or trials, and the search result if a text was searched."""
-    if query.view == "trials":
-        found, said = state.trials(decided, query.trial_filter, timeout=timeout)
-        return take_page(found, offset=query.offset, limit=SCENARIOS_PER_PAGE), said
-    return take_page(
-        find_scenarios(decided, query.trial_filter, query.order), offset=query.offset, limit=SCENARIOS_PER_PAGE
-    ), None
-
-
-def _baseline(state: AppState, decided: DecidedRun) -> str | None:
-    """The id of the baseline; None if there is none, or it is this run."""
-    suites = dict.fromkeys(one.entry.key.suite for one in decided.outcome.scenarios[:SCENARIOS_PER_PAGE])
-    for suite in suites:
-        found = state.store.baseline(suite)
-        if found is not None:
-            return None if found.id == decided.run.id else found.id
-    return None
-
-
-def _show_start(request: Request, state: AppState, run_id: str) -> Response:
-    """A run of this server that is not stored yet: still loading its files, or refused."""
-    if not state.processes.was_started(run_id):
-        raise NotFound(f"no run has the id {run_id!r}")
-    values = {
-        "title": "Starting",
-        "run_id": run_id,
-        "is_running": state.processes.is_running(run_id),
-        "error_output": state.processes.error_output(run_id),
-    }
-    return render(request, "starting.html.jinja", values)

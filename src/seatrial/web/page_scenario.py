@@ -1,26 +1,32 @@
 """The page of a scenario in a run, and the page of a trial."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from seatrial.model.run import ScenarioKey, Status, TrialSummary
-from seatrial.reports.pages.environment import UNKNOWN, Bar, Dot, histogram, trend
+from seatrial.model.run import ScenarioOutcome, Status, Trial, TrialSummary
+from seatrial.reports.plots.svg import Plot
+from seatrial.reports.plots.trends import UNKNOWN
+from seatrial.reports.scenario_plots import curve_of, dots_of, flow_of_trials, latency_of, scores_of
 from seatrial.reports.scenario_totals import flaky_line, is_flaky
 from seatrial.runs.calibrate import WHOLE_TRIAL
-from seatrial.statistics.intervals import wilson_interval
 from seatrial.store.runs import RunRow
 
 from .app_state import AppState, NotFound, State
 from .background import page_timeout
 from .filters import TrialFilter, take_page
 from .responses import render
-from .urls import scenario_url
+from .run_history import trend_of_scenario
+from .urls import trial_url
+from .verdict_cache import DecidedRun
 
 PAGE = 100
 LOOKED_BACK = 40
 """The number of runs in the history."""
+FLOW_TRIALS = 20
+"""The number of conversations on each side of the plot of tool calls."""
 router = APIRouter(include_in_schema=False)
 
 
@@ -40,7 +46,8 @@ def show_scenario(
     trials = decided.trials.get(key, ())
     trial_filter = TrialFilter(status=Status(status) if status else None, text=q, scenario=scenario)
     found, said = state.trials(decided, trial_filter, timeout=page_timeout(request))
-    history = [_dot(row, key, _status(state, row, scenario)) for row in reversed(state.store.history(key, LOOKED_BACK))]
+    history = state.store.history(key, LOOKED_BACK)[::-1]
+    statuses = [_status(state, row, scenario) for row in history]
     values: dict[str, Any] = {
         "title": key.label,
         "run": decided.run,
@@ -50,8 +57,10 @@ def show_scenario(
         "said": said,
         "status": status,
         "q": q,
-        "history": trend(history),
-        "metrics": _metrics(trials),
+        "history": trend_of_scenario(history, key, statuses, run_id),
+        "scores": scores_of(trials),
+        "dots": dots_of(outcome, trials, lambda one: trial_url(run_id, one.key, one.index)),
+        "plots": _plots(state, decided, outcome),
         "flaky": flaky_line(outcome) if is_flaky(outcome) else None,
     }
     return render(request, "scenario.html.jinja", values)
@@ -64,26 +73,25 @@ def _status(state: AppState, row: RunRow, scenario: str) -> str:
     return UNKNOWN if outcome is None or outcome.played != row.trials else outcome.verdict.status.value
 
 
-def _dot(row: RunRow, key: ScenarioKey, status: str) -> Dot:
-    rate = row.passed / row.trials
-    low, high = wilson_interval(row.passed, row.passed + row.failed)
-    return Dot(
-        rate=rate,
-        title=f"{row.run.name}, {row.run.started_at:%Y-%m-%d %H:%M}: {row.passed}/{row.trials} passed",
-        href=scenario_url(row.run.id, key),
-        kind=status,
-        low=low,
-        high=high,
-    )
+def _plots(state: AppState, decided: DecidedRun, outcome: ScenarioOutcome) -> list[Plot]:
+    """Latency, chances of several tries, and tool calls if some trials passed and others did not."""
+    trials = decided.trials.get(outcome.entry.key, ())
+    if len(trials) < 2:
+        return []
+    made = [latency_of(trials)]
+    if outcome.entry.sequential is None:
+        made.append(curve_of(outcome))
+    if is_flaky(outcome):
+        made.append(flow_of_trials(_flow_sample(state, decided.run.id, trials)))
+    return made
 
 
-def _metrics(trials: tuple[TrialSummary, ...]) -> list[tuple[str, list[Bar]]]:
-    """How often each value was given, by metric."""
-    values: dict[str, list[float]] = {}
-    for trial in trials:
-        for score in trial.scores:
-            values.setdefault(score.metric, []).append(score.value)
-    return [(metric, histogram(given)) for metric, given in values.items()]
+def _flow_sample(state: AppState, run_id: str, trials: tuple[TrialSummary, ...]) -> Iterator[Trial]:
+    """The first passed and the first other trials, with their conversations."""
+    passed = [one for one in trials if one.status is Status.PASSED]
+    failed = [one for one in trials if one.status is not Status.PASSED]
+    for one in (*passed[:FLOW_TRIALS], *failed[:FLOW_TRIALS]):
+        yield state.store.trial(run_id, one.key, one.index)
 
 
 @router.get("/runs/{run_id}/scenarios/{scenario}/trials/{number}")
@@ -106,12 +114,17 @@ def show_trial(request: Request, state: State, run_id: str, scenario: str, numbe
         "metrics": [WHOLE_TRIAL, *dict.fromkeys(score.metric for score in known[place].scores)],
         "before": known[place - 1] if place else None,
         "after": known[place + 1] if place + 1 < len(known) else None,
-        "next_failing": _next_failing(known, place),
+        "next_failing": _next_failing(decided, trial),
     }
     return render(request, "trial.html.jinja", values)
 
 
-def _next_failing(known: tuple[TrialSummary, ...], place: int) -> TrialSummary | None:
-    """The next trial that did not pass, continuing at the start of the list."""
-    others = (*known[place + 1 :], *known[:place])
-    return next((one for one in others if one.status is not Status.PASSED), None)
+def _next_failing(decided: DecidedRun, trial: Trial) -> TrialSummary | None:
+    """The next trial of the run that did not pass, after this one; at the end, the first one."""
+    failing = [one for one in decided.summaries if one.status is not Status.PASSED]
+    place = next(
+        (at for at, one in enumerate(decided.summaries) if (one.key, one.index) == (trial.key, trial.index)), -1
+    )
+    later = [one for one in decided.summaries[place + 1 :] if one.status is not Status.PASSED]
+    found = next(iter(later or failing), None)
+    return None if found is None or (found.key, found.index) == (trial.key, trial.index) else found

@@ -15,7 +15,7 @@ from seatrial.runs.report import decide, readable
 from seatrial.store.runs import RunRow
 from seatrial.store.store import Store
 
-from .background import Worker
+from .background import StillWorking, Worker
 from .run_processes import Conflict
 from .urls import scenario_id
 
@@ -29,6 +29,8 @@ class Sums(Struct, frozen=True, kw_only=True):
 
     latency_ms: float | None = None
     """The slowest turn."""
+    median_ms: float | None = None
+    """The median over the trials of the slowest turn."""
     cost_usd: float | None = None
     """None if the cost of a trial is unknown."""
 
@@ -84,6 +86,13 @@ class VerdictCache:
         found = self._kept.get(run.id)
         return found if found is not None and found.run == run and run.state is not RunState.RUNNING else None
 
+    def prepare(self, row: RunRow) -> None:
+        """Decide the run in the background, without waiting for it."""
+        try:
+            self.of(row, timeout=0)
+        except StillWorking:
+            return
+
     def warm(self, rows: Iterable[RunRow]) -> None:
         """Decide runs before they are requested, largest first, as many as fit in the cache."""
         room = MOST_SUMMARIES
@@ -134,8 +143,10 @@ def _decide(store: Store, row: RunRow) -> DecidedRun:
 
 def _sum(group: list[TrialSummary]) -> Sums:
     costs = [summary.cost_usd for summary in group if summary.cost_usd is not None]
+    latencies = sorted(summary.latency_ms for summary in group if summary.latency_ms is not None)
     return Sums(
-        latency_ms=max((summary.latency_ms for summary in group if summary.latency_ms is not None), default=None),
+        latency_ms=latencies[-1] if latencies else None,
+        median_ms=latencies[len(latencies) // 2] if latencies else None,
         cost_usd=sum(costs) if costs and len(costs) == len(group) else None,
     )
 

@@ -1,8 +1,7 @@
-"""The template environment of the HTML pages, and the numbers for their charts, which are inline SVG."""
+"""The template environment of the HTML pages, and what their templates ask about a trial."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +11,10 @@ from seatrial.model.conversation import PlayedTurn
 from seatrial.model.results import TrajectoryMatch
 from seatrial.model.run import Status, Trial
 from seatrial.reports.conversation import one_line_json
+from seatrial.reports.failing_checks import failing_check, first_check
 from seatrial.reports.json_report import to_json
+from seatrial.reports.prose import has_markdown, prose
+from seatrial.reports.scenario_plots import interval_of, strip_of
 from seatrial.reports.terminal import escape_controls, shorten
 from seatrial.reports.texts import (
     VERDICT_WORDS,
@@ -38,59 +40,19 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-TREND_WIDTH, TREND_HEIGHT = 1_100, 120
-_MARGIN = 8
-_LABELS = 44
-"""Width of the scale's labels on the left."""
 _THINNEST = 0.4
 """The least width of a bar in per cent, so that very short spans stay visible."""
 
 
-UNKNOWN = "unknown"
-"""The kind of a dot whose verdict has not been computed yet."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One line of a waterfall or a histogram, in per cent of its width."""
+    """One line of a waterfall, in per cent of its width."""
 
     label: str
     kind: str
     left: float
     width: float
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dot:
-    """One run in a trend: its rate, and its interval if there is one."""
-
-    rate: float
-    title: str
-    href: str
-    kind: str
-    """The status that gives it its colour, or UNKNOWN."""
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedDot:
-    dot: Dot
-    x: float
-    y: float
-    y_low: float | None
-    y_high: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
-    """Dots from left to right, and the line through them."""
-
-    width: int
-    height: int
-    dots: tuple[PlacedDot, ...]
-    path: str
 
 
 def waterfall(trial: Trial) -> list[Bar]:
@@ -116,38 +78,6 @@ def _spans(turn: PlayedTurn) -> Iterator[tuple[str, str, float, float]]:
     for call in turn.tool_calls or ():
         if call.started_ms is not None:
             yield "call", call.name, max(call.started_ms, 0.0), max(call.duration_ms or 0.0, 0.0)
-
-
-def trend(dots: Sequence[Dot]) -> Trend:
-    """The dots in their order, oldest first, spread over the width."""
-    step = (TREND_WIDTH - _LABELS - 2 * _MARGIN) / max(len(dots) - 1, 1)
-    begin = _LABELS + _MARGIN if len(dots) > 1 else TREND_WIDTH / 2
-    placed = tuple(
-        PlacedDot(
-            dot=dot,
-            x=round(begin + place * step, 1),
-            y=_height(dot.rate),
-            y_low=None if dot.low is None else _height(dot.low),
-            y_high=None if dot.high is None else _height(dot.high),
-        )
-        for place, dot in enumerate(dots)
-    )
-    path = " ".join(f"{'L' if place else 'M'}{one.x} {one.y}" for place, one in enumerate(placed))
-    return Trend(width=TREND_WIDTH, height=TREND_HEIGHT, dots=placed, path=path)
-
-
-def _height(rate: float) -> float:
-    return round(_MARGIN + (1 - rate) * (TREND_HEIGHT - 2 * _MARGIN), 1)
-
-
-def histogram(values: Iterable[float]) -> list[Bar]:
-    """How often each value occurs, rounded to halves, largest value first."""
-    counts = Counter(round(2 * value) / 2 for value in values)
-    most = max(counts.values(), default=1)
-    return [
-        Bar(label=number(value), kind="score", left=0, width=round(100 * count / most, 2), text=f"{count:,}")
-        for value, count in sorted(counts.items(), reverse=True)
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +128,9 @@ _HERE = Path(__file__).parent
 
 @lru_cache(maxsize=1)
 def style_sheet() -> str:
-    """The style of the report and the pages."""
-    return (_HERE / "style.css").read_text(encoding="utf-8")
+    """The style of the report and the pages: tokens, components, plots."""
+    names = ("tokens", "components", "plots")
+    return "".join((_HERE / "styles" / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
 def make_environment(*folders: Path) -> "Environment":
@@ -229,15 +160,21 @@ def make_environment(*folders: Path) -> "Environment":
         duration,
         explain,
         explain_error,
+        failing_check,
         find_focus,
+        first_check,
         gates_of,
+        has_markdown,
         interval,
         measures_of,
         money,
         number,
         percent,
-        run_facts,
+        interval_of,
         pretty_json,
+        prose,
+        run_facts,
+        strip_of,
         summarise,
         scenario_counts_line,
         trials_of,

@@ -37,7 +37,21 @@
       search.select();
     } else if (event.key === "j") choose(chosen + 1);
     else if (event.key === "k") choose(chosen - 1);
+    else if (event.key === "n") (document.querySelector("[data-next-failure]") ?? document.querySelector("tr.bad td.why a, tr.bad a"))?.click();
     else if (event.key === "Enter" && chosen >= 0 && !event.target.closest("a, button, summary")) open();
+  });
+
+  /* Raw text and copying, in conversations. */
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-raw], button[data-copy]");
+    const said = button?.closest(".said");
+    if (!said) return;
+    if (button.dataset.raw !== undefined) {
+      button.setAttribute("aria-pressed", String(said.classList.toggle("shows-raw")));
+    } else {
+      const text = (said.querySelector(".raw") ?? said.querySelector(".text, .prose"))?.textContent ?? "";
+      navigator.clipboard?.writeText(text).then(() => { button.textContent = "copied"; });
+    }
   });
 
   const address = (row) => row?.querySelector("a[href]")?.getAttribute("href");

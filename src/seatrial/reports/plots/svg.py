@@ -1,0 +1,157 @@
+"""The parts of every plot: elements, axes, and the plot with its title and its text alternative."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seatrial.model.struct import Struct
+from seatrial.reports.terminal import escape_controls, shorten
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+LABEL_LENGTH = 60
+"""Characters of a scenario's name in a plot. Its tooltip shows all of it."""
+_STYLES = Path(__file__).parent.parent / "pages" / "styles"
+
+
+class Plot(Struct, frozen=True, kw_only=True):
+    """A plot. `inline()` is for pages, `file()` stands alone."""
+
+    kind: str
+    title: str
+    summary: str
+    """The plot in one sentence, for people who cannot see it."""
+    width: float
+    height: float
+    body: str
+    has_links: bool = False
+
+    def inline(self) -> "Markup":
+        """SVG for a page. The style sheet of the page gives it its colours."""
+        from markupsafe import Markup
+
+        return Markup(f"<svg {self._head()}>{self.body}</svg>")
+
+    def file(self) -> str:
+        """A whole SVG document with its own colours, light and dark."""
+        texts = f"<title>{text_of(self.title)}</title><desc>{text_of(self.summary)}</desc>"
+        backdrop = f'<rect class="backdrop" width="{self.width:g}" height="{self.height:g}"/>'
+        namespace = 'xmlns="http://www.w3.org/2000/svg"'
+        return f"<svg {namespace} {self._head()}>{texts}<style>{_own_style()}</style>{backdrop}{self.body}</svg>"
+
+    def _head(self) -> str:
+        # A picture that has links in it is a group: assistive technology would hide the links of an image.
+        role = "group" if self.has_links else "img"
+        box = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
+        label = text_of(f"{self.title}. {self.summary}")
+        return f'class="plot {self.kind}" {box} role="{role}" aria-label="{label}"'
+
+
+@lru_cache(maxsize=1)
+def _own_style() -> str:
+    """Colours and rules of plots, for a file. The variables belong to the plot: a notebook has variables of its own."""
+    tokens = (_STYLES / "tokens.css").read_text(encoding="utf-8").replace(":root", "svg.plot")
+    return tokens + (_STYLES / "plots.css").read_text(encoding="utf-8")
+
+
+def text_of(text: str) -> str:
+    """The text for SVG and for attributes: escaped, without control characters."""
+    shown = escape_controls(shorten(text, 2_000))
+    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def label(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "") -> str:
+    """A text in the plot, cut to a readable length."""
+    shown = text if len(text) <= LABEL_LENGTH else f"{text[: LABEL_LENGTH - 1]}…"
+    of_kind = f' class="{kind}"' if kind else ""
+    return f'<text{of_kind} x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{text_of(shown)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}"/>'
+
+
+def rect(x: float, y: float, width: float, height: float, kind: str, *, tip: str = "") -> str:
+    """A rectangle, with a tooltip if there is one."""
+    place = f'<rect class="{kind}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
+    return f"{place}><title>{text_of(tip)}</title></rect>" if tip else f"{place}/>"
+
+
+def circle(x: float, y: float, radius: float, kind: str, *, tip: str = "") -> str:
+    place = f'<circle class="{kind}" cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
+    return f"{place}><title>{text_of(tip)}</title></circle>" if tip else f"{place}/>"
+
+
+def path(points: Sequence[tuple[float, float]], kind: str) -> str:
+    """A line through the points."""
+    steps = "".join(f"{'L' if place else 'M'}{_n(x)} {_n(y)}" for place, (x, y) in enumerate(points))
+    return f'<path class="{kind}" d="{steps}"/>'
+
+
+def link(href: str | None, tip: str, inside: str, *, kind: str = "") -> str:
+    """The part as a link with a tooltip. Without an address only the tooltip stays."""
+    of_kind = f' class="{kind}"' if kind else ""
+    told = f"<title>{text_of(tip)}</title>{inside}"
+    if href is None:
+        return f"<g{of_kind}>{told}</g>"
+    return f'<a href="{text_of(href)}"{of_kind} aria-label="{text_of(tip)}">{told}</a>'
+
+
+def _n(value: float) -> str:
+    """The number with at most one decimal: pages stay small."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def spread(count: int, left: float, right: float) -> list[float]:
+    """`count` places from left to right; a single one is in the middle."""
+    if count == 1:
+        return [(left + right) / 2]
+    return [left + place * (right - left) / max(count - 1, 1) for place in range(count)]
+
+
+def rate_axis(left: float, right: float, top: float, bottom: float, *, lowest: float = 0.0) -> str:
+    """Lines and labels of rates, from the lowest to 100 per cent."""
+    parts = []
+    for share in (1.0, 0.5, 0.0):
+        y = bottom - share * (bottom - top)
+        text = f"{100 * (lowest + share * (1 - lowest)):.0f} %"
+        parts.append(line(left, y, right, y, "grid") + label(left - 6, y + 4, text, anchor="end"))
+    return "".join(parts)
+
+
+def date_axis(dates: Sequence[datetime], places: Sequence[float], y: float, *, room: float = 70.0) -> str:
+    """The dates below a plot, as many as fit, always with the first and the last."""
+    shown: list[tuple[float, str]] = []
+    pattern = "%Y-%m-%d" if len({date.year for date in dates}) > 1 else "%b %d"
+    if len({date.date() for date in dates}) == 1:
+        pattern = "%b %d %H:%M"
+    for date, x in zip(dates, places, strict=True):
+        if not shown or x - shown[-1][0] >= room:
+            shown.append((x, f"{date:{pattern}}"))
+    if dates and shown[-1][0] != places[-1]:
+        replaced = len(shown) > 1 and places[-1] - shown[-1][0] < room
+        shown[-1 if replaced else len(shown) :] = [(places[-1], f"{dates[-1]:{pattern}}")]
+    return "".join(label(x, y, text, anchor="middle") for x, text in shown)
+
+
+def nice_steps(highest: float, *, most: int = 4) -> list[float]:
+    """Round numbers from 0 to at least the highest value."""
+    if highest <= 0:
+        return [0.0, 1.0]
+    power = 1.0
+    while power * 10 <= highest / most:
+        power *= 10
+    while power > highest / most:
+        power /= 10
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= highest / most)
+    count = 0
+    while count * step < highest * (1 - 1e-9):
+        count += 1
+    return [place * step for place in range(count + 1)]
+
+
+def join(parts: Iterable[str]) -> str:
+    return "".join(parts)

@@ -1,0 +1,111 @@
+"""The figures at the top of a run, with their change from the baseline."""
+
+from collections.abc import Iterator
+
+from seatrial.model.run import RunOutcome, Totals
+from seatrial.model.struct import Struct
+from seatrial.statistics.intervals import wilson_interval
+from seatrial.verdicts.reasons import number
+
+from .scenario_totals import is_flaky
+from .texts import duration, money, percent
+
+_SLOWER, _DEARER, _SCORE = 0.2, 0.2, 5.0
+"""Changes that a tile colours: the limits of `compare` for latency and score, and the same share for the cost."""
+
+
+class Tile(Struct, frozen=True, kw_only=True):
+    """One figure of a run."""
+
+    name: str
+    value: str
+    more: str = ""
+    delta: str = ""
+    """The change from the baseline in words."""
+    kind: str = ""
+    """`worse` or `better` if the change is more than noise or a limit."""
+    tip: str = ""
+
+
+def tiles_of(outcome: RunOutcome, baseline: RunOutcome | None = None) -> list[Tile]:
+    """The tiles of a run. A figure that is not known has no tile."""
+    return [*_pass_rate(outcome, baseline), *_flaky(outcome, baseline), *_totals(outcome, baseline)]
+
+
+def _counts(outcome: RunOutcome) -> tuple[int, int]:
+    """Passed and answered trials. Errors of the agent count as not passed."""
+    counted = [one for one in outcome.scenarios if not one.skipped]
+    return sum(one.passed for one in counted), sum(one.passed + one.failed + one.broken_down for one in counted)
+
+
+def _pass_rate(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:
+    passed, answered = _counts(outcome)
+    if not answered:
+        return
+    low, high = wilson_interval(passed, answered)
+    delta = kind = ""
+    if baseline is not None and (before := _counts(baseline))[1]:
+        change = 100 * (passed / answered - before[0] / before[1])
+        delta = f"{change:+.1f} points"
+        old_low, old_high = wilson_interval(*before)
+        kind = "worse" if high < old_low else "better" if low > old_high else ""
+    yield Tile(
+        name="Pass rate",
+        value=percent(passed / answered),
+        more=f"{passed:,}/{answered:,} trials",
+        delta=delta,
+        kind=kind,
+        tip=f"between {percent(low)} and {percent(high)} (95 %), from {passed:,} of {answered:,} trials",
+    )
+
+
+def _flaky(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:
+    count, whole = sum(map(is_flaky, outcome.scenarios)), len(outcome.scenarios)
+    before = None if baseline is None else sum(map(is_flaky, baseline.scenarios))
+    delta = "" if before is None else "no change" if before == count else f"{count - before:+,}"
+    yield Tile(
+        name="Flaky",
+        value=f"{count:,}",
+        more=f"of {whole:,} scenarios",
+        delta=delta,
+        tip="Scenarios in which some trials passed and others did not",
+    )
+
+
+def _totals(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:
+    now, before = outcome.totals, Totals() if baseline is None else baseline.totals
+    if now.latency_p50_ms is not None:
+        delta, kind = _relative(now.latency_p50_ms, before.latency_p50_ms, limit=_SLOWER)
+        late = f"p95 {duration(now.latency_p95_ms)}" if now.latency_p95_ms is not None else ""
+        value = duration(now.latency_p50_ms) or ""
+        yield Tile(name="Latency p50", value=value, more=late, delta=delta, kind=kind, tip="Of the slowest turn")
+    if now.cost_usd is not None:
+        delta, kind = _relative(now.cost_usd, before.cost_usd, limit=_DEARER)
+        own = money(now.model_cost_usd) if now.model_calls else None
+        yield Tile(
+            name="Cost",
+            value=money(now.cost_usd) or "",
+            more=f"judges {own}" if own else "of the agent",
+            delta=delta,
+            kind=kind,
+        )
+    if now.weighted_metrics_score_pct is not None:
+        score, old = now.weighted_metrics_score_pct, before.weighted_metrics_score_pct
+        change = None if old is None else score - old
+        required = f"required {number(now.metrics_pass_threshold)}" if now.metrics_pass_threshold is not None else ""
+        yield Tile(
+            name="Score",
+            value=f"{number(score)} %",
+            more=required,
+            delta="" if change is None else f"{change:+.1f} points",
+            kind="" if change is None or abs(change) < _SCORE else "better" if change > 0 else "worse",
+        )
+
+
+def _relative(now: float, before: float | None, *, limit: float) -> tuple[str, str]:
+    """The change in per cent, and `worse` or `better` if it is larger than the limit."""
+    if not before:
+        return "", ""
+    change = now / before - 1
+    kind = "worse" if change > limit else "better" if change < -limit else ""
+    return f"{100 * change:+.0f} %", kind
