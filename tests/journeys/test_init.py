@@ -156,3 +156,43 @@ def test_a_missing_extra_is_part_of_what_to_do_next(folder: Any, monkeypatch: py
     monkeypatch.setattr(init_command, "find_spec", lambda name: None)
 
     assert "  pip install 'seatrial[http]' pytest\n" in folder.seatrial("init", "--agent", "http", "--pytest").out
+
+
+@pytest.mark.parametrize(("kind", "place"), [("claude", ".claude"), ("codex", ".agents"), ("cursor", ".cursor")])
+def test_a_skill_demands_that_a_new_scenario_is_seen_to_fail(folder: Any, kind: str, place: str) -> None:
+    ended = folder.seatrial("init", "--skill", kind)
+    skill = (folder.path / place / "skills/seatrial/SKILL.md").read_text("utf-8")
+
+    assert ended.code == 0
+    assert "seatrial mcp" in ended.out or "mcpServers" in ended.out
+    assert yaml.safe_load(skill.split("---\n")[1])["name"] == "seatrial"
+    assert "**See it fail once.**" in skill
+    assert "seen to fail once" in (folder.path / "AGENTS.md").read_text("utf-8")
+    assert not folder.exists("agent.py"), "the project has an agent"
+
+
+def test_the_example_in_the_skill_is_valid(folder: Any) -> None:
+    folder.seatrial("init", "--skill", "claude")
+    skill = (folder.path / ".claude/skills/seatrial/SKILL.md").read_text("utf-8")
+    folder.write("one.yaml", skill.split("```yaml\n")[1].split("```")[0])
+
+    assert folder.seatrial("validate", "one.yaml").code == 0
+
+
+def test_a_section_in_agents_md_is_replaced_and_the_rest_stays(folder: Any) -> None:
+    folder.write("AGENTS.md", "# Mine\n\n<!-- seatrial: begin -->\nold\n<!-- seatrial: end -->\n\n## More\n")
+
+    assert folder.seatrial("init", "--agents-md").code == 0
+    assert folder.seatrial("init", "--agents-md").code == 0
+
+    text = (folder.path / "AGENTS.md").read_text("utf-8")
+    assert text.startswith("# Mine\n\n<!-- seatrial: begin -->\n## Testing the agent\n")
+    assert text.endswith("<!-- seatrial: end -->\n\n## More\n")
+    assert (text.count("seatrial: begin"), "old" in text) == (1, False)
+
+
+def test_a_skill_and_an_example_are_not_mixed(folder: Any) -> None:
+    ended = folder.seatrial("init", "--skill", "claude", "--pytest")
+
+    assert (ended.code, folder.exists(".claude")) == (2, False)
+    assert "Run init without --pytest" in ended.err

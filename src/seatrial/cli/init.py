@@ -1,5 +1,6 @@
 """`seatrial init`: a small project for each kind of agent."""
 
+import re
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -8,6 +9,7 @@ from textwrap import indent
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from seatrial.errors import UsageError
 from seatrial.model.struct import Struct
@@ -18,6 +20,17 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 SUITE: Final = "scenarios/first.yaml"
 SUITE_FOR_PYTEST: Final = "scenarios/first.trial.yaml"
 _CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml"}
+_SKILLS: Final = {
+    "claude": ".claude/skills/seatrial/SKILL.md",
+    "codex": ".agents/skills/seatrial/SKILL.md",
+    "cursor": ".cursor/skills/seatrial/SKILL.md",
+}
+_REGISTER: Final = {
+    "claude": "claude mcp add seatrial -- seatrial mcp",
+    "codex": "codex mcp add seatrial -- seatrial mcp",
+    "cursor": """put {"mcpServers": {"seatrial": {"command": "seatrial", "args": ["mcp"]}}} into .cursor/mcp.json""",
+}
+_SECTION: Final = re.compile(r"<!-- seatrial: begin -->.*?<!-- seatrial: end -->\n?", re.DOTALL)
 _SERVE: Final = "python server.py > server.log & until grep -q listening server.log; do sleep 0.1; done"
 
 
@@ -125,11 +138,55 @@ def _fill(text: str, words: Mapping[str, str]) -> str:
 )
 @click.option("--pytest", "with_pytest", is_flag=True, help="Write a pytest project: pytest runs the scenarios too.")
 @click.option("--ci", type=click.Choice(["github", "gitlab"]), help="Also write a CI job that runs the scenarios.")
+@click.option("--skill", type=click.Choice(list(_SKILLS)), help="Write a skill for a coding agent, and AGENTS.md.")
+@click.option("--agents-md", is_flag=True, help="Write a section about testing into AGENTS.md.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
-def command(folder: str, kind: str, with_pytest: bool, ci: str | None, force: bool) -> int:
-    """Write a small example suite and agent that pass, without any key."""
+def command(
+    folder: str, kind: str, with_pytest: bool, ci: str | None, skill: str | None, agents_md: bool, force: bool
+) -> int:
+    """Write a small example suite and agent that pass, without any key.
+
+    With --skill or --agents-md, write only what coding agents need, into a project that exists.
+    """
     place = Path(folder)
+    if skill is not None or agents_md:
+        return _write_for_coding_agents(place, skill, force=force)
     files = compose(kind, pytest=with_pytest, ci=ci)
+    _write(place, files, force=force)
+    _print_next_steps(
+        place, STARTERS[kind], with_pytest=with_pytest, suite=next(name for name in files if "first" in name)
+    )
+    return 0
+
+
+def _write_for_coding_agents(place: Path, skill: str | None, *, force: bool) -> int:
+    _refuse_other_options()
+    if skill is not None:
+        _write(place, {_SKILLS[skill]: _read("coding_agents/SKILL.md")}, force=force)
+    file = place / "AGENTS.md"
+    there = file.read_text(encoding="utf-8") if file.exists() else ""
+    section = _read("coding_agents/AGENTS.md")
+    # A section that was written before is replaced. Everything else in the file stays.
+    joined = (
+        _SECTION.sub(lambda _: section, there) if _SECTION.search(there) else "\n".join(filter(None, (there, section)))
+    )
+    write_file(file, joined)
+    click.echo(f"wrote {file}")
+    if skill is not None:
+        click.echo(f"\nConnect the MCP server (pip install 'seatrial[mcp]'): {_REGISTER[skill]}")
+    return 0
+
+
+def _refuse_other_options() -> None:
+    """Options of the example have no effect here."""
+    ctx = click.get_current_context()
+    options = {"kind": "--agent", "with_pytest": "--pytest", "ci": "--ci"}
+    given = [flag for name, flag in options.items() if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    if given:
+        raise UsageError(f"--skill and --agents-md write into an existing project. Run init without {', '.join(given)}")
+
+
+def _write(place: Path, files: Mapping[str, str], *, force: bool) -> None:
     there = [str(place / name) for name in files if (place / name).exists()]
     if there and not force:
         raise UsageError(
@@ -139,10 +196,6 @@ def command(folder: str, kind: str, with_pytest: bool, ci: str | None, force: bo
     for name, text in files.items():
         write_file(place / name, text)
         click.echo(f"wrote {place / name}")
-    _print_next_steps(
-        place, STARTERS[kind], with_pytest=with_pytest, suite=next(name for name in files if "first" in name)
-    )
-    return 0
 
 
 def _print_next_steps(place: Path, starter: Starter, *, with_pytest: bool, suite: str) -> None:

@@ -92,6 +92,7 @@ COMMANDS = {
     "prune": ("stored_runs:prune_command", "Delete stored runs."),
     "doctor": ("doctor", "Check the installation, settings, keys, store and suites."),
     "mock-server": ("mock_server", "Serve the mocked tools of a scenario as an MCP server."),
+    "mcp": ("mcp", "Serve Seatrial to coding agents as an MCP server."),
     "completion": ("shell_completion:completion_command", "Print the shell completion script."),
     "convert": ("convert", "Convert test files of other tools to scenario files."),
     "schema": ("validate:schema_command", "Print the JSON Schema of scenario files."),
