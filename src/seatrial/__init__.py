@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from seatrial.agents.context import tool as tool
     from seatrial.errors import ToolError as ToolError
     from seatrial.errors import UsageError as UsageError
+    from seatrial.evaluators.end_state import EndState as EndState
     from seatrial.evaluators.invariants import Invariant as Invariant
     from seatrial.evaluators.limits import Limits as Limits
     from seatrial.evaluators.passfail import PassFail as PassFail
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from seatrial.model.scenario import SuiteConfig as SuiteConfig
     from seatrial.model.scenario import Turn as Turn
     from seatrial.model.scenario import User as User
+    from seatrial.model.scenario import World as World
     from seatrial.runs.api import arun as arun
     from seatrial.runs.api import check as check
     from seatrial.runs.api import compare as compare
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 _NAMES_BY_MODULE = {
     "seatrial.agents.context": "tool",
     "seatrial.errors": "ToolError UsageError",
+    "seatrial.evaluators.end_state": "EndState",
     "seatrial.evaluators.registry": "evaluator",
     "seatrial.evaluators.invariants": "Invariant",
     "seatrial.evaluators.limits": "Limits",
@@ -63,7 +66,7 @@ _NAMES_BY_MODULE = {
     "seatrial.model.conversation": "AgentResult ToolCall Usage",
     "seatrial.model.protocols": "AgentReply Evaluator TrialContext TurnContext",
     "seatrial.model.results": "EvalResult",
-    "seatrial.model.scenario": "Expect Scenario Suite SuiteConfig Turn User",
+    "seatrial.model.scenario": "Expect Scenario Suite SuiteConfig Turn User World",
     "seatrial.runs.api": "arun check compare load run",
     "seatrial.runs.report": "Report",
 }

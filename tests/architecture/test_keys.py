@@ -6,10 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.evaluators.end_state import EndState
 from seatrial.evaluators.invariants import Invariant
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.trajectory import Trajectory
-from seatrial.model.scenario import Expect, ExpectedCall, GateSpec, Group, Scenario, Suite, SuiteConfig, SuiteFile, Turn
+from seatrial.model.scenario import (
+    Expect,
+    ExpectedCall,
+    GateSpec,
+    Group,
+    Scenario,
+    Suite,
+    SuiteConfig,
+    SuiteFile,
+    Turn,
+    World,
+)
 from seatrial.scenarios.keys import struct_reader
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,6 +44,8 @@ KEYS: dict[str, set[str]] = {
     "limits": _keys(Limits),
     "gate": _keys(GateSpec),
     "group": _keys(Group),
+    "world": _keys(World),
+    "end_state": _keys(EndState),
     "invariant": _keys(Invariant),
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from seatrial.evaluators.expected_state import State
+from seatrial.evaluators.end_state import EndState
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
@@ -118,7 +118,7 @@ def test_an_order_is_broken_only_where_no_later_call_could_mend_it() -> None:
 
 
 def test_a_state_that_no_mock_wrote_is_empty_where_the_agent_could_call_them() -> None:
-    written = State({"refunded": True})
+    written = EndState(contains={"refunded": True})
     assert not asyncio.run(written.evaluate(a_trial())).error
     unreachable = asyncio.run(written.evaluate(a_trial(ours=())))
     assert unreachable.error is not None

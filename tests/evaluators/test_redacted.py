@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.engine.redact import Redaction, Secret
-from seatrial.evaluators.expected_state import State
+from seatrial.evaluators.end_state import EndState
 from seatrial.evaluators.matchers import matches
 from seatrial.evaluators.passfail import PassFail
 from seatrial.evaluators.redacted_evidence import matches_surely
@@ -132,8 +132,8 @@ def test_a_state_that_fits_only_without_its_secret_has_no_answer() -> None:
     transcript = Transcript(turns=(), stop_reason=StopReason.SCRIPT_ENDED, state=state, redacted=("SHOP_API_KEY",))
     ctx = TrialContext(transcript=transcript)
 
-    doubtful = asyncio.run(State({"sent": [{"body": {"$not": {"$contains": "very"}}}]}).evaluate(ctx))
-    certain = asyncio.run(State({"sent": [{"to": "ann"}]}).evaluate(ctx))
+    doubtful = asyncio.run(EndState(contains={"sent": [{"body": {"$not": {"$contains": "very"}}}]}).evaluate(ctx))
+    certain = asyncio.run(EndState(contains={"sent": [{"to": "ann"}]}).evaluate(ctx))
 
     assert doubtful.error is not None
     assert "the value of SHOP_API_KEY was redacted from the state" in doubtful.error.message

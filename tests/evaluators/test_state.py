@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.evaluators.expected_state import State
+from seatrial.evaluators.end_state import EndState
 from seatrial.model.conversation import ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import TrialContext, TurnContext
 from seatrial.model.results import EvalResult
@@ -12,7 +12,7 @@ from seatrial.model.results import EvalResult
 
 def judged(expected: dict[str, Any], state: dict[str, Any] | None) -> EvalResult:
     transcript = Transcript(turns=(), stop_reason=StopReason.SCRIPT_ENDED, state=state)
-    return asyncio.run(State(expected).evaluate(TrialContext(transcript=transcript)))
+    return asyncio.run(EndState(contains=expected).evaluate(TrialContext(transcript=transcript)))
 
 
 def test_the_state_may_hold_more_at_any_depth() -> None:
@@ -35,7 +35,7 @@ def test_a_list_of_another_length_differs() -> None:
 
 
 def test_without_a_state_there_is_no_answer() -> None:
-    for result in (judged({"a": 1}, None), asyncio.run(State({"a": 1}).evaluate(TurnContext()))):
+    for result in (judged({"a": 1}, None), asyncio.run(EndState(contains={"a": 1}).evaluate(TurnContext()))):
         assert not result.passed
         assert result.error is not None
         assert result.error.kind is ErrorKind.CONFIG
@@ -50,5 +50,5 @@ def test_an_empty_state_is_a_state() -> None:
 
 @pytest.mark.parametrize("expected", ["x", {"a": {"$nope": 1}}])
 def test_a_wrong_expectation_is_refused(expected: Any) -> None:
-    with pytest.raises(UsageError, match="expected_state"):
-        State(expected)
+    with pytest.raises(UsageError, match=r"end_state\.contains"):
+        EndState(contains=expected)

@@ -13,6 +13,7 @@ from seatrial.scenarios.load import load
 from seatrial.scenarios.problems import FileProblems
 
 SHARED: dict[str, tuple[Any, Any]] = {
+    "system": ("Be brief.", {"file": "nowhere.md"}),
     "mocks": ({"search": {"returns": 1}}, {"search": {"retuns": 1}}),
     "tools": ([{"name": "search", "parameters": {"type": "object"}}], {"name": "search"}),
     "unmocked_tools": ("passthrough", "ignore"),
@@ -36,6 +37,8 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "teardown": ("shop.hooks:clean", 5),
 }
 SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
+    "world": ({"seed": {"orders": {}}, "tools": "shop.tools"}, {"tools": "shop.tools", "now": "noon"}),
+    "end_state": ({"contains": {"paid": True}}, {"ignore": ["a"]}),
     "name": ("a name", " "),
     "description": ("text", 5),
     "tags": (["read"], "read"),
@@ -44,7 +47,6 @@ SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
     "turns": ([{"user": "hello", "reply": "optional"}], []),
     "user": ("shop.users:buyer", "a busy person"),
     "history": ([{"role": "user", "content": "before"}], [{"role": "nobody", "content": "x"}]),
-    "system": ("Be brief.", ""),
     "examples": ([{"city": "Rome"}], []),
     "skip": ("not now", ""),
     "xfail": ("known", True),
@@ -89,6 +91,7 @@ SUITE_ONLY: dict[str, tuple[Any, Any]] = {
     "invariants": ([{"never": ["refund"], "before": ["verify"], "match": ["id"]}], [{"before": "verify"}]),
     "irreversible": (["charge"], "charge"),
     "baseline": ("main", None),
+    "world": ({"seed": {"orders": {}}, "tools": "shop.tools", "ends": ["transfer"]}, {"seed": "nowhere.json"}),
     "setup": ("shop.hooks:prepare", "prepare"),
     "teardown": ("shop.hooks:clean", 5),
 }

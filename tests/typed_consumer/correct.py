@@ -10,10 +10,12 @@ from seatrial import (
     AgentResult,
     Contains,
     ContainsEvaluator,
+    EndState,
     EvalResult,
     Evaluator,
     Exact,
     Expect,
+    Invariant,
     JsonSchema,
     Judge,
     JudgeEvaluator,
@@ -38,6 +40,7 @@ from seatrial import (
     Usage,
     UsageError,
     User,
+    World,
     arun,
     check,
     compare,
@@ -58,6 +61,16 @@ class Concise:
     async def evaluate(self, ctx: TurnContext | TrialContext) -> EvalResult:
         used = len(ctx.reply.split())
         return EvalResult(passed=used <= self.words, reasoning=f"{used} words", score=1.0)
+
+
+def pay(state: dict[str, Any], order_id: str) -> str:
+    state["paid"] = order_id
+    return "paid"
+
+
+SHOP = World(seed={"paid": None}, tools=[pay], ends=["pay"], errors="Error: {error}")
+RULE = Invariant(never="pay", before="verify")
+PAID = Scenario(name="pays", input="Pay W1", world=SHOP, end_state=EndState(as_after=[{"pay": {"order_id": "W1"}}]))
 
 
 @evaluator

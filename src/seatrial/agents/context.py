@@ -213,6 +213,7 @@ class AgentContext:
                 started,
                 self._start.elapsed_ms() - started,
                 real,
+                answer.changes,
             )
         )
 

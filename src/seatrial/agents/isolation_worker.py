@@ -34,6 +34,11 @@ class ParentTools:
     def state(self) -> dict[str, Any]:
         return {}
 
+    has_ended = False
+
+    def record_world(self) -> None:
+        """The parent records the world."""
+
     def knows(self, name: str) -> bool:
         return bool(self._parent.ask("about_tool", name=name).result()["is_mocked"])
 

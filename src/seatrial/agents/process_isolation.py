@@ -215,7 +215,7 @@ class _IsolatedSession:
         answer: dict[str, Any]
         try:
             given = await self._start.tools.call(name, call["arguments"], turn=self._start.turn())
-            answer = {"answer": {"result": plain_value(given.result), "error": given.error}}
+            answer = {"answer": to_builtins(replace(given, result=plain_value(given.result)))}
         except TrialError as failure:
             self._fatal = self._fatal or failure
             answer = {"trial_error": write_error(failure)}

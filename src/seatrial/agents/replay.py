@@ -21,6 +21,8 @@ class ReplayAgent:
 
     answers_own_tools: bool = field(default=True, init=False)
     keeps_conversation: bool = field(default=True, init=False)
+    replays: bool = field(default=True, init=False)
+    """Its calls were made before: a world runs them again to produce the end state."""
 
     path: str | Sequence[str]
     format: str | None = None

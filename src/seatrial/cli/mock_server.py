@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from seatrial.errors import MissingExtra, UsageError
-from seatrial.evaluators.expected_state import State
+from seatrial.evaluators.end_state import EndState
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
@@ -38,7 +38,7 @@ def tool_evaluators(scenario: Scenario) -> list[Evaluator]:
     if scenario.expect is not None:
         found += _of_expect(scenario.expect)
     if scenario.expected_state is not None:
-        found.append(State(scenario.expected_state))
+        found.append(EndState(contains=scenario.expected_state))
     if scenario.limits is not None and scenario.limits.tool_calls is not None:
         found.append(Limits(tool_calls=scenario.limits.tool_calls))
     found += [rule for rule in scenario.invariants if rule.is_about_calls_only]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from seatrial.clock import milliseconds
 from seatrial.model.conversation import (
+    Change,
     ErrorInfo,
     ErrorKind,
     Message,
@@ -17,6 +18,7 @@ from seatrial.model.conversation import (
     ToolCall,
     Transcript,
     Usage,
+    WorldRecord,
     total_usage,
 )
 from seatrial.model.json_values import plain_value
@@ -69,6 +71,17 @@ class TurnRecord:
     def is_complete(self) -> bool:
         """Whether all calls are known: the agent lists its own calls and hides none."""
         return self.listed is not None and not self.hides_calls
+
+    def outside_tools(self) -> Iterator[str]:
+        """Tools that ran for real, or that only the agent lists: neither a mock nor the world answered them."""
+        yield from (call.name for call in self.recorded if call.real)
+        left = list(self.recorded)
+        for call in self.listed or ():
+            seen = next((each for each in left if _is_same(call, each)), None)
+            if seen is None:
+                yield call.name
+            else:
+                left.remove(seen)
 
     def evidence(self) -> tuple[ToolCall, ...] | None:
         """The calls that we recorded and those that the agent lists; None if there is neither."""
@@ -160,16 +173,29 @@ class Conversation:
             close_error = await _close(session)
         if error is None and close_error is not None:
             stop_reason, error = _stopped_by(close_error)
+        world, world_error = self._record_world()
+        if error is None and world_error is not None:
+            stop_reason, error = _stopped_by(world_error)
         transcript = Transcript(
             turns=self._with_evidence(),
             stop_reason=stop_reason,
             history=self._prepared.history,
             state=plain_value(self._tools.state) if self._tools.state else None,
+            world=world,
             error=error,
             duration_ms=self.elapsed_ms(),
             reachable_tools=self._reachable(getattr(session, "reachable_tools", ())),
         )
         return transcript, self._use
+
+    def _record_world(self) -> tuple[WorldRecord | None, ErrorInfo | None]:
+        """The world at the end, with the tools that ran outside of it."""
+        try:
+            world = self._tools.record_world()
+        except TrialError as failure:
+            return None, failure.info
+        outside = sorted({name for record in self._records for name in record.outside_tools()})
+        return None if world is None else replace(world, outside=tuple(outside)), None
 
     def _trial_start(self) -> TrialStart:
         """The start of the agent's session. It refers to this object, so it is not kept: a cycle outlives the trial."""
@@ -223,6 +249,8 @@ class Conversation:
             self._turns.append(turn)
             if turn.error is not None:
                 return _stopped_by(turn.error)
+            if self._tools.has_ended:
+                return StopReason.ENDED_BY_TOOL, None
 
     async def _next_move(self, user: TrialUser) -> UserMove:
         visible = [(turn.user, turn.reply or "") for turn in self._turns]
@@ -336,13 +364,23 @@ class Conversation:
             self._keep(call, started, error=str(failure))
             raise
         result = plain_value(answer.result)
-        self._keep(call, started, result=result, error=answer.error)
-        content = {"error": answer.error} if answer.error is not None else result
+        self._keep(call, started, result=result, error=answer.error, changes=answer.changes)
+        error = answer.error if answer.is_plain else {"error": answer.error}
+        content = result if answer.error is None else error
         text = content if isinstance(content, str) else json.dumps(content)
         self._messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
 
-    def _keep(self, call: ToolCall, started: float, *, result: Any = None, error: str | None = None) -> None:
-        self.record(ToolCall(call.name, call.arguments, result, error, call.id, started, self.elapsed_ms() - started))
+    def _keep(
+        self,
+        call: ToolCall,
+        started: float,
+        *,
+        result: Any = None,
+        error: str | None = None,
+        changes: tuple[Change, ...] = (),
+    ) -> None:
+        took = self.elapsed_ms() - started
+        self.record(ToolCall(call.name, call.arguments, result, error, call.id, started, took, changes=changes))
 
     def _seconds_until(self, deadline: float) -> float:
         """The seconds left for the turn, or for the trial if that is less."""

@@ -11,17 +11,32 @@ from msgspec.structs import replace
 
 from seatrial import foreign
 from seatrial.evaluators.redacted_evidence import secret_in_expectation
-from seatrial.model.conversation import ErrorInfo, ErrorKind, Message, PlayedTurn, ToolCall, Transcript
+from seatrial.evaluators.text import ReplyProduced
+from seatrial.model.conversation import (
+    ErrorInfo,
+    ErrorKind,
+    Message,
+    PlayedTurn,
+    StopReason,
+    ToolCall,
+    Transcript,
+)
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext, TurnContext
 from seatrial.model.results import Check, EvalResult, InvariantCheck, ModelUse, TrajectoryMatch, TrialError
+from seatrial.model.world_view import WorldView
 from seatrial.patterns import SlowMatch, only_quick_matches
 
 from .redact import Redaction
 
 
 async def evaluate(
-    prepared: PreparedScenario, transcript: Transcript, *, index: int, redaction: Redaction | None = None
+    prepared: PreparedScenario,
+    transcript: Transcript,
+    *,
+    index: int,
+    redaction: Redaction | None = None,
+    world: WorldView | None = None,
 ) -> tuple[EvalResult, ...]:
     """All results of a trial: turn by turn, then of the whole.
 
@@ -35,7 +50,7 @@ async def evaluate(
     if prepared.turn_evaluators or prepared.every_turn_evaluators:
         history: list[Message] = list(transcript.history)
         for turn in transcript.turns:
-            evaluators = _for_turn(prepared, turn.index)
+            evaluators = _for_turn(prepared, turn, transcript)
             ctx = TurnContext(
                 user=turn.user,
                 reply=turn.reply or "",
@@ -53,9 +68,11 @@ async def evaluate(
                 results.append(_check_redacted(result, evaluator, ctx, redaction))
             history += messages_of(turn)
         if not errored:
-            results += [_never_played(turn) for turn in range(len(transcript.turns), len(prepared.turn_evaluators))]
+            by_tool = transcript.stop_reason is StopReason.ENDED_BY_TOOL
+            left = range(len(transcript.turns), len(prepared.turn_evaluators))
+            results += [_never_played(turn, by_tool=by_tool) for turn in left]
     if prepared.trial_evaluators and not (errored and not transcript.turns):
-        whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index)
+        whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index, world=world)
         for evaluator in _about_calls(prepared.trial_evaluators) if errored else prepared.trial_evaluators:
             result = await _ask(evaluator, whole, None, seconds)
             results.append(_check_redacted(result, evaluator, whole, redaction))
@@ -63,9 +80,13 @@ async def evaluate(
     return tuple(result for result in results if result.error is None) if errored else tuple(results)
 
 
-def _for_turn(prepared: PreparedScenario, turn: int) -> Sequence[Evaluator]:
-    own = prepared.turn_evaluators[turn] if turn < len(prepared.turn_evaluators) else ()
-    return (*prepared.every_turn_evaluators, *own)
+def _for_turn(prepared: PreparedScenario, turn: PlayedTurn, transcript: Transcript) -> Sequence[Evaluator]:
+    own = prepared.turn_evaluators[turn.index] if turn.index < len(prepared.turn_evaluators) else ()
+    evaluators = (*prepared.every_turn_evaluators, *own)
+    if transcript.stop_reason is StopReason.ENDED_BY_TOOL and turn is transcript.turns[-1]:
+        # The user hears no reply to a call that ends the conversation.
+        return [each for each in evaluators if not isinstance(each, ReplyProduced)]
+    return evaluators
 
 
 def _about_calls(evaluators: Sequence[Evaluator]) -> list[Evaluator]:
@@ -186,8 +207,12 @@ def _broken(name: str, turn: int | None, message: str, foreign: str | None = Non
     return EvalResult(passed=False, reasoning=error.message, error=error, evaluator=name, turn=turn)
 
 
-def _never_played(turn: int) -> EvalResult:
-    """The result of a scripted turn that was never played: errored."""
+def _never_played(turn: int, *, by_tool: bool) -> EvalResult:
+    """The result of a scripted turn that was never played: errored; failed if the agent ended the conversation."""
+    if by_tool:
+        detail = f"turn {turn + 1} of the script was never played: the agent ended the conversation by a tool"
+        check = Check(name="script", passed=False, detail=detail)
+        return EvalResult(passed=False, reasoning=detail, checks=(check,), evaluator="script", turn=turn)
     message = f"turn {turn + 1} of the script was never played, so its expectations have no answer"
     error = ErrorInfo(
         kind=ErrorKind.CONFIG,
@@ -246,6 +271,7 @@ def own_copy(ctx: Context) -> Context:
         calls = None if ctx.tool_calls is None else tuple(map(_call, ctx.tool_calls))
         return replace(ctx, tool_calls=calls, history=tuple(map(plain_value, ctx.history)))
     transcript = ctx.transcript
+    ctx = ctx if ctx.world is None else replace(ctx, world=ctx.world.own_copy())
     if not transcript.history and transcript.state is None and not any(turn.tool_calls for turn in transcript.turns):
         return ctx
     turns = tuple(map(_turn, transcript.turns))

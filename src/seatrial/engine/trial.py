@@ -14,9 +14,10 @@ from seatrial import foreign
 from seatrial.clock import milliseconds, now
 from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import Hook, HookContext, PreparedScenario, ToolBox, TrialContext, TrialJudge
-from seatrial.model.results import EvalResult, Judgement, ModelUse, RepeatTrial, sum_model_use
+from seatrial.model.results import EvalResult, Judgement, ModelUse, RepeatTrial, TrialError, sum_model_use
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
+from seatrial.model.world_view import WorldView
 from seatrial.verdicts.trial import decide_trial, find_error
 
 from .conversation import Conversation
@@ -53,6 +54,8 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
             transcript, use = await _play_between_hooks(prepared, begun, settings)
         else:
             transcript, use = await _play(prepared, begun, settings, None)
+        if getattr(prepared.agent, "replays", False):
+            transcript = await reenact(prepared, transcript, seed=begun.seed)
         if settings.redaction is not None:
             transcript = settings.redaction.transcript(transcript)
         return await _judge(prepared, transcript, begun, use=use, redaction=settings.redaction)
@@ -124,6 +127,10 @@ async def judge_recorded_trial(job: Job, settings: TrialSettings) -> Trial:
     """Judge the job's recorded trial. Start time, duration and seed stay."""
     recorded = job.recorded
     assert recorded is not None
+    transcript = await reenact(job.prepared, recorded.transcript, seed=recorded.seed)
+    if settings.redaction is not None:
+        transcript = settings.redaction.transcript(transcript)
+    recorded = replace(recorded, transcript=transcript)
     if job.problem is not None:
         # The transcript is kept, so that it can be judged again later.
         return replace(
@@ -137,8 +144,19 @@ async def judge_recorded_trial(job: Job, settings: TrialSettings) -> Trial:
             failure_reasons=(f"{job.problem.kind}: {job.problem.message}",),
             error=job.problem,
         )
-    judged = await judge_transcript(job.prepared, recorded.transcript, index=job.index, redaction=settings.redaction)
+    judged = await judge_transcript(
+        job.prepared, transcript, index=job.index, seed=recorded.seed, redaction=settings.redaction
+    )
     return replace(judged, seed=recorded.seed, started_at=recorded.started_at, duration_ms=recorded.duration_ms)
+
+
+async def reenact(prepared: PreparedScenario, transcript: Transcript, *, seed: int) -> Transcript:
+    """The recorded transcript, with the end state that its calls produce in the scenario's world, if it has one."""
+    if prepared.world is None:
+        return transcript
+    scenario = prepared.scenario
+    real_tools = scenario.unmocked_tools == "passthrough"
+    return await prepared.world.reenact(transcript, mocked=scenario.mocks or (), real_tools=real_tools, seed=seed)
 
 
 async def judge_transcript(
@@ -146,10 +164,11 @@ async def judge_transcript(
     transcript: Transcript,
     *,
     index: int,
+    seed: int = 0,
     redaction: Redaction | None = None,
 ) -> Trial:
     """The trial of a transcript that exists."""
-    begun = _Begun(index=index, at=now(), at_ms=milliseconds())
+    begun = _Begun(index=index, seed=seed, at=now(), at_ms=milliseconds())
     return await _judge(prepared, transcript, begun, use=None, redaction=redaction)
 
 
@@ -161,7 +180,15 @@ async def _judge(
     use: ModelUse | None,
     redaction: Redaction | None,
 ) -> Trial:
-    results = await evaluate(prepared, transcript, index=begun.index, redaction=redaction)
+    world: WorldView | None = None
+    if prepared.world is not None and transcript.world is not None:
+        gold = None if prepared.scenario.end_state is None else prepared.scenario.end_state.as_after
+        try:
+            world = await prepared.world.view(transcript.world, seed=begun.seed, gold=gold)
+        except TrialError as failure:
+            error = transcript.error or failure.info
+            transcript = replace(transcript, error=error, stop_reason=StopReason.ERROR)
+    results = await evaluate(prepared, transcript, index=begun.index, redaction=redaction, world=world)
     results = tuple(_redact_result(result, redaction) for result in results)
     uses = [use, *[result.use for result in results]]
     judgement: Judgement | None = None

@@ -93,6 +93,7 @@ def _is_found(wanted: str, replies: Sequence[str], *, surely: bool = False) -> b
 _ENDED_BY: Mapping[StopReason, str] = {
     StopReason.GOAL_MET: "The user ended the conversation: the goal was met",
     StopReason.USER_STOPPED: "The user ended the conversation",
+    StopReason.ENDED_BY_TOOL: "A tool of the world ended the conversation",
 }
 """Stop reasons with which somebody ended the conversation."""
 _NOT_ENDED_BY: Mapping[StopReason, str] = {

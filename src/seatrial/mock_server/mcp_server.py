@@ -223,6 +223,7 @@ class SessionTools:
             answer.error,
             started_ms=started - self._began,
             duration_ms=milliseconds() - started,
+            changes=answer.changes,
         )
         self.calls.append(call)
         self._log.write(self.session, call)

@@ -210,6 +210,8 @@ class WorldRecord(Struct, frozen=True, kw_only=True):
     """In recordings: the number of calls that the world answers differently than recorded."""
     first_drift: str | None = None
     """The first of them, in a sentence."""
+    outside: tuple[str, ...] = ()
+    """Tools that ran outside of the world, which does not show their effects."""
 
 
 class Transcript(Struct, frozen=True, kw_only=True):

@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from .conversation import ErrorKind, Message, ToolCall, Transcript, Usage
+from .conversation import Change, ErrorKind, Message, ToolCall, Transcript, Usage, WorldRecord
 from .results import EvalResult, Judgement, ModelUse, TrialError
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
-from .scenario import Scenario
+from .scenario import GoldCall, Scenario
 from .struct import Struct, set_field
+from .world_view import WorldView
 
 RECORD_CALLS = (
     "Record them: return AgentResult(output, tool_calls=[...]) from the agent, where [] says that it called none; or "
@@ -112,6 +113,8 @@ class TrialContext(Struct, frozen=True, kw_only=True):
     transcript: Transcript
     scenario: Scenario | None = None
     trial: int = 0
+    world: WorldView | None = None
+    """The world of the scenario: `initial`, `final`, `gold`, `diff`. None without one, or if its end is not known."""
 
     @property
     def user(self) -> str:
@@ -165,20 +168,33 @@ class Evaluator(Protocol):
 
 
 class ToolAnswer(Struct, frozen=True, kw_only=True):
-    """The answer of a mocked tool: a result, or an error that the agent sees."""
+    """The answer of a mock or of the world: a result, or an error that the agent sees."""
 
     result: Any = None
     error: str | None = None
+    is_plain: bool = False
+    """The agent sees the text of the error alone, instead of `{"error": text}`."""
+    changes: tuple[Change, ...] = ()
+    """What the call changed in the world."""
 
 
 class ToolBox(Protocol):
-    """The mocked tools of one trial."""
+    """The mocks and the world of one trial."""
 
     @property
     def state(self) -> dict[str, Any]: ...
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a call has ended the conversation (`world.ends`)."""
+        ...
+
+    def record_world(self) -> WorldRecord | None:
+        """The world now; None without one. Raises TrialError if something else than a call has changed it."""
+        ...
+
     def knows(self, name: str) -> bool:
-        """Whether the tool is mocked."""
+        """Whether a mock or the world answers the tool."""
         ...
 
     def lets_run(self, name: str) -> bool:
@@ -260,6 +276,24 @@ class Agent(Protocol):
         ...
 
 
+class ScenarioWorld(Protocol):
+    """The world of a scenario, for judging its trials."""
+
+    async def view(self, record: WorldRecord, *, seed: int, gold: Sequence[GoldCall] | None) -> WorldView:
+        """The world at the end of a trial. Raises TrialError if the record was made with another seed."""
+        ...
+
+    async def check_gold(self, calls: Sequence[GoldCall]) -> list[str]:
+        """What is wrong with gold calls."""
+        ...
+
+    async def reenact(
+        self, transcript: Transcript, *, mocked: Container[str], real_tools: bool, seed: int
+    ) -> Transcript:
+        """The recorded transcript, with the end state that its calls produce."""
+        ...
+
+
 class UserMove(Struct, frozen=True, kw_only=True):
     """The next step of the user: a message, or the end."""
 
@@ -314,6 +348,7 @@ class PreparedScenario(Struct, frozen=True, kw_only=True):
     setup: tuple[Hook, ...] = ()
     teardown: tuple[Hook, ...] = ()
     tool_schemas: tuple[Mapping[str, Any], ...] = ()
+    world: ScenarioWorld | None = None
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from .keys import Format, Key, declared_keys
 from .struct import InputStruct
 
 if TYPE_CHECKING:  # an evaluator is its own specification; imports at run time go downwards only
+    from seatrial.evaluators.end_state import EndState
     from seatrial.evaluators.invariants import Invariant
     from seatrial.evaluators.limits import Limits
     from seatrial.evaluators.tool_calls import ToolArgs
@@ -193,6 +194,39 @@ class ModelRoles(InputStruct, frozen=True, kw_only=True):
     dedup: Annotated[Model | None, Key("the model that merges equal errors")] = None
 
 
+class GoldCall(InputStruct, frozen=True):
+    """A call of a world's tool that the agent should make. In files: `{refund: {order_id: W1}}`."""
+
+    name: str
+    arguments: Mapping[str, Any] = {}
+    refused: bool = False
+    """The world refuses the call, which is intended."""
+
+
+class World(InputStruct, frozen=True, kw_only=True):
+    """A state, and tools that act on it."""
+
+    seed: Annotated[
+        Annotated[Any, Format("seed")] | None,
+        Key("the initial state: a JSON or YAML file, a mapping, or a function pkg.mod:name that returns one"),
+    ] = None
+    tools: Annotated[
+        Annotated[Any, Format("world tools")] | None,
+        Key("its tools: a module, a class or a list; a tool is def f(state, order_id, ...)"),
+    ] = None
+    ends: Annotated[Names, Key("tools that end the conversation")] = ()
+    errors: Annotated[Name | None, Key("how the agent sees a tool error, such as 'Error: {error}'")] = None
+    drift: Annotated[
+        Literal["note", "error"] | None,
+        Key("what happens if the world answers differently than a recording says", default="note"),
+    ] = None
+    now: Annotated[
+        Annotated[Name, Format("moment")] | None, Key("the time in the world", default="2025-01-01T12:00:00+00:00")
+    ] = None
+    base: Any = None
+    """The suite's seed, over which the scenario's seed is merged; filled in when the suite is loaded."""
+
+
 class Settings(InputStruct, frozen=True, kw_only=True):
     """Keys of `suite.config`, as defaults, and of each scenario. None: not given."""
 
@@ -251,6 +285,9 @@ class Settings(InputStruct, frozen=True, kw_only=True):
         Votes | None, Key("how many verdicts are taken on a whole trial, instead of one; the majority decides")
     ] = None
     models: Annotated[ModelRoles | None, Key("which model plays which role", merge="by key")] = None
+    system: Annotated[
+        Annotated[Any, Format("system")] | None, Key("a system message before everything: a text, or {file: PATH}")
+    ] = None
     setup: Annotated[Function, Key("a function pkg.mod:name, called with ctx before each trial")] = None
     teardown: Annotated[Function, Key("a function pkg.mod:name, called with ctx after each trial")] = None
 
@@ -272,7 +309,6 @@ class Scenario(Settings, frozen=True, kw_only=True):
     turns: Annotated[Sequence[Turn], Meta(min_length=1), Key("a script: what the user says, turn by turn")] = ()
     user: Annotated[User | Function | None, Key("a simulated user, or the function of a programmed one")] = None
     history: Annotated[Sequence[Annotated[Message, Format("message")]], Key("messages before the first turn")] = ()
-    system: Annotated[Name | None, Key("a system message before everything")] = None
     examples: Annotated[
         Sequence[Annotated[Mapping[str, Any], Meta(min_length=1)]],
         Meta(min_length=1),
@@ -290,8 +326,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
     trajectory: Annotated["Trajectory | None", Key("the tool calls of the trial")] = None
     expected_state: Annotated[
         Annotated[Mapping[str, Any], Meta(min_length=1), Format("matchers")] | None,
-        Key("what the mocks' state must contain at the end"),
+        Key("what the state must contain at the end; short for end_state: {contains}"),
     ] = None
+    world: Annotated[World | None, Key("a state with tools that answer the agent; over the world of the suite")] = None
+    end_state: Annotated["EndState | None", Key("what must be true of the world at the end")] = None
     expected_outcomes: Annotated[Names, Key("statements that must be true of the trial")] = ()
     must_pass: Annotated[bool, Key("the run cannot pass without it")] = False
     invariants: Annotated[
@@ -353,6 +391,7 @@ class Suite(InputStruct, frozen=True, kw_only=True):
         Annotated[Mapping[str, AgentSpec], Meta(min_length=1)] | None, Key("several agents, run side by side")
     ] = None
     config: Annotated[SuiteConfig, Key("defaults for every scenario, and settings of the run")] = SuiteConfig()
+    world: Annotated[World | None, Key("a state with tools that answer the agent, for every scenario")] = None
     reports: Annotated[Sequence[Name], Key("reports to write: kind or kind=PATH")] = ()
     evaluators: Annotated[Sequence[Name], Key("modules with custom evaluators")] = ()
     groups: Annotated[Sequence[Group], Key("gates over scenarios by tag")] = ()

@@ -125,7 +125,7 @@ class _Import:
             entries.append(entry)
             if entry.skip is None:
                 each = replace(each, entry=entry)
-                jobs += [_judged_job(each, one, i, redaction) for i, one in enumerate(found)]
+                jobs += [_judged_job(each, one, i) for i, one in enumerate(found)]
         left = [(file, one) for file, one in recorded if id(one) not in used]
         self._unmatched = [one.name for _, one in left] if prepared else []
         for entry, found in _as_scenarios(left, first=1 + max((entry.position for entry in entries), default=-1)):
@@ -175,13 +175,14 @@ def _as_scenarios(
         )
 
 
-def _judged_job(prepared: PreparedScenario, recording: RecordedConversation, index: int, redaction: Redaction) -> Job:
+def _judged_job(prepared: PreparedScenario, recording: RecordedConversation, index: int) -> Job:
     """The recording, judged by the scenario; errored if the recording lacks what the scenario checks."""
     transcript = recording.transcript
     problem = None if transcript.error is not None else _problem(prepared, recording)
     if problem is not None:
         transcript = replace(transcript, error=problem, stop_reason=StopReason.ERROR)
-    recorded = _recorded_trial(prepared.entry, recording, index, redaction.transcript(transcript))
+    # It is redacted after a world has run the recorded calls.
+    recorded = _recorded_trial(prepared.entry, recording, index, transcript)
     return Job(prepared=prepared, index=index, recorded=recorded)
 
 

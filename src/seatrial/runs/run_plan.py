@@ -16,8 +16,10 @@ from seatrial.scenarios.loaded_suite import LoadedSuite, select
 from seatrial.scenarios.merge import CONFIG_DEFAULTS, merge_config
 from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.tool_names import can_know_tools, find_unknown_tools
+from seatrial.scenarios.worlds import world_of
 
 from .agents import Agents, make_context
+from .gold_calls import check_gold_calls
 from .request import RunRequest
 from .session import RunSession
 
@@ -61,6 +63,7 @@ class RunPlan:
         self._prepared: list[PreparedScenario] | None = None
         if sum(suite.count for suite in self.suites) <= KEPT_IN_MEMORY:
             self._prepared = list(self._prepare())
+        self._check_gold_calls()
 
     @property
     def name(self) -> str:
@@ -88,6 +91,15 @@ class RunPlan:
         if problems:
             more = [f"… {len(problems) - _PROBLEMS_SHOWN:,} more"] if len(problems) > _PROBLEMS_SHOWN else []
             raise UsageError("\n".join([*problems[:_PROBLEMS_SHOWN], *more]))
+
+    def _check_gold_calls(self) -> None:
+        """Raise UsageError for gold calls that the world refuses."""
+        if self._prepared is not None:
+            check_gold_calls((each.scenario, each.world) for each in self._prepared)
+            return
+        for suite in self.suites:
+            gold = (one for one in self._selected(suite) if one.end_state is not None)
+            check_gold_calls((scenario, world_of(scenario)) for scenario in gold)
 
     def scenarios(self) -> Iterator[PreparedScenario]:
         return self._prepare() if self._prepared is None else iter(self._prepared)

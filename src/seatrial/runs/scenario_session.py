@@ -43,6 +43,7 @@ from seatrial.verdicts.trial import decide_trial, find_error
 
 from .agents import Agents, describe_agent, is_recording, make_context
 from .event_loop import LoopThread
+from .gold_calls import check_gold_calls
 from .report import Report, StoredRecord
 from .request import RunRequest
 from .run_plan import make_gates, merge_run_configs
@@ -172,6 +173,7 @@ class ScenarioSession:
         if request.suite is not None:
             context = replace(context, suite=request.suite)
         prepared = prepare(scenario, context, position=request.position)
+        check_gold_calls([(scenario, prepared.world)])
         if request.name is not None:
             entry = prepared.entry
             prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=request.name)))

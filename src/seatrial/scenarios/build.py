@@ -15,6 +15,7 @@ from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey
 from seatrial.model.scenario import Scenario, User
 from seatrial.model.struct import Struct
 from seatrial.tools.tool_box import NoMocks
+from seatrial.tools.world import PreparedWorld
 from seatrial.users.scripted import ScriptedUser
 
 from .build_evaluators import build_expectations, build_scorer, scorer_names
@@ -23,6 +24,7 @@ from .loaded_suite import LoadedSuite
 from .merge import DEFAULTS, SEQUENTIAL, default_unmocked_tools
 from .models import RunModels
 from .tool_names import must_not_call, offered_tools
+from .worlds import world_of
 
 _REPLY = ReplyProduced()
 
@@ -47,6 +49,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
     """The scenario, ready to be played. Raises UsageError if it does not fit the agent."""
     _require_memory(scenario, context.agent)
     turns, every_turn = _turn_evaluators(scenario, context)
+    world = world_of(scenario)
     return PreparedScenario(
         entry=make_entry(
             scenario,
@@ -59,7 +62,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
         scenario=scenario,
         agent=context.agent,
         make_user=make_user(scenario, context),
-        make_tools=make_tools(scenario),
+        make_tools=_make_tools(scenario, world),
         turn_evaluators=turns,
         every_turn_evaluators=every_turn,
         trial_evaluators=_trial_evaluators(scenario, context),
@@ -73,6 +76,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
         setup=(*context.setup, *_hooks(scenario.setup, f"{_place(scenario)}setup")),
         teardown=(*_hooks(scenario.teardown, f"{_place(scenario)}teardown"), *context.teardown),
         tool_schemas=tuple(scenario.tools or ()),
+        world=world,
     )
 
 
@@ -92,7 +96,7 @@ def make_entry(
 ) -> ScenarioEntry:
     """What a run stores about the scenario, played or not."""
     sequential = _sequential(scenario)
-    known = known_tools | offered_tools(scenario) if scenario.tools else known_tools
+    known = known_tools | offered_tools(scenario) if scenario.tools or scenario.world else known_tools
     whole, of_trial = fingerprints(scenario, agent_key, evaluators=evaluators)
     return ScenarioEntry(
         key=key,
@@ -172,8 +176,12 @@ def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int],
 
 def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     """(trial id, seed) -> the tools of that trial. Raises UsageError for mocks that cannot work."""
-    unmocked_tools = scenario.unmocked_tools or default_unmocked_tools(scenario.mocks)
-    if not scenario.mocks and not scenario.tools and unmocked_tools == "passthrough":
+    return _make_tools(scenario, world_of(scenario))
+
+
+def _make_tools(scenario: Scenario, world: PreparedWorld | None) -> Callable[[str, int], ToolBox]:
+    unmocked_tools = scenario.unmocked_tools or default_unmocked_tools(scenario.mocks, scenario.world)
+    if not scenario.mocks and not scenario.tools and world is None and unmocked_tools == "passthrough":
         return NoMocks
     from seatrial.evaluators.built_in import check_expected
     from seatrial.evaluators.matchers import matches
@@ -186,6 +194,7 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
             tools=scenario.tools,
             unmocked_tools=unmocked_tools,
             check_args=check_expected,
+            world=world,
         )
     except MissingExtra:
         raise
@@ -229,9 +238,11 @@ def _trial_evaluators(scenario: Scenario, context: SuiteContext) -> tuple[Evalua
     if scenario.trajectory is not None:
         checks.append(scenario.trajectory)
     if scenario.expected_state is not None:
-        from seatrial.evaluators.expected_state import State
+        from seatrial.evaluators.end_state import EndState
 
-        checks.append(State(scenario.expected_state))
+        checks.append(EndState(contains=scenario.expected_state))
+    if scenario.end_state is not None:
+        checks.append(scenario.end_state)
     if scenario.limits is not None:
         checks.append(scenario.limits)
     return (*checks, *scenario.invariants)

@@ -92,9 +92,15 @@ def check_resolved(
     if max_turns is not None and len(scenario.turns) > max_turns:
         message = f"max_turns {max_turns} would end the script before its {len(scenario.turns)} turns are played"
         problems.add(where, message)
-    if scenario.expect is not None and scenario.expect.ended and scenario.user is None:
+    if scenario.expect is not None and scenario.expect.ended and scenario.user is None and not _has_ends(scenario):
         message = "can never be true: a script is played whole, and nobody ends the conversation"
         problems.add((*where, "expect", "ended"), message, "Give the scenario a 'user', or remove it")
+    if scenario.world is not None and scenario.world.tools is None:
+        problems.add((*where, "world"), "'tools' is missing: the functions that act on the state")
+    if scenario.end_state is not None and scenario.end_state.needs_world and scenario.world is None:
+        problems.add(
+            (*where, "end_state"), "there is no world whose state could be compared", "Add 'world' to the suite"
+        )
     if scenario.gate is not None and scenario.gate.pass_rate is None:
         problems.add((*where, "gate"), "'pass_rate' is missing: the pass rate that must be shown")
     if scenario.sequential is not None:
@@ -105,6 +111,11 @@ def check_resolved(
         _check_metrics(scenario, where, problems)
     if scenario.scorers is not None and scenario.scorers != ("passfail",):
         check_scorers(scenario, custom, where, problems)
+
+
+def _has_ends(scenario: Scenario) -> bool:
+    """Whether a tool of the world can end the conversation."""
+    return scenario.world is not None and bool(scenario.world.ends)
 
 
 _IDLE = {
@@ -175,6 +186,7 @@ def _checks_anything(scenario: Scenario) -> bool:
             scenario.expected_tools,
             scenario.expected_tool_args,
             scenario.expected_state,
+            scenario.end_state,
             scenario.limits,
             scenario.failures,
             len(scenario.scorers or ()) > len(named) or any(name != "passfail" for name in named),

@@ -7,7 +7,7 @@ from typing import Any
 
 from seatrial.errors import UsageError
 from seatrial.model.keys import declared_keys
-from seatrial.model.scenario import Scenario
+from seatrial.model.scenario import Scenario, World
 from seatrial.model.struct import field_defaults, field_names
 
 from .merge import default_unmocked_tools
@@ -44,6 +44,8 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
         deciding["custom"] = {name: evaluators[name] for name in names if name in evaluators}
     if functions := {target: _imported(target) for target in _mock_functions(scenario.mocks)}:
         deciding["mock functions"] = functions
+    if scenario.world is not None:
+        deciding["world"] = _world(scenario.world)
     numbers = (_unmocked_tools(scenario), *(getattr(scenario, name) for name in _NUMBERS))
     over_trials = (
         *(getattr(scenario, name) for name in _OVER_TRIALS),
@@ -60,9 +62,22 @@ def _is_default(name: str, value: Any) -> bool:
     return value is _DEFAULTS[name] or (_KEYS[name].key.default is not None and value == _KEYS[name].key.default)
 
 
+def _world(world: World) -> dict[str, Any]:
+    """The world by its content: the hash of the seed, and the source of the tools."""
+    from .worlds import find_seed, find_world_tools
+
+    settings = {key: value for key, value in given(world).items() if key not in ("seed", "base", "tools")}
+    tools = {} if world.tools is None else find_world_tools(world)
+    return {
+        **settings,
+        "seed": find_seed(world).hash,
+        "tools": {name: tool.function for name, tool in tools.items()},
+    }
+
+
 def _unmocked_tools(scenario: Scenario) -> str:
     """The setting, as hashed. The default is "error", with and without mocks: older stored runs can be resumed."""
-    default = default_unmocked_tools(scenario.mocks)
+    default = default_unmocked_tools(scenario.mocks, scenario.world)
     given = scenario.unmocked_tools or default
     if given == default:
         return "error"

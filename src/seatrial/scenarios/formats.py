@@ -1,6 +1,7 @@
 """Readers and checks of values that a type alone cannot describe: metrics, mocks, matchers, scorers, functions."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ from msgspec.structs import replace
 from seatrial import patterns
 from seatrial.errors import UsageError
 from seatrial.evaluators.built_in import check_expected
+from seatrial.foreign.import_path import is_import_path
 from seatrial.model.scenario import MetricChoice
+from seatrial.model.value_paths import parse_path
 
-from .problems import KeyPath, Problems, did_you_mean, show
+from .problems import KeyPath, Problems, closest, did_you_mean, show
 from .value_readers import EMPTY_MAPPING, Check, Flag, Number, Reader, Schema, Text
 
 
@@ -425,24 +428,156 @@ def _check_not_empty(made: Mapping[str, Any], where: KeyPath, problems: Problems
         problems.add(where, EMPTY_MAPPING)
 
 
+class _System(Reader):
+    """A system message: a text, or a file that holds it."""
+
+    words = "a text or {file: PATH}"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        return (isinstance(value, str) and bool(value.strip())) or (isinstance(value, Mapping) and [*value] == ["file"])
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        if isinstance(value, str):
+            return value
+        path = _find_file(value["file"], (*where, "file"), problems)
+        try:
+            text = "" if path is None else path.read_text("utf-8-sig").strip()
+        except (OSError, UnicodeDecodeError) as problem:
+            problems.add((*where, "file"), f"{path}: cannot be read: {problem}")
+            return None
+        if path is not None and not text:
+            problems.add((*where, "file"), f"{path}: the file is empty")
+        return text or None
+
+    def schema(self) -> Schema:
+        file = {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]}
+        return {"anyOf": [Text(pattern=r"\S").schema(), {**file, "additionalProperties": False}]}
+
+
+class _Seed(Reader):
+    """A mapping, a file of JSON or YAML, or a function."""
+
+    words = "a mapping, a file of JSON or YAML, or a function as 'pkg.mod:name'"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        if isinstance(value, str):
+            return bool(value.strip())
+        return isinstance(value, Mapping) or (problems.python and (callable(value) or isinstance(value, Path)))
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        if isinstance(value, Path) or (isinstance(value, str) and not is_import_path(value)):
+            path = _find_file(str(value), where, problems)
+            return None if path is None else str(path)
+        return value
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"type": "string"}, {"type": "object"}]}
+
+
+def _find_file(name: Any, where: KeyPath, problems: Problems) -> Path | None:
+    """The file, which a suite names relative to its own folder."""
+    if not isinstance(name, str) or not name.strip():
+        problems.add(where, f"expected the path of a file, got {show(name)}")
+        return None
+    path = (problems.folder / name).absolute()
+    if path.is_file():
+        return path
+    names = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = closest(path.name, names)
+    hint = f"Did you mean {close!r}?" if close else "The path begins at the folder of the suite"
+    problems.add(where, f"there is no file {name!r}", hint)
+    return None
+
+
+class _WorldTools(Reader):
+    """`pkg.mod`, `pkg.mod:name`, a list of these, or from Python the module, class, functions or objects."""
+
+    words = "a module as 'pkg.mod', a class or function as 'pkg.mod:name', or a list of these"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        if isinstance(value, str):
+            return all(part.isidentifier() for part in value.replace(":", ".").split(".")) and value.count(":") < 2
+        if isinstance(value, list | tuple):
+            return bool(value) and all(self.fits(each, problems) for each in value)
+        return problems.python and value is not None
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+
+
+class _GoldCall(Reader):
+    """`tool`, `{tool: arguments}` or `{tool: arguments, refused: true}`."""
+
+    words, plural = "a call such as {refund: {order_id: W1}}", "calls such as {refund: {order_id: W1}}"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        from seatrial.evaluators.end_state import read_gold_call
+
+        try:
+            read_gold_call(value)
+        except UsageError:
+            return False
+        return True
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        from seatrial.evaluators.end_state import read_gold_call
+
+        return read_gold_call(value)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 2}]}
+
+
+def _check_path(path: str, where: KeyPath, problems: Problems) -> None:
+    try:
+        parse_path(path)
+    except UsageError as problem:
+        problems.add(where, str(problem).removesuffix("."))
+
+
+def _check_moment(text: str, where: KeyPath, problems: Problems) -> None:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        problems.add(where, f"expected a time such as 2025-01-01T12:00:00, got {show(text)}")
+
+
+def _check_world(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    _check_not_empty(made, where, problems)
+    if made.get("errors") is not None and "{error}" not in made["errors"]:
+        problems.add((*where, "errors"), "'{error}' is missing, so the agent would not see the error")
+
+
+def _check_end_state(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if made.get("as_after") is None and not made.get("contains") and not made.get("unchanged"):
+        problems.add(where, "checks nothing", "Give it as_after, contains or unchanged")
+
+
 READERS: Mapping[str, Reader] = {
     "agent": _Agent(),
     "audio": _Audio(),
     "event pattern": _EventPattern(),
     "function": _Function(),
+    "gold call": _GoldCall(),
     "message": _Message(),
     "metric name": _MetricName(pattern=r"\S"),
     "mocks": _Mocks(),
     "scorer": _Scorer(),
+    "seed": _Seed(),
+    "system": _System(),
     "tools": _Tools(),
+    "world tools": _WorldTools(),
 }
 CHECKS: Mapping[str, Check] = {
     "failure categories": _check_categories,
     "matchers": check_matchers,
     "metadata": _check_metadata,
     "metrics": _check_metrics,
+    "moment": _check_moment,
+    "path": _check_path,
     "regex": check_pattern,
     "alternative": _check_alternative,
+    "EndState": _check_end_state,
     "Expect": _check_expect,
     "ExpectedCall": _check_call,
     "GateSpec": _check_not_empty,
@@ -454,6 +589,7 @@ CHECKS: Mapping[str, Check] = {
     "Suite": _check_suite,
     "Trajectory": _check_trajectory,
     "Turn": _check_turn,
+    "World": _check_world,
 }
 SCHEMAS: Mapping[str, Schema] = {
     "regex": {"format": "regex"},

@@ -24,6 +24,7 @@ from seatrial.model.scenario import (
     SuiteFile,
     Turn,
     User,
+    World,
 )
 
 from .formats import CHECKS, READERS, SCHEMAS
@@ -31,6 +32,7 @@ from .problems import KeyPath, Problems
 from .value_readers import AnyOf, Checked, Choice, Flag, ListOf, MapOf, Number, Reader, Schema, StructReader, Text
 
 _MODULES = {
+    "EndState": "seatrial.evaluators.end_state",
     "Invariant": "seatrial.evaluators.invariants",
     "Judge": "seatrial.judges.rubric",
     "Limits": "seatrial.evaluators.limits",
@@ -147,6 +149,8 @@ _IN_SCENARIO: tuple[tuple[str, type | str], ...] = (
     ("expect", Expect),
     ("trajectory", "Trajectory"),
     ("limits", "Limits"),
+    ("world", World),
+    ("end_state", "EndState"),
     ("user", User),
     ("gate", GateSpec),
     ("sequential", SequentialSpec),

@@ -5,7 +5,16 @@ from typing import Any, Literal
 
 from seatrial.errors import UsageError
 from seatrial.model.keys import declared_keys
-from seatrial.model.scenario import SHARED_KEYS, GateSpec, Scenario, SequentialSpec, Settings, SuiteConfig, User
+from seatrial.model.scenario import (
+    SHARED_KEYS,
+    GateSpec,
+    Scenario,
+    SequentialSpec,
+    Settings,
+    SuiteConfig,
+    User,
+    World,
+)
 
 from .formats import define, merge_metrics, select_metrics
 from .keys import CONFIG
@@ -54,10 +63,12 @@ class Resolver:
         *,
         definitions: Mapping[str, Any] | None = None,
         invariants: Sequence[Any] = (),
+        world: World | None = None,
     ) -> None:
-        """`definitions` are the metrics of the suite's metrics_file, `invariants` the rules of the suite."""
+        """`definitions` are the metrics of the suite's metrics_file; `invariants` and `world` are the suite's."""
         self._definitions = definitions
         self.invariants = invariants
+        self._world = world
         self.overrides = overrides if isinstance(overrides, SuiteConfig) else read_overrides(overrides)
         self.config = config
         self._base = {key: value for key in SHARED_KEYS if (value := getattr(config, key)) is not None}
@@ -82,6 +93,8 @@ class Resolver:
         for key, value in DEFAULTS.items():
             if made.get(key) is None:
                 made[key] = value
+        if self._world is not None:
+            made["world"] = merge_world(self._world, made.get("world"))
         self._settle(made, keys)
         if self.invariants or made.get("exempt"):
             made["invariants"] = self._rules(made)
@@ -95,7 +108,7 @@ class Resolver:
     def _settle(self, made: dict[str, Any], keys: Mapping[str, Any]) -> None:
         """Fill in what depends on other keys."""
         if made.get("unmocked_tools") is None:
-            made["unmocked_tools"] = default_unmocked_tools(made.get("mocks"))
+            made["unmocked_tools"] = default_unmocked_tools(made.get("mocks"), made.get("world"))
         if made.get("trials") is None:
             made["trials"] = TRIALS_OF_SIMULATED_USER if isinstance(made.get("user"), User) else 1
         if made["trials"] == "auto":
@@ -127,9 +140,21 @@ class Resolver:
         return None
 
 
-def default_unmocked_tools(mocks: Mapping[str, Any] | None) -> Literal["error", "passthrough"]:
-    """With mocks, no other tool runs for real; without mocks, the agent is tested as it is."""
-    return "error" if mocks else "passthrough"
+def default_unmocked_tools(
+    mocks: Mapping[str, Any] | None, world: World | None = None
+) -> Literal["error", "passthrough"]:
+    """With mocks or a world, no other tool runs for real; without, the agent is tested as it is."""
+    return "error" if mocks or world is not None else "passthrough"
+
+
+def merge_world(base: World, own: World | None) -> World:
+    """The world of a scenario: its own keys before those of the suite, and its seed over the suite's."""
+    if own is None:
+        return base
+    merged = {**given(base), **given(own)}
+    if own.seed is not None and base.seed is not None:
+        merged["base"] = base.seed
+    return World(**merged)
 
 
 def _has_passfail(made: Mapping[str, Any]) -> bool:

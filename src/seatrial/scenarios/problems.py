@@ -1,6 +1,7 @@
 """Problems of files: by key path while a file is read, with line and column when they are shown."""
 
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import field
@@ -82,12 +83,14 @@ class PathProblem(Struct, frozen=True):
 class Problems:
     """Collects the problems of one file."""
 
-    __slots__ = ("found", "metrics", "python")
+    __slots__ = ("folder", "found", "metrics", "python")
 
     def __init__(self, *, python: bool = False) -> None:
         self.found: list[PathProblem] = []
         self.metrics: Collection[str] = ()
         """Names of metrics of the suite's metrics_file."""
+        self.folder = Path()
+        """The folder of the file, in which it names other files."""
         self.python = python
         """The values come from Python, so functions and objects are allowed."""
 

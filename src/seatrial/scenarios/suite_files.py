@@ -189,7 +189,7 @@ class JsonlScenarios(Struct, frozen=True, kw_only=True):
                 raw = None
             if index or not _is_suite_line(raw):
                 problems = Problems()
-                problems.metrics = self.reader.definitions
+                problems.metrics, problems.folder = self.reader.definitions, self.reader.folder
                 yield f"{self.path}:{number}", SCENARIO.read_keys(raw, (), problems)
 
 

@@ -69,6 +69,8 @@ class SuiteReader:
         self.evaluators: dict[str, Any] = {}
         self.definitions: Mapping[str, Any] = {}
         """Metrics of the suite's metrics_file."""
+        self.folder = Path()
+        """The folder of the suite's file, in which it names other files."""
         self.own_models: list[ModelRoles] = []
         """Models that scenarios name themselves."""
         self._flags = flags
@@ -82,7 +84,8 @@ class SuiteReader:
         self._installed: dict[str, Any] | None = None
 
     def read_suite(self, raw: Any, where: KeyPath, problems: Problems, *, default_name: str, source: str) -> None:
-        self._read_definitions(raw, where, problems, Path(source).parent)
+        problems.folder = self.folder = Path(source).parent
+        self._read_definitions(raw, where, problems, self.folder)
         made = SUITE.read_keys(raw, where, problems)
         if made is None:
             return
@@ -100,6 +103,7 @@ class SuiteReader:
                 self._flags,
                 definitions=self.definitions,
                 invariants=suite_invariants(self.suite, where, problems),
+                world=self.suite.world,
             )
             self._gates = {gate: set() for gate in judge_gates(given(self.suite.config))}
 
@@ -114,7 +118,7 @@ class SuiteReader:
 
     def read_scenario(self, raw: Any, where: KeyPath, problems: Problems, *, source: str) -> None:
         """Read a scenario, or one for each row of its examples."""
-        problems.metrics = self.definitions
+        problems.metrics, problems.folder = self.definitions, self.folder
         made = SCENARIO.read_keys(raw, where, problems)
         if made is not None:
             self.add(made, where, problems, source=source)

@@ -10,6 +10,8 @@ from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.model.protocols import Agent
 from seatrial.model.scenario import Expect, ExpectedCall, Scenario, Turn
 
+from .worlds import find_world_tools
+
 if TYPE_CHECKING:
     from seatrial.evaluators.invariants import Invariant
 
@@ -33,6 +35,8 @@ class NamedTool(NamedTuple):
 def named_tools(scenario: Scenario) -> Iterator[NamedTool]:
     """Every tool that the scenario's mocks and expectations name."""
     yield from (NamedTool("mocks", name) for name in scenario.mocks or ())
+    if scenario.end_state is not None:
+        yield from (NamedTool("end_state.as_after", call.name) for call in scenario.end_state.as_after or ())
     yield from _in(scenario)
     for holder in _holders(scenario):
         yield from _in(holder.expect)
@@ -49,9 +53,12 @@ def must_not_call(scenario: Scenario) -> tuple[str, ...]:
 
 
 def offered_tools(scenario: Scenario) -> frozenset[str]:
-    """The tools under `tools:`."""
+    """The tools under `tools:`, and those of the world."""
     functions = (tool.get("function", tool) for tool in scenario.tools or ())
-    return frozenset(str(each.get("name")) for each in functions if isinstance(each, Mapping))
+    named = frozenset(str(each.get("name")) for each in functions if isinstance(each, Mapping))
+    if scenario.world is None or scenario.world.tools is None:
+        return named
+    return named.union(find_world_tools(scenario.world))
 
 
 def find_unknown_tools(scenario: Scenario, agents: Sequence[Agent]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tools of one trial, answered from mocks."""
+"""The tools of one trial, answered from mocks and, where there is none, by the world."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, Literal
 
 from seatrial.errors import UsageError
-from seatrial.model.conversation import ErrorKind
+from seatrial.model.conversation import ErrorKind, WorldRecord
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
@@ -30,6 +30,8 @@ from .mocks import (
     find_function,
 )
 from .tool_schemas import ToolSchema, offer, read_tools, violation_finder
+from .world import PreparedWorld
+from .world_tools import definitions
 
 Matches = Callable[[Any, Any], bool]
 """(expected, actual) -> whether they match, by the rules of the expectations."""
@@ -40,6 +42,8 @@ class MockedTools:
     """The tools of one trial, with their own counters and state."""
 
     def __init__(self, mock_set: "MockSet", *, trial_id: str, seed: int) -> None:
+        self._world = None if mock_set.world is None else mock_set.world.open(trial_id, seed)
+        self._world_tools = {} if mock_set.world is None else mock_set.world.tools
         self._mocks = mock_set.mocks
         self._schemas = mock_set.schemas
         self._matches = mock_set.matches
@@ -54,21 +58,37 @@ class MockedTools:
         """The state of the mocks; a setup may fill it."""
         return self._state
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a call has ended the conversation (`world.ends`)."""
+        return self._world is not None and self._world.has_ended
+
+    def record_world(self) -> WorldRecord | None:
+        """The world now; None without one. Raises TrialError if something else than a call has changed it."""
+        return None if self._world is None else self._world.record()
+
     def knows(self, name: str) -> bool:
-        """Whether the tool is mocked."""
-        return name in self._mocks
+        """Whether a mock or the world answers the tool."""
+        return name in self._mocks or name in self._world_tools
 
     def lets_run(self, name: str) -> bool:
-        """Whether the agent's real tool may run: it has no mock, and `unmocked_tools` is `passthrough`."""
-        return name not in self._mocks and self._unmocked_tools == "passthrough"
+        """Whether the agent's real tool may run: nothing here answers it, and `unmocked_tools` is `passthrough`."""
+        return not self.knows(name) and self._unmocked_tools == "passthrough"
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
-        """The definitions of all tools, those of `tools:` first."""
-        return tuple(offer(self._mocks, self._schemas))
+        """The definitions of all tools, those of `tools:` first, then mocks, then the world's."""
+        found = tuple(offer(self._mocks, self._schemas))
+        names = {definition["name"] for definition in found}
+        return (*found, *definitions(tool for tool in self._world_tools.values() if tool.name not in names))
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
-        """The mock's answer. Raises TrialError without a mock, or if the mock has a bug."""
+        """The answer of the mock, or else of the world. Raises TrialError without either, or if it has a bug."""
         mock = self._mocks.get(name)
+        if mock is None and self._world is not None and name in self._world_tools:
+            refusal = self._refuse(name, {} if arguments is None else arguments)
+            if refusal is not None:
+                return ToolAnswer(error=refusal)
+            return self._checked(name, await self._world.call(name, arguments, turn=turn), is_fault=False)
         if mock is None:
             raise self._no_mock(name, arguments)
         arguments = {} if arguments is None else arguments
@@ -134,13 +154,15 @@ class MockedTools:
 
     def _no_mock(self, name: str, arguments: Any) -> TrialError:
         message = f"Tool {name!r} was called but no mock is defined"
+        if self._world is not None:
+            message += ", and the world has no such tool"
         if self._unmocked_tools == "passthrough":
             message += ", and there is no real tool to pass the call to"
         key = name if name.replace("_", "a").replace("-", "a").isalnum() else json.dumps(name)
         hint = f"add a mock; it was called with {_show(arguments)}:\n\nmocks:\n  {key}: {{returns: {{}}}}"
-        close = get_close_matches(name, self._mocks, n=1)
+        close = get_close_matches(name, [*self._mocks, *self._world_tools], n=1)
         if close:
-            hint = f"is it the mock {close[0]!r} under another name? Else {hint}"
+            hint = f"is it {close[0]!r} under another name? Else {hint}"
         return TrialError(ErrorKind.TOOL, message, hint=hint, counts_as_failed=True)
 
 
@@ -178,6 +200,7 @@ class MockSet(Struct, frozen=True, kw_only=True):
     schemas: Mapping[str, ToolSchema]
     matches: Matches
     unmocked_tools: UnmockedTools = "error"
+    world: PreparedWorld | None = None
 
     @classmethod
     def parse(
@@ -188,6 +211,7 @@ class MockSet(Struct, frozen=True, kw_only=True):
         tools: Sequence[Mapping[str, Any]] | None = None,
         unmocked_tools: UnmockedTools = "error",
         check_args: CheckArgs | None = None,
+        world: PreparedWorld | None = None,
     ) -> "MockSet":
         """Read `mocks:` and `tools:`, and import Python functions. Raises UsageError with all problems."""
         problems = [f"mocks.{text}" for text in check_mocks(specs, check_args=check_args)]
@@ -198,6 +222,7 @@ class MockSet(Struct, frozen=True, kw_only=True):
             schemas={tool.name: tool for tool in read_tools(tools)},
             matches=matches,
             unmocked_tools=unmocked_tools,
+            world=world,
         )
 
     def open(self, trial_id: str, seed: int) -> MockedTools:

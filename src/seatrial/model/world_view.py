@@ -1,0 +1,71 @@
+"""The world at the end of a trial, as evaluators see it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from .conversation import Change
+from .json_patch import apply_changes
+from .scenario import GoldCall
+
+ChangesAfter = Callable[[Sequence[GoldCall]], Awaitable[tuple[Change, ...]]]
+"""From gold calls to the changes that they make."""
+
+
+class WorldView:
+    """The world of one trial: before it, after it, and as it should be."""
+
+    def __init__(
+        self,
+        *,
+        seed: dict[str, Any],
+        changes: tuple[Change, ...],
+        gold_changes: tuple[Change, ...] | None,
+        changes_after: ChangesAfter,
+    ) -> None:
+        self.seed = seed
+        """The initial state itself, which all trials share: it must not be changed."""
+        self.diff = changes
+        """From the initial to the final state, as JSON Patch."""
+        self._gold_changes = gold_changes
+        self._changes_after = changes_after
+
+    @cached_property
+    def end(self) -> Any:
+        """The final state. It shares unchanged parts with the seed: it must not be changed."""
+        return apply_changes(self.seed, self.diff)
+
+    async def end_after(self, calls: Sequence[GoldCall]) -> Any:
+        """The state that these calls produce from the seed. It must not be changed."""
+        return apply_changes(self.seed, await self._changes_after(calls))
+
+    @cached_property
+    def initial(self) -> Any:
+        """A copy of the state before the trial."""
+        return _copy(self.seed)
+
+    @cached_property
+    def final(self) -> Any:
+        """A copy of the state after the trial."""
+        return _copy(self.end)
+
+    @cached_property
+    def gold(self) -> Any:
+        """A copy of the state after the scenario's `end_state.as_after`; None if it has none."""
+        return None if self._gold_changes is None else _copy(apply_changes(self.seed, self._gold_changes))
+
+    def own_copy(self) -> "WorldView":
+        """A view whose copies belong to one evaluator alone."""
+        return WorldView(
+            seed=self.seed, changes=self.diff, gold_changes=self._gold_changes, changes_after=self._changes_after
+        )
+
+
+def _copy(state: Any) -> Any:
+    try:
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
+    except OverflowError:  # a number of more than 64 bits
+        return deepcopy(state)

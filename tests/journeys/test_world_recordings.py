@@ -1,0 +1,151 @@
+"""Recordings of conversations, judged by what their calls do in a world."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.journeys.shop_world import SEED, lookup_order, refund
+
+import seatrial
+from seatrial import EndState, Scenario, Suite, World
+from seatrial.model.run import Trial
+
+SHOP = World(seed=SEED, tools=[lookup_order, refund])
+REFUNDED = EndState(as_after=[{"refund": {"order_id": "W1"}}], ignore=["orders.*.seen"])
+SUITE = {
+    "suite": {"world": {"seed": SEED, "tools": "tests.journeys.shop_world"}},
+    "scenarios": [
+        {
+            "name": "refunds",
+            "input": "Refund W1",
+            "end_state": {"as_after": [{"refund": {"order_id": "W1"}}], "ignore": ["orders.*.seen"]},
+        }
+    ],
+}
+
+
+def messages(*calls: tuple[str, Any, Any]) -> list[dict[str, Any]]:
+    """A conversation with these calls and their recorded results."""
+    found: list[dict[str, Any]] = [{"role": "user", "content": "Refund W1"}]
+    for place, (name, arguments, result) in enumerate(calls):
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        found += [
+            {"role": "assistant", "tool_calls": [{"id": str(place), "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": str(place), "content": result},
+        ]
+    return [*found, {"role": "assistant", "content": "done"}]
+
+
+def replay(folder: Path, *calls: tuple[str, Any, Any], world: World = SHOP, **keys: Any) -> Trial:
+    file = folder / "recorded.jsonl"
+    file.write_text(json.dumps({"id": "refunds", "messages": messages(*calls)}), "utf-8")
+    scenario = Scenario(name="refunds", input="Refund W1", **{"end_state": REFUNDED, **keys})
+    suite = Suite(name="shop", world=world, scenarios=[scenario])
+    report = seatrial.run(suite, agent={"type": "replay", "path": str(file)}, store=None)
+    assert report.status
+    [trial] = report.trials()
+    return trial
+
+
+RIGHT = ("refund", {"order_id": "W1"}, "refunded")
+
+
+@pytest.mark.parametrize(
+    ("calls", "status"),
+    [
+        ([RIGHT], "passed"),
+        ([("refund", {"order_id": "W2"}, {"error": "no"}), RIGHT], "passed"),
+        ([("lookup_order", {"order_id": "W1"}, "{}")], "failed"),
+        ([], "errored"),
+        ([("refund", {"order_id": "W1", "amount": 1}, "refunded")], "failed"),
+        ([("send_mail", {}, "sent"), RIGHT], "errored"),
+    ],
+    ids=[
+        "the gold call",
+        "a refused call",
+        "only a lookup",
+        "calls that were not recorded",
+        "another amount",
+        "a tool that the world does not have",
+    ],
+)
+def test_recorded_calls_run_in_the_world(calls: list[Any], status: str, tmp_path: Path) -> None:
+    assert replay(tmp_path, *calls).status.value == status
+
+
+def test_a_call_without_recorded_arguments_is_no_pass(tmp_path: Path) -> None:
+    trial = replay(tmp_path, ("refund", "W1", "refunded"))
+
+    assert trial.status.value in ("failed", "errored")
+
+
+def test_drift_is_counted_and_can_be_an_error(tmp_path: Path) -> None:
+    calls = [("lookup_order", {"order_id": "W1"}, json.dumps({"status": "delivered", "total": 31, "seen": 1})), RIGHT]
+
+    trial = replay(tmp_path, *calls)
+    strict = replay(tmp_path, *calls, world=World(seed=SEED, tools=[lookup_order, refund], drift="error"))
+
+    assert trial.status.value == "passed"
+    assert trial.transcript.world is not None
+    assert trial.transcript.world.drift == 1
+    assert trial.transcript.world.first_drift == "turn 1, lookup_order: total was 31, and is 30"
+    assert strict.status.value == "errored"
+    assert strict.error is not None
+    assert (strict.error.kind, "total was 31" in strict.error.message) == ("config", True)
+
+
+def test_a_recording_of_the_worlds_own_answers_does_not_drift(tmp_path: Path) -> None:
+    seen = {"status": "delivered", "total": 30, "seen": 1}
+
+    trial = replay(tmp_path, ("lookup_order", {"order_id": "W1"}, json.dumps(seen)), RIGHT)
+
+    assert trial.transcript.world is not None
+    assert (trial.transcript.world.drift, trial.transcript.world.first_drift) == (0, None)
+
+
+def test_a_mocked_tool_of_a_recording_does_not_reach_the_world(tmp_path: Path) -> None:
+    trial = replay(
+        tmp_path, ("send_mail", {}, "sent"), RIGHT, mocks={"send_mail": {"returns": "sent"}}, end_state=REFUNDED
+    )
+
+    assert trial.status.value == "passed"
+
+
+def test_an_imported_conversation_is_judged_by_its_end_state(folder: Any) -> None:
+    folder.write("suite.json", json.dumps(SUITE))
+    folder.write("right.json", json.dumps(messages(RIGHT)))
+    folder.write("wrong.json", json.dumps(messages(("lookup_order", {"order_id": "W1"}, "{}"))))
+
+    assert folder.seatrial("import-trace", "right.json", "--suite", "suite.json").code == 0
+    ended = folder.seatrial("import-trace", "wrong.json", "--suite", "suite.json")
+    assert ended.code == 1
+    assert "orders.W1.status: expected 'refunded', got 'delivered'" in ended.out
+
+
+AGENT = """
+    def answer(input, ctx):
+        ctx.call_tool("lookup_order", order_id="W1")
+        ctx.call_tool("refund", order_id="W1")
+        return "done"
+"""
+
+
+def test_a_regrade_runs_the_stored_calls_in_the_world_of_today(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    folder.write("suite.json", json.dumps(SUITE))
+    agent = '{"type": "python", "target": "agent:answer", "tools": "all_wrapped"}'
+    assert folder.seatrial("run", "suite.json", "--agent", agent).code == 0
+    assert folder.seatrial("regrade", "latest").code == 0
+
+    changed = json.loads(json.dumps(SUITE))
+    changed["suite"]["world"]["seed"]["orders"]["W1"]["total"] = 99
+    folder.write("suite.json", json.dumps(changed))
+    ended = folder.seatrial("regrade", "latest", "--report", "json=results.json")
+
+    [scenario] = json.loads((folder.path / "results.json").read_text("utf-8"))["scenarios"]
+    [trial] = scenario["trials"]
+    assert ended.code == 0
+    assert trial["world"]["changes"][-1]["value"] == {"order": "W1", "amount": 99}
+    assert trial["world"]["drift"] == 2
+    assert trial["world"]["first_drift"] == "turn 1, lookup_order: total was 30, and is 99"
