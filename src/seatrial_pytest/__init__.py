@@ -34,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Scenarios that are skipped because they would ask a model are errors.",
     )
     option("--seatrial-trials", metavar="N", help="Trials per scenario: a number, or auto.")
+    option(
+        "--seatrial-against",
+        metavar="RUN",
+        help="Test the scenarios of files against the history of `baseline`, or of a run.",
+    )
     option("--seatrial-agent", metavar="SPEC", help="The agent of all scenarios: package.module:attribute.")
     option(
         "--seatrial-report",

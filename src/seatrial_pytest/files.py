@@ -20,7 +20,7 @@ from seatrial.scenarios.loaded_suite import LoadedSuite
 
 from .agents import choose_agent, is_supplied, require_agent
 from .outcome import COLLECTED
-from .pytest_run import PytestRun, end, play_request, read_marker, require_live
+from .pytest_run import PytestRun, agent_name_of, end, play_request, read_marker, require_live
 
 _NOT_IN_MARKS = re.compile(r"[^\w.+/-]|^_+")
 _RESERVED_MARKS = (
@@ -65,8 +65,8 @@ def _play(item: ScenarioItem) -> None:
     request = request_of(item, item.stash[COLLECTED], agent=item.funcargs.get("seatrial_agent"))
     require_agent(request.agent, item)
     played = play_request(item, request)
-    loaded = request.loaded
-    if loaded.config.fail_fast and not played.outcome.verdict.passed and not played.outcome.xfailed:
+    loaded, outcome = request.loaded, played.outcome
+    if loaded.config.fail_fast and not (outcome.verdict.passed or outcome.xfailed or outcome.skipped):
         item.session.shouldfail = f"{loaded.path}: stopping after a failure, as its fail_fast says"
     end(item, played)
 
@@ -74,13 +74,11 @@ def _play(item: ScenarioItem) -> None:
 def request_of(item: Any, collected: CollectedScenario, *, agent: Any = None) -> ScenarioRequest:
     """The scenario with its agent and the marker's settings. `agent` is the value of the fixture, once it is known."""
     run = PytestRun.of(item.config)
-    callspec = getattr(item, "callspec", None)
-    parameters = "" if callspec is None else str(callspec.id)
     return ScenarioRequest(
         loaded=collected.loaded,
         scenario=_apply_marker(collected.scenario, read_marker(item), trials=run.options.trials),
         agent=agent if collected.agent_from_fixture else choose_agent(collected, run.options),
-        agent_name="-".join(filter(None, (collected.agent_name, parameters))),
+        agent_name=agent_name_of(item),
         position=run.position_of(item),
     )
 

@@ -24,6 +24,8 @@ class Options(Struct, frozen=True, kw_only=True):
     require_live: bool
     trials: Any
     """Replaces the trials of scenarios and markers."""
+    against: str | None
+    """Test scenarios of files against the history of `baseline`, or of a run."""
     agent: Any
     """Replaces all other agents; from the command line."""
     default_agent: Any
@@ -105,6 +107,7 @@ def _read(config: pytest.Config) -> Options:
         live=bool(flags.seatrial_live or live),
         require_live=flags.seatrial_require_live,
         trials=_trials(config.getini("seatrial_trials") if flags.seatrial_trials is None else flags.seatrial_trials),
+        against=flags.seatrial_against,
         agent=_agent(flags.seatrial_agent),
         default_agent=_agent(config.getini("seatrial_agent")) or settings["agent"],
         reports=_reports(flags.seatrial_report or config.getini("seatrial_report") or ()),

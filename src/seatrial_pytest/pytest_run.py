@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.model.run import Run, RunGates, Status
 from seatrial.runs.agents import is_recording
-from seatrial.runs.new_run import find_commit, new_run, request_settings
+from seatrial.runs.new_run import find_commit, new_run, redact_spec, request_settings
 from seatrial.runs.request import RunRequest
 from seatrial.runs.scenario_session import (
     NotLive,
@@ -24,6 +24,7 @@ from seatrial.runs.scenario_session import (
     selected_gates,
 )
 from seatrial.scenarios.merge import read_overrides
+from seatrial.store.store import open_store
 
 from .agents import choose_agent
 from .options import Options, options_of
@@ -31,6 +32,8 @@ from .outcome import COLLECTED, ScenarioErrored, ScenarioFailed, notes_of, verbo
 from .session_plugin import run_identity, session_plugin
 
 if TYPE_CHECKING:
+    from seatrial.runs.against_history import HistoryPlan
+
     from .files import CollectedScenario
 
 _KEY = pytest.StashKey["PytestRun"]()
@@ -91,8 +94,36 @@ class PytestRun:
         if self._session is None or self._process != os.getpid():
             self._process = os.getpid()
             request = self._request()
-            self._session = ScenarioSession(request, self._new_run(request), live=self.options.live)
+            run, history = self._new_run(request), self._find_history(request)
+            if history is not None:
+                run = replace(run, gates=replace(run.gates, history=history.history))
+            self._session = ScenarioSession(request, run, live=self.options.live, history=history)
         return self._session
+
+    def _find_history(self, request: RunRequest) -> "HistoryPlan | None":
+        """The tests of the collected scenarios with `--seatrial-against`."""
+        if request.against is None or request.store is None:
+            return None
+        from seatrial.runs.against_history import plan_history, read_history
+
+        here = find_commit(self._config.rootpath).wait()
+        items = [item for item in self._items if COLLECTED in item.stash]
+        collected = self._collected()
+        with open_store(request.store) as store:
+            history = read_history(
+                store,
+                request.against,
+                baselines={each.loaded.name: each.loaded.suite.baseline for each in collected},
+                commit=None if here.dirty else here.sha,
+            )
+        asked = (
+            ScenarioRequest(loaded=each.loaded, scenario=each.scenario, agent=None, agent_name=agent_name_of(item))
+            for item, each in zip(items, collected, strict=True)
+        )
+        return plan_history(history, (each.entry() for each in asked), self._gates(collected))
+
+    def _collected(self) -> "list[CollectedScenario]":
+        return [item.stash[COLLECTED] for item in self._items if COLLECTED in item.stash]
 
     def _request(self) -> RunRequest:
         options = self.options
@@ -100,6 +131,7 @@ class PytestRun:
             id=run_identity(self._config)["run"],
             sources=tuple(dict.fromkeys(str(item.path) for item in self._items if COLLECTED in item.stash)),
             agent=options.agent,
+            against=options.against,
             overrides=self.overrides,
             store=options.store,
             cache=options.cache,
@@ -111,14 +143,14 @@ class PytestRun:
         )
 
     def _new_run(self, request: RunRequest) -> Run:
-        collected = [item.stash[COLLECTED] for item in self._items if COLLECTED in item.stash]
+        collected = self._collected()
         seed = choose_seed([each.loaded for each in collected])
         specs = [choose_agent(each, self.options) for each in collected if not each.agent_from_fixture]
         return new_run(
             request,
             name="pytest",
             commit=find_commit(self._config.rootpath),
-            config=request_settings(request),
+            config={**request_settings(request), "agents": _agents(collected)},
             seed=run_identity(self._config)["seed"] if seed is None else seed,
             gates=self._gates(collected),
             replayed=any(map(is_recording, specs)),
@@ -138,6 +170,18 @@ class PytestRun:
         except SeatrialError as problem:
             return [str(problem)]
         return []
+
+
+def agent_name_of(item: Any) -> str:
+    """The agent in the key of the item's scenario, with the parameters of its fixtures."""
+    callspec = getattr(item, "callspec", None)
+    parameters = "" if callspec is None else str(callspec.id)
+    return "-".join(filter(None, (item.stash[COLLECTED].agent_name, parameters)))
+
+
+def _agents(collected: "Sequence[CollectedScenario]") -> Mapping[str, Any]:
+    """The agents that the suites name, as in the settings of a run of the command."""
+    return {each.loaded.name: redact_spec(each.loaded.suite.agents or each.loaded.suite.agent) for each in collected}
 
 
 def read_marker(item: pytest.Item) -> dict[str, Any]:
@@ -223,6 +267,8 @@ def end(item: pytest.Item, played: PlayedScenario) -> None:
     """End the test as the scenario's verdict says."""
     __tracebackhide__ = True
     outcome = played.outcome
+    if outcome.skipped:
+        pytest.skip(outcome.entry.skip or "")
     if outcome.xfailed and not getattr(item.config.option, "runxfail", False):
         pytest.xfail(outcome.entry.xfail or "")
     if not outcome.verdict.passed:

@@ -114,6 +114,9 @@ def _decide_groups(groups: "Sequence[Group]", results: SessionResults, *, partia
 def _check_suite_gates(report: Report, results: SessionResults) -> tuple[bool, list[str]]:
     """Whether the run passed by its `cases_pass_threshold`, and the reasons of suite gates that failed."""
     gates = report.run.gates
+    against = report.outcome.against if gates.history is not None else None
+    if against is not None and against.suite_is_worse:
+        return False, [reasons.suite_worse(against.first_passed, against.first_total, against.first_expected)]
     if not (gates.groups or gates.cases_pass_threshold is not None or results.scored):
         return False, []
     outcome = report.outcome

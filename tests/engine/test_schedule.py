@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from seatrial.engine.schedule import Job, TrialSchedule
 from seatrial.model.conversation import ErrorInfo, ErrorKind, StopReason, Transcript
 from seatrial.model.protocols import PreparedScenario
-from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.model.run import Gates, HistoryTest, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.scenario import Scenario
 from seatrial.statistics.sequential import SequentialTest, decide_sequentially
 
@@ -258,7 +258,7 @@ def play_out(answers: list[bool | None], order: Any, concurrency: int) -> tuple[
 
 
 @given(
-    answers=st.lists(st.sampled_from([True, True, True, False, None]), min_size=60, max_size=60),
+    answers=st.lists(st.sampled_from([True, True, True, False, None]), min_size=120, max_size=120),
     order=st.randoms(use_true_random=False),
     concurrency=st.integers(1, 20),
 )
@@ -278,3 +278,50 @@ def test_the_order_in_which_trials_finish_does_not_change_the_verdict(
 def test_one_trial_at_a_time_plays_not_one_too_many(passes: bool) -> None:
     _, played = play_out([passes] * 60, random.Random(1), 1)
     assert len(played) == decide_sequentially([passes] * 60, SequentialTest()).trials_used
+
+
+# Tests against a history.
+
+HISTORY = HistoryTest(passed=98, total=100, boundary=5.5, first=3, drop=0.4, beta=0.2, max_trials=48)
+
+
+def test_the_first_trials_of_every_scenario_come_before_more_of_any() -> None:
+    plan = TrialSchedule([a_scenario(name, trials=48, history=HISTORY) for name in "ab"])
+    started = all_now(plan)
+    assert started[:6] == [(name, index) for name in "ab" for index in range(3)]
+
+
+def test_a_scenario_stops_where_its_history_is_confirmed() -> None:
+    prepared = a_scenario("a", trials=48, history=HISTORY)
+    plan = TrialSchedule([prepared])
+    started = 0
+    while now := all_now(plan):
+        note(plan, prepared, {index: True for _, index in now})
+        started += len(now)
+    assert started == 4
+
+
+def test_the_first_trials_run_even_after_the_decision() -> None:
+    prepared = a_scenario("a", trials=48, history=HISTORY)
+    plan = TrialSchedule([prepared], known={prepared.entry.key: {0: False, 1: False}})
+    assert all_now(plan) == [("a", 2)]
+
+
+def test_instrument_errors_are_replaced_and_do_not_use_up_trials() -> None:
+    answers: list[bool | None] = []
+    while len(answers) < 60:  # every fourth trial has an error, and the others do not decide
+        if len(answers) % 4 == 3:
+            answers.append(None)
+        else:
+            undecided = decide_sequentially([*answers, False], SequentialTest()).verdict == "continue"
+            answers.append(not undecided)
+    assert decide_sequentially(answers, SequentialTest()).verdict == "continue"
+    prepared = a_scenario("a", auto=True)
+    plan = TrialSchedule([prepared], known={prepared.entry.key: dict(enumerate(answers))})
+    assert plan.next() is not None
+
+
+def test_a_judge_that_is_down_ends_the_trials() -> None:
+    prepared = a_scenario("a", trials=48, history=HISTORY)
+    plan = TrialSchedule([prepared], known={prepared.entry.key: dict.fromkeys(range(48))})
+    assert plan.next() is None

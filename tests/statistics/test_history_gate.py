@@ -108,7 +108,9 @@ def test_passes_clear_a_reliable_scenario_and_failures_make_it_worse() -> None:
     assert decide_scenario([True] * 24, RELIABLE, boundary).decision == "cleared"
     assert decide_scenario([False] * 24, RELIABLE, boundary).decision == "worse"
     assert decide_scenario([True], RELIABLE, boundary).decision == "go on"
-    assert decide_scenario([], RELIABLE, boundary) == ScenarioResult(decision="go on", passed=0, trials=0, left_out=0)
+    assert decide_scenario([], RELIABLE, boundary) == ScenarioResult(
+        decision="go on", passed=0, trials=0, left_out=0, fewest_more=3
+    )
 
 
 def test_what_comes_after_the_decision_does_not_change_it() -> None:

@@ -12,15 +12,19 @@ from seatrial.comparison.rerun_suspects import confirm
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Comparison, RegressionLimits
 from seatrial.reports.comparison import print_comparison
-from seatrial.reports.json_report import comparison_json
+from seatrial.reports.console import print_run
+from seatrial.reports.json_report import comparison_json, write_json
 from seatrial.reports.progress import Progress
 from seatrial.reports.terminal import json_text
 from seatrial.runs.compare_runs import StoredRuns, make_rerun
+from seatrial.runs.report import Report
 
 from . import shell_completion
 from .options import json_option, make_request, open_stored, store_option, store_url
 
 _EXIT_CODES = {"NO REGRESSION": 0, "REGRESSION": 1, "UNDECIDED": 3}
+_SEQUENTIAL = "sequential"
+_NAMES_SHOWN = 10
 _LIMITS = {
     "max_pass_rate_drop": "Allowed drop of the pass rate: 0.05 is 5 points. Selects --gate thresholds.",
     "max_avg_score_drop": "Allowed drop of the overall score, in points.",
@@ -42,9 +46,9 @@ def _limit_options(command: Any) -> Any:
 @_limit_options
 @click.option(
     "--gate",
-    type=click.Choice([gate.value for gate in Gate]),
+    type=click.Choice([*(gate.value for gate in Gate), _SEQUENTIAL]),
     help="What decides: auto (default: exact tests, and limits that are exceeded by more than noise), the limits, the "
-    "tests, or both.",
+    "tests, both, or the test against the history of BASE (sequential, as in `run --against`).",
 )
 @click.option("--confirm", "rerun", is_flag=True, help="Run suspect scenarios again and let the new trials decide.")
 @click.option("--confirm-trials", type=click.IntRange(min=1), help="New trials per suspect. Default: calculated.")
@@ -62,6 +66,8 @@ def command(base: str, candidate: str, as_json: bool, **options: Any) -> int:
     with its baseline. Exit code 0: no regression. 1: a regression. 2: the runs cannot be compared. 3: undecided,
     because there are too few trials to tell, or trials could not be judged or tested.
     """
+    if options["gate"] == _SEQUENTIAL:
+        return _test_against_history(base, candidate, as_json=as_json, options=options)
     rerun, trials = options["rerun"], options["confirm_trials"]
     if trials is not None and not rerun:
         raise UsageError("--confirm-trials: needs --confirm")
@@ -83,6 +89,30 @@ def command(base: str, candidate: str, as_json: bool, **options: Any) -> int:
         verbose = options["verbose"]
         print_comparison(comparison, sys.stdout, decision=decision, alignments=alignments, verbose=verbose)
     return _EXIT_CODES[decision.verdict]
+
+
+def _test_against_history(base: str, candidate: str, *, as_json: bool, options: dict[str, Any]) -> int:
+    """Decide the candidate's stored trials as `run --against` does."""
+    wrong = [name for name in (*_LIMITS, "rerun", "pooled", "no_pool") if _is_given(name)]
+    if wrong:
+        flags = {"rerun": "--confirm", "pooled": "--pool"}
+        named = ", ".join(flags.get(name, f"--{name.replace('_', '-')}") for name in wrong)
+        raise UsageError(f"--gate sequential: uses the history alone. Leave out {named}")
+    with open_stored(options["store"]) as opened:
+        runs = StoredRuns(opened, base, candidate)
+        record = runs.against_history(base, allow_unfinished=options["allow_unfinished"])
+        report = Report(record)
+        missing = [] if options["allow_missing"] else runs.find_missing()
+    if as_json:
+        write_json(record, sys.stdout)
+    else:
+        print_run(record, sys.stdout, verbose=options["verbose"])
+        if report.outcome.word == "UNDECIDED":
+            click.echo(f"More trials decide it: seatrial run --against {base}")
+    if missing:
+        names = ", ".join(key.label for key in missing[:_NAMES_SHOWN]) + (", …" if len(missing) > _NAMES_SHOWN else "")
+        click.echo(f"REGRESSION: the candidate lacks scenarios of the baseline: {names}", err=as_json)
+    return 1 if missing else report.exit_code
 
 
 def _is_given(name: str) -> bool:

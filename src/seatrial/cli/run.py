@@ -13,15 +13,17 @@ import click
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.model.run import ScenarioEntry
+from seatrial.model.run import RunHistory, ScenarioEntry
 from seatrial.reports.progress import Progress
 from seatrial.reports.registry import parse_report_option
 from seatrial.reports.texts import counted, failing
-from seatrial.runs.execute_run import execute
+from seatrial.runs.execute_run import execute, prepare_history
+from seatrial.runs.new_run import find_commit
 from seatrial.runs.report import Report, StoredRecord
 from seatrial.runs.request import RunRequest
 from seatrial.runs.run_plan import NothingSelected, RunPlan
 from seatrial.statistics.sequential import SequentialTest, operating_point
+from seatrial.store.store import open_store
 from seatrial.verdicts.rates import read_sequential_test
 
 from . import options as cli_options
@@ -39,6 +41,17 @@ _CONFIG = (
     "cases_pass_threshold",
 )
 """Options that set the key of suite.config with the same name."""
+_SAME_IN_REQUEST = (
+    "scenario_text",
+    "tags",
+    "store",
+    "resume",
+    "against",
+    "retry_errors",
+    "retry_agent_errors",
+    "executor",
+    "ray_address",
+)
 
 
 @click.command("run")
@@ -55,6 +68,12 @@ _CONFIG = (
     metavar="RUN",
     shell_complete=shell_completion.runs,
     help="Continue an interrupted run with its own settings.",
+)
+@click.option(
+    "--against",
+    metavar="RUN",
+    shell_complete=shell_completion.runs,
+    help="Test against the history of `baseline`, or of a run: more trials only where needed. Exit code 3: undecided.",
 )
 @click.option("--retry-errors", is_flag=True, help="With --resume: repeat errored trials, except errors of the agent.")
 @click.option(
@@ -84,7 +103,7 @@ def command(**options: Any) -> int:
     """Run scenarios against an agent.
 
     PATHS are files or folders; the default is the folder `scenarios`. Exit code 0: passed. 1: not passed, or nothing
-    was run. 2: a mistake in files or options. 130: interrupted.
+    was run. 2: a mistake in files or options. 3: undecided (only with --against). 130: interrupted.
     """
     targets = [parse_report_option(text) for text in options["reports"]]
     if options["watch"]:
@@ -146,7 +165,7 @@ def _resumed(request: RunRequest, options: dict[str, Any]) -> RunRequest:
     from seatrial.runs.resume import request_again
 
     names = {"scenario": "scenario_text", "tag": "tags", "id": "run_id"}
-    fixed = names | {name: name for name in ("failed", "shard", "name")}
+    fixed = names | {name: name for name in ("failed", "shard", "name", "against")}
     given = [f"--{flag}" for flag, option in fixed.items() if options[option]]
     if given:
         raise UsageError(f"--resume uses the selection and name of the run. Leave out {', '.join(given)}")
@@ -166,7 +185,6 @@ def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunR
     if models:
         overrides["models"] = {**(assigned.get("models") or {}), **models}
     given = {name: value for name, value in overrides.items() if value is not None}
-    same = ("scenario_text", "tags", "store", "resume", "retry_errors", "retry_agent_errors", "executor", "ray_address")
     return cli_options.make_request(
         options["paths"],
         environ=environ,
@@ -177,7 +195,7 @@ def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunR
         id=cli_options.check_run_id(options["run_id"]),
         shard=cli_options.parse_shard(options["shard"]),
         listeners=listeners,
-        **{name: options[name] for name in same},
+        **{name: options[name] for name in _SAME_IN_REQUEST},
     )
 
 
@@ -206,6 +224,8 @@ def _all_reports(plan: RunPlan, targets: list[ReportTarget]) -> list[ReportTarge
 
 def _show_plan(plan: RunPlan) -> int:
     plan.require_scenarios()
+    if plan.request.against is not None and plan.request.resume is None:
+        prepare_history(plan, open_store(plan.request.store or ""), find_commit(Path.cwd()))
     rows, entries = [], []
     for prepared in plan.scenarios():
         entry = prepared.entry
@@ -213,13 +233,43 @@ def _show_plan(plan: RunPlan) -> int:
         what = counted(entry.trials, "trial") if entry.skip is None else f"skipped: {entry.skip}"
         if entry.sequential is not None and entry.skip is None:
             what = f"auto, at most {entry.trials}"
+        elif entry.history is not None:
+            test = entry.history
+            what = f"history {test.passed}/{test.total}: at least {test.first}, at most {entry.trials}"
         rows.append((entry.key.suite, entry.key.label, prepared.agent.name, what))
     lines = [*format_table(("suite", "scenario", "agent", "trials"), rows), *_describe_sequential(entries)]
+    if plan.gates.history is not None:
+        lines += _describe_history(entries, plan.gates.history)
     scenarios, trials = plan.count()
-    most = "at most " if any(entry.sequential for entry in entries) else ""
+    most = "at most " if any(entry.stops_by_results for entry in entries) else ""
     lines.append(f"{counted(scenarios, 'scenario')}, {most}{counted(trials, 'trial')}; nothing was run")
     click.echo("\n".join(lines))
     return 0
+
+
+def _describe_history(entries: Iterable[ScenarioEntry], history: RunHistory) -> Iterator[str]:
+    """The exact power and the expected calls of the test against the history."""
+    tests = [entry.history for entry in entries if entry.history is not None]
+    yield ""
+    yield from (f"note: {note}" for note in history.notes)
+    if not tests:
+        yield "against the history: no scenario can be tested"
+        return
+    from seatrial.statistics.history_gate import History, forecast
+
+    found = forecast([History(passed=test.passed, total=test.total) for test in tests])
+    yield (
+        f"against the history of {counted(len(history.runs), 'run')}: {counted(len(tests), 'scenario')}, "
+        f"{found.expected_calls:,.0f} trials on average if nothing changed, at most {found.most_calls:,}"
+    )
+    yield (
+        f"a drop of 40 points in one scenario is found in {_percent(found.power)} of cases "
+        f"(in the weakest scenario in {_percent(found.weakest_power)})"
+    )
+    yield (
+        f"if nothing changed, the answer is NOT WORSE in {_percent(found.all_cleared)} of cases; "
+        f"at most {_percent(found.false_alarms)} are false alarms"
+    )
 
 
 def _describe_sequential(entries: Iterable[ScenarioEntry]) -> list[str]:

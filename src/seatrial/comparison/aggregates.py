@@ -114,8 +114,10 @@ MANY: Final = 2**31
 def fixed_trials(entry: ScenarioEntry) -> int:
     """The trials, from index 0, whose number did not depend on their results: only these may be tested.
 
-    `trials: auto` stops by results, so only the trials that it always runs count.
+    `trials: auto` and `run --against` stop by results, so only the trials that they always run count.
     """
+    if entry.history is not None:
+        return entry.history.first
     if entry.sequential is None:
         return MANY
     from seatrial.statistics.sequential import stopping_rule

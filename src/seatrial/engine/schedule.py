@@ -3,18 +3,15 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Protocol
 
 from seatrial.model.conversation import ErrorInfo
 from seatrial.model.protocols import PreparedScenario
-from seatrial.model.run import ScenarioKey, Status, Trial
+from seatrial.model.run import HistoryTest, ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
-from seatrial.verdicts.rates import answer_of, can_still_pass, read_sequential_test
+from seatrial.verdicts.rates import answer_of, can_still_pass, decide_history, read_sequential_test
 from seatrial.verdicts.run import Spending
-
-if TYPE_CHECKING:
-    from seatrial.statistics.sequential import SequentialTest
 
 
 class RateLimit:
@@ -119,6 +116,8 @@ class TrialSchedule:
         self._indexes: Iterator[int] = iter(())
         """The trials of the current scenario that are not started."""
         self._sequential: dict[ScenarioKey, _SequentialPlan] = {}
+        self._waiting: list[_SequentialPlan] = []
+        """Tests against a history: their first trials run before further trials of any of them."""
         self._ready: deque[_SequentialPlan] = deque()
         self._misses: dict[ScenarioKey, int] = {}
         self._fail_fast = fail_fast
@@ -137,9 +136,15 @@ class TrialSchedule:
                 assert self._current is not None
                 return Job(prepared=self._current, index=index)
             self._current = next(self._scenarios, None)
-            if self._current is None:
+            if self._current is not None:
+                self._begin(self._current)
+            elif self._waiting:
+                self._ready.extend(self._waiting)
+                for plan in self._waiting:
+                    plan.only_first = False
+                self._waiting.clear()
+            else:
                 return None
-            self._begin(self._current)
         return None
 
     def _begin(self, prepared: PreparedScenario) -> None:
@@ -147,13 +152,13 @@ class TrialSchedule:
         if entry.skip is not None:
             return
         answers = self._known.get(entry.key, {}) if self._known else {}
-        if entry.sequential is None:
+        if not entry.stops_by_results:
             planned = range(entry.trials)
             self._indexes = iter([index for index in planned if index not in answers] if answers else planned)
             return
-        plan = self._sequential[entry.key] = _SequentialPlan(
-            prepared, read_sequential_test(entry.sequential), dict(answers)
-        )
+        plan = self._sequential[entry.key] = _SequentialPlan(prepared, dict(answers))
+        if entry.history is not None:
+            self._waiting.append(plan)
         if plan.wants_more():
             self._ready.append(plan)
 
@@ -185,18 +190,31 @@ class TrialSchedule:
 
 
 class _SequentialPlan:
-    """The sequential test of one scenario. It runs no more trials at once than a verdict may still need."""
+    """A test that stops by results. It runs no more trials at once than a verdict may still need."""
 
-    def __init__(self, prepared: PreparedScenario, test: "SequentialTest", answers: dict[int, bool | None]) -> None:
+    def __init__(self, prepared: PreparedScenario, answers: dict[int, bool | None]) -> None:
         self._prepared = prepared
-        self._test = test
         self._answers = answers
         self._in_flight: set[int] = set()
         self._next_index = 0
+        entry = prepared.entry
+        self._first = 0 if entry.history is None else entry.history.first
+        self._rule = _history_rule(entry.history) if entry.history else _sequential_rule(entry.sequential or {})
+        self.only_first = entry.history is not None
+        """Do not go beyond the first trials yet."""
         self._decide()
 
     def wants_more(self) -> bool:
-        return self._next() < self._prepared.entry.trials and len(self._in_flight) < self._needed
+        index = self._next()
+        if self.only_first and index >= self._first:
+            return False
+        return index < self._most and (index < self._first or len(self._in_flight) < self._needed)
+
+    @property
+    def _most(self) -> int:
+        """Instrument errors are replaced, unless they are more than the answers."""
+        errors = sum(answer is None for answer in self._answers.values())
+        return self._prepared.entry.trials + min(errors, len(self._answers) - errors)
 
     def _next(self) -> int:
         while self._next_index in self._answers or self._next_index in self._in_flight:
@@ -218,13 +236,33 @@ class _SequentialPlan:
         in_order: list[bool | None] = []
         while len(in_order) in self._answers:
             in_order.append(self._answers[len(in_order)])
+        self.failed, more = self._rule(in_order)
+        waiting = sum(index >= len(in_order) for index in self._answers)
+        self._needed = max(1, more - waiting) if more else 0
+
+
+_Rule = Callable[[list[bool | None]], tuple[bool, int]]
+"""Answers in index order -> (whether the scenario failed, the fewest further trials that could decide)."""
+
+
+def _sequential_rule(settings: Mapping[str, float]) -> _Rule:
+    test = read_sequential_test(settings)
+
+    def decide(answers: list[bool | None]) -> tuple[bool, int]:
         from seatrial.statistics.sequential import decide_sequentially
 
-        decision = decide_sequentially(in_order, self._test)
-        self.failed = decision.verdict == "fail"
-        undecided = decision.verdict == "continue"
-        waiting = sum(index >= len(in_order) for index in self._answers)
-        self._needed = max(1, decision.fewest_more - waiting) if undecided else 0
+        found = decide_sequentially(answers, test)
+        return found.verdict == "fail", found.fewest_more if found.verdict == "continue" else 0
+
+    return decide
+
+
+def _history_rule(test: HistoryTest) -> _Rule:
+    def decide(answers: list[bool | None]) -> tuple[bool, int]:
+        found = decide_history(test, answers)
+        return found.decision == "worse", found.fewest_more
+
+    return decide
 
 
 def _shuffled(scenarios: Iterable[PreparedScenario], seed: int) -> Iterator[PreparedScenario]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -64,6 +64,25 @@ class Gates(Struct, frozen=True, kw_only=True):
     must_pass: bool = False
 
 
+Decision: TypeAlias = Literal["worse", "cleared", "undecided", "go on"]
+"""What the trials of a scenario say beside its history. `go on`: too few trials so far."""
+
+
+class HistoryTest(Struct, frozen=True, kw_only=True):
+    """The test of a scenario against its history, stored with the run when it starts (`run --against`)."""
+
+    passed: int
+    """Of the newest answered trials of accepted runs, at most 100."""
+    total: int
+    boundary: float
+    """The evidence at which the scenario is worse."""
+    first: int
+    """Trials that always run."""
+    drop: float
+    beta: float
+    max_trials: int
+
+
 class ScenarioEntry(Struct, frozen=True, kw_only=True):
     """A scenario as stored with a run."""
 
@@ -78,6 +97,8 @@ class ScenarioEntry(Struct, frozen=True, kw_only=True):
     """Planned trials; with `auto`, the maximum."""
     sequential: Mapping[str, float] | None = None
     """The settings of the sequential test with `trials: auto`."""
+    history: HistoryTest | None = None
+    """The test against accepted runs, which decides instead of threshold and gate."""
     gates: Gates = Gates()
     tags: tuple[str, ...] = ()
     skip: str | None = None
@@ -90,6 +111,11 @@ class ScenarioEntry(Struct, frozen=True, kw_only=True):
     """The rules that hold in the scenario."""
     exempt: Mapping[str, str] | None = None
     """The rules that do not hold in it, each with the reason."""
+
+    @property
+    def stops_by_results(self) -> bool:
+        """Whether the number of trials depends on their results: fixed-size statistics are wrong then."""
+        return self.sequential is not None or self.history is not None
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -211,6 +237,8 @@ class ScenarioOutcome(Struct, frozen=True, kw_only=True):
     skipped: bool = False
     xfailed: bool = False
     """It failed as `xfail` expects, which does not fail the run."""
+    against_history: Decision | None = None
+    """The decision of the test against its history; None without such a test."""
 
     @property
     def played(self) -> int:
@@ -236,6 +264,22 @@ class MergedErrors(Struct, frozen=True, kw_only=True):
     """Why the model did not merge them."""
 
 
+class RunHistory(Struct, frozen=True, kw_only=True):
+    """The history that a run is tested against."""
+
+    against: str
+    """As the user named it: `baseline`, or a run."""
+    runs: tuple[str, ...] = ()
+    """The runs of the history, newest first."""
+    scenarios: int = 0
+    """How many scenarios are tested."""
+    variance: float = 1.0
+    """How much more the runs of the history differ than their trials explain; 1: not more."""
+    power: float | None = None
+    """The probability of finding a drop of 40 points in one scenario; None if none is tested."""
+    notes: tuple[str, ...] = ()
+
+
 class RunGates(Struct, frozen=True, kw_only=True):
     """The rules that turn scenarios into the run's verdict."""
 
@@ -243,6 +287,8 @@ class RunGates(Struct, frozen=True, kw_only=True):
     metrics_pass_threshold: float = 80.0
     groups: tuple[Mapping[str, Any], ...] = ()
     """Each: name, tags, threshold, must_pass."""
+    history: RunHistory | None = None
+    """Set by `run --against`."""
 
 
 class Totals(Struct, frozen=True, kw_only=True):
@@ -308,6 +354,25 @@ class InvariantTotals(Struct, frozen=True, kw_only=True):
         return self.triggered == 0 and self.trials > 0
 
 
+class AgainstHistory(Struct, frozen=True, kw_only=True):
+    """What the test of a run against its history found."""
+
+    worse: tuple[str, ...] = ()
+    """Scenarios."""
+    undecided: tuple[str, ...] = ()
+    cleared: int = 0
+    suite_is_worse: bool = False
+    """The first trials of all scenarios together are too low."""
+    first_passed: int = 0
+    """Of the first trials of all tested scenarios."""
+    first_total: int = 0
+    first_expected: float = 0.0
+    """Passes to expect if nothing changed."""
+    p_value: float | None = None
+    only_undecided: bool = False
+    """Nothing but undecided scenarios keeps the run from passing."""
+
+
 class RunOutcome(Struct, frozen=True, kw_only=True):
     """A run's verdict with its totals."""
 
@@ -320,6 +385,20 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     invariants: tuple[InvariantTotals, ...] = ()
     notes: tuple[str, ...] = ()
     """Information that does not change the verdict."""
+    against: AgainstHistory | None = None
+    """The test against the history; None without one."""
+
+    @property
+    def word(self) -> Literal["REGRESSION", "NOT WORSE", "UNDECIDED"] | None:
+        """The answer of the test against the history; None without one, or if other rules decide."""
+        found = self.against
+        if found is None:
+            return None
+        if found.worse or found.suite_is_worse:
+            return "REGRESSION"
+        if self.verdict.passed:
+            return "NOT WORSE"
+        return "UNDECIDED" if found.only_undecided and self.verdict.status is Status.INCONCLUSIVE else None
 
     def __bool__(self) -> bool:
         """So that `assert report.outcome` means what it says."""
@@ -347,6 +426,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """Its trials are recordings, which are not independent."""
     problem: str | None = None
     """An error outside the trials, which keeps the run from passing."""
+    accepted: bool = False
+    """It is or was a baseline, so its trials belong to the history."""
 
 
 def summarise(trial: Trial) -> TrialSummary:

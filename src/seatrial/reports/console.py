@@ -19,6 +19,8 @@ from .texts import (
     failing,
     failing_in_order,
     gates_of,
+    history_line,
+    history_text,
     invariant_line,
     is_failing,
     measures_of,
@@ -104,12 +106,14 @@ class _Console:
             if self._verbose and not outcome.skipped:
                 self._print_trials(outcome)
             return
+        history = history_text(outcome)
+        beside = f"  {history}" if history else ""
         only = next(self._record.trials(outcome.entry.key), None) if trials_of(outcome) == 1 else None
         if only is not None:
-            self._writer.line(f"{name}  {shorten(summarise(only), TEXT_LIMIT)}", mark=outcome.verdict.status)
+            self._writer.line(f"{name}  {shorten(summarise(only), TEXT_LIMIT)}{beside}", mark=outcome.verdict.status)
             self._print_reasons(only, indent=4)
         else:
-            self._writer.line(f"{name}  {trials_line(outcome)}", mark=outcome.verdict.status)
+            self._writer.line(f"{name}  {trials_line(outcome)}{beside}", mark=outcome.verdict.status)
             self._print_trials(outcome)
         self._print_findings(outcome)
 
@@ -157,6 +161,8 @@ class _Console:
         run = self._record.run
         self._writer.line(scenario_counts_line(outcome))
         self._writer.line(verdict_line(outcome), style="green" if outcome.verdict.passed else "red")
+        if (history := history_line(run, outcome)) is not None:
+            self._writer.line(history)
         for note in outcome.notes:
             self._writer.line(f"note: {note}")
         self._writer.line(run_facts(run, outcome.totals), style="dim")

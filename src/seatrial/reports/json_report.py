@@ -184,6 +184,7 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "totals": to_json(outcome.totals),
         "groups": [{"name": name, **to_json(verdict)} for name, verdict in outcome.groups],
         "invariants": to_json(outcome.invariants),
+        "against": None if outcome.against is None else {"verdict": outcome.word, **to_json(outcome.against)},
     }
 
 
@@ -209,10 +210,17 @@ def scenario_json(outcome: ScenarioOutcome) -> dict[str, Any]:
         "flaky": is_flaky(outcome),
         **to_json(repeat_chances(outcome)),
         "gates": to_json(entry.gates),
+        "history": None if entry.history is None else _history_json(outcome),
         "metric_averages": to_json(outcome.metric_averages or {}),
         "unique_errors": to_json(outcome.unique_errors),
         "overall_score": to_json(outcome.overall_score),
     }
+
+
+def _history_json(outcome: ScenarioOutcome) -> dict[str, Any]:
+    test = outcome.entry.history
+    assert test is not None
+    return {"passed": test.passed, "total": test.total, "decision": outcome.against_history}
 
 
 def comparison_json(

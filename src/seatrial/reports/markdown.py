@@ -20,6 +20,8 @@ from .texts import (
     explain_error,
     failing,
     gates_of,
+    history_line,
+    history_text,
     interval,
     invariant_line,
     is_failing,
@@ -69,6 +71,8 @@ def blocks(record: RunRecord) -> Iterator[str]:
     for rule in outcome.invariants:
         mark = "❌" if rule.violated else "✅" if rule.trials else "➖"
         yield f"- {mark} invariant {escaped(invariant_line(rule))}\n"
+    if (history := history_line(record.run, outcome)) is not None:
+        yield f"- {escaped(history)}\n"
     for note in outcome.notes:
         yield f"- note: {escaped(note)}\n"
     yield from _table(record)
@@ -103,7 +107,8 @@ def _table(record: RunRecord) -> Iterator[str]:
 def _row(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
     reason = not_counted_reason(outcome)
     flaky = [flaky_line(outcome)] if is_flaky(outcome) else []
-    why = reason or "; ".join([*outcome.verdict.failure_reasons, *flaky, *outcome.notes])
+    history = [text] if (text := history_text(outcome)) else []
+    why = reason or "; ".join([*outcome.verdict.failure_reasons, *history, *flaky, *outcome.notes])
     cells = (
         "➖" if reason is not None else _MARKS[outcome.verdict.status],
         escaped(shorten(outcome.entry.key.label, CELL_LIMIT)),

@@ -84,8 +84,11 @@ class RepeatChances(Struct, frozen=True, kw_only=True):
 def repeat_chances(outcome: ScenarioOutcome) -> RepeatChances:
     """The chances, from the trials that have an answer, like the interval; empty if no trial has one.
 
-    An error of the agent counts as not passed. An error of a judge or a simulated user is not an answer.
+    An error of the agent counts as not passed. An error of a judge or a simulated user is not an answer. Empty also if
+    the number of trials depends on their results (`trials: auto`, `--against`): the estimates would be biased.
     """
+    if outcome.entry.stops_by_results:
+        return RepeatChances()
     from seatrial.statistics.gates import pass_at_k, pass_hat_k
 
     answered = outcome.passed + outcome.failed + outcome.broken_down
@@ -104,12 +107,20 @@ def is_flaky(outcome: ScenarioOutcome) -> bool:
 
 
 def flaky_line(outcome: ScenarioOutcome) -> str:
-    """`flaky: 3 passed, 2 failed; two tries: both pass in 30 % (pass^2), at least one in 90 % (pass@2)`."""
+    """`flaky: 3 passed, 2 failed; of two tries, both pass in about 30 % (pass^2), one or both in about 90 % (pass@2)`.
+
+    Next to the estimates: what the exact interval of the pass rate allows at least.
+    """
     known = repeat_chances(outcome)
-    both, one = known.pass_hat_k[1], known.pass_at_k[1]
     counts = {"passed": outcome.passed, "failed": outcome.failed, "errored": outcome.broken_down}
-    what = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    what = f"flaky: {', '.join(f'{count} {status}' for status, count in counts.items() if count)}"
+    if len(known.pass_hat_k) < 2:
+        return what
+    from seatrial.statistics.intervals import clopper_pearson_interval
+
+    both, one = known.pass_hat_k[1], known.pass_at_k[1]
+    low = clopper_pearson_interval(outcome.passed, sum(counts.values()))[0]
     return (
-        f"flaky: {what}; two tries: both pass in {100 * both:.0f} % (pass^2), "
-        f"at least one in {100 * one:.0f} % (pass@2)"
+        f"{what}; two tries: both pass in about {100 * both:.0f} % (pass^2, at least {100 * low**2:.0f} %), "
+        f"at least one in about {100 * one:.0f} % (pass@2, at least {100 * (1 - (1 - low) ** 2):.0f} %)"
     )

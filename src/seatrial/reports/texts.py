@@ -85,6 +85,17 @@ def trials_line(outcome: ScenarioOutcome) -> str:
     return f"{text} {found}" if found else text
 
 
+_AGAINST_HISTORY = {"worse": "worse", "cleared": "not worse", "undecided": "cannot tell", "go on": "not decided"}
+
+
+def history_text(outcome: ScenarioOutcome) -> str | None:
+    """`history 98/100: not worse`; None if the scenario is not tested against its history."""
+    test, decision = outcome.entry.history, outcome.against_history
+    if test is None or decision is None:
+        return None
+    return f"history {test.passed}/{test.total}: {_AGAINST_HISTORY[decision]}"
+
+
 def not_counted_reason(outcome: ScenarioOutcome) -> str | None:
     """Why a scenario's verdict does not count in the run; None if it counts."""
     if outcome.skipped:
@@ -144,9 +155,20 @@ def scenario_counts_line(outcome: RunOutcome) -> str:
 
 
 def verdict_line(outcome: RunOutcome) -> str:
-    """`PASS`, or `FAIL: ` with the reasons."""
-    word = VERDICT_WORDS[outcome.verdict.status]
+    """`PASS`, or `FAIL: ` with the reasons. Against a history: `NOT WORSE`, `REGRESSION`, `UNDECIDED`."""
+    word = outcome.word or VERDICT_WORDS[outcome.verdict.status]
     return ": ".join(filter(None, (word, "; ".join(outcome.verdict.failure_reasons))))
+
+
+def history_line(run: Run, outcome: RunOutcome) -> str | None:
+    """What the test against the history could have found; None without such a test."""
+    history, found = run.gates.history, outcome.against
+    if history is None or found is None or not history.scenarios:
+        return None
+    tested = f"{counted(history.scenarios, 'scenario')} tested against {counted(len(history.runs), 'run')}"
+    first = f"{found.first_passed} of the first {counted(found.first_total, 'trial')} passed"
+    power = f"a drop of 40 points in one scenario is found {100 * (history.power or 0.0):.0f} % of the time"
+    return f"{tested}: {first}, {found.first_expected:.1f} expected; {power}"
 
 
 def run_facts(run: Run, totals: Totals) -> str:

@@ -37,13 +37,15 @@ def run(
     scenario: str | Sequence[str] = (),
     tag: str | Sequence[str] = (),
     name: str | None = None,
+    against: str | None = None,
     **overrides: Any,
 ) -> Report:
     """Run files, folders, Suites or Scenarios against an agent, and report.
 
     `overrides` are keys of `suite.config`: trials=3, concurrency=5, and so on. `store=None` keeps nothing.
+    `against="baseline"` tests against the history of accepted runs.
     """
-    report = execute(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
+    report = execute(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name, against=against))
     if report.run.state is RunState.INTERRUPTED:
         raise KeyboardInterrupt
     return _settled_by_test(report)
@@ -57,10 +59,13 @@ async def arun(
     scenario: str | Sequence[str] = (),
     tag: str | Sequence[str] = (),
     name: str | None = None,
+    against: str | None = None,
     **overrides: Any,
 ) -> Report:
     """`run`, on the event loop that is running."""
-    report = await execute_async(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name))
+    report = await execute_async(
+        _request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name, against=against)
+    )
     return _settled_by_test(report)
 
 
@@ -129,10 +134,19 @@ def _limits(given: dict[str, float]) -> "RegressionLimits":
 
 
 def _request(
-    sources: Any, agent: Any, store: str | None, overrides: dict[str, Any], *, scenario: Any, tag: Any, name: str | None
+    sources: Any,
+    agent: Any,
+    store: str | None,
+    overrides: dict[str, Any],
+    *,
+    scenario: Any,
+    tag: Any,
+    **more: str | None,
 ) -> RunRequest:
     _require("run: store", store, (str, Path, NoneType), "a path, an address, or None to keep nothing")
+    name, against = more["name"], more["against"]
     _require("run: name", name, (str, NoneType), "a text")
+    _require("run: against", against, (str, NoneType), "`baseline`, or a stored run by its id or name")
     if name is not None and (not name.strip() or name in RESERVED_NAMES):
         raise UsageError(f"run: name {name!r}: expected a name; not blank, latest or baseline, which mean other runs")
     environ = dict(os.environ)
@@ -144,6 +158,7 @@ def _request(
         scenario_text=_several("scenario", scenario),
         tags=_several("tag", tag),
         name=name,
+        against=against,
         store=settings["store"] if store == _FROM_SETTINGS else store,
         cache=settings["cache"],
         environ=environ,

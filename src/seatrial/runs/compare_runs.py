@@ -9,15 +9,16 @@ from typing import Any, Final
 
 from msgspec.structs import fields, replace
 
-from seatrial.comparison.aggregates import RunSide
+from seatrial.comparison.aggregates import RunSide, find_gap
 from seatrial.comparison.alignment import align_closest
 from seatrial.comparison.compare import compare_runs
 from seatrial.comparison.rerun_suspects import Rerun
 from seatrial.errors import UsageError
 from seatrial.model.comparison import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
-from seatrial.model.run import Run, RunState, ScenarioKey, Status, Trial, TrialSummary
+from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial, TrialSummary
 from seatrial.store.store import Store
 
+from .against_history import plan_history, read_history
 from .execute_run import execute
 from .history import find_alike, find_original, pool_baseline
 from .new_run import find_commit
@@ -40,7 +41,11 @@ class StoredRuns:
         self._read = read or (lambda run: _stored_side(store, run))
         """Reads a run's verdict and trials; a caller that caches them gives its own function."""
         self.candidate = _find(store, candidate, None)
-        self.base = _find(store, base, self.candidate)
+        self._base = base
+
+    @cached_property
+    def base(self) -> Run:
+        return _find(self.store, self._base, self.candidate)
 
     @cached_property
     def sides(self) -> tuple[RunSide, RunSide]:
@@ -72,6 +77,47 @@ class StoredRuns:
             differences=find_differences(base, candidate),
             allow_unfinished=allow_unfinished,
         )
+
+    def against_history(self, ref: str, *, allow_unfinished: bool = False) -> MemoryRecord:
+        """The candidate's stored trials, decided by their tests against the history of `ref`.
+
+        Raises UsageError if the candidate is not finished, or if nothing can be tested.
+        """
+        side = self._side(self.candidate)
+        if not allow_unfinished and (gap := find_gap(side)) is not None:
+            raise UsageError(f"{gap}. Finish it: seatrial run --resume {self.candidate.id}; or use --allow-unfinished.")
+        run, entries = self.candidate, list(self.store.entries(self.candidate.id))
+        if run.replayed:
+            raise UsageError(f"run {run.id}: its trials are recordings, so no test can be made with them.")
+        named = (run.config or {}).get("baselines") or {}
+        history = read_history(
+            self.store,
+            ref,
+            baselines={entry.key.suite: named.get(entry.key.suite) for entry in entries},
+            commit=None if run.git_dirty else run.git_commit,
+            candidate=run,
+        )
+        gates = replace(run.gates, history=None)
+        plan = plan_history(history, (replace(entry, history=None) for entry in entries), gates)
+        if not plan.tests:
+            raise UsageError(
+                f"run {run.id}: no scenario has a history to test against. {'; '.join(plan.history.notes)}"
+            )
+        trials = side.trials()
+        tested = [
+            replace(plan.apply(entry), trials=len(trials.get(entry.key, ()))) if entry.key in plan.tests else entry
+            for entry in entries
+        ]
+        decided = replace(run, gates=replace(gates, history=plan.history))
+        return MemoryRecord(decided, tested, self._trials(entries))
+
+    def find_missing(self) -> list[ScenarioKey]:
+        """The scenarios of the baseline that the candidate lacks."""
+        has = {entry.key for entry in self.store.entries(self.candidate.id)}
+        return [entry.key for entry in self.store.entries(self.base.id) if entry.key not in has]
+
+    def _trials(self, entries: Sequence[ScenarioEntry]) -> list[Trial]:
+        return [trial for entry in entries for trial in self.store.trials(self.candidate.id, entry.key)]
 
     def explain(self, key: ScenarioKey) -> Alignment | None:
         """Where a failing conversation of the candidate first differs from a passing one.
@@ -147,7 +193,7 @@ def find_differences(base: RunSide, candidate: RunSide) -> list[ConfigDifference
 def _settings(side: RunSide) -> dict[str, Any]:
     run = side.run
     config = run.config or {}
-    gates = {field.name: getattr(run.gates, field.name) for field in fields(run.gates)}
+    gates = {field.name: getattr(run.gates, field.name) for field in fields(run.gates) if field.name != "history"}
     metrics = {name for outcome in side.outcome.scenarios for name in outcome.metric_averages or ()}
     agent = config.get("agent") if config.get("agent") is not None else config.get("agents")
     parts = {

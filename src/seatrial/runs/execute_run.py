@@ -11,6 +11,7 @@ from seatrial.engine.executors import Executor, LocalExecutor
 from seatrial.engine.schedule import Budget, RateLimit, TrialSchedule
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
+from seatrial.store.store import Store
 
 from .event_loop import run_until_complete
 from .new_run import Commit, find_commit, new_planned_run
@@ -53,6 +54,8 @@ async def _play(plan: RunPlan) -> tuple[Report, bool]:
     commit = find_commit(Path.cwd())
     async with plan.open_session() as session:
         resumed = _resume(session, plan) if plan.request.resume else None
+        if resumed is None and plan.request.against is not None:
+            prepare_history(plan, session.open_store(), commit)
         if resumed is not None and session.store is not None and resumed.is_complete(plan):
             return Report(StoredRecord(session.store, resumed.run)), False
         _start(session, plan, commit, resumed)
@@ -73,6 +76,27 @@ async def _play(plan: RunPlan) -> tuple[Report, bool]:
         return await session.play_to_end(jobs, scenarios=plan.scenarios, rest=scenarios), session.cancelled
 
 
+def prepare_history(plan: RunPlan, store: Store | None, commit: Commit) -> None:
+    """Give the scenarios of the plan their tests against the history. Raises UsageError without a store."""
+    from .against_history import plan_history, read_history
+
+    against = plan.request.against
+    assert against is not None
+    if store is None:
+        raise UsageError("--against: needs a store, which has the runs to test against")
+    if plan.request.shard is not None:
+        raise UsageError("--against: cannot be combined with --shard, because one test covers all scenarios")
+    here = commit.wait()
+    history = read_history(
+        store,
+        against,
+        baselines={suite.name: suite.suite.baseline for suite in plan.suites},
+        commit=None if here.dirty else here.sha,
+    )
+    entries = (prepared.entry for prepared in plan.scenarios())
+    plan.use_history(plan_history(history, entries, plan.gates))
+
+
 def _resume(session: RunSession, plan: RunPlan) -> "Resumed":
     store = session.open_store()
     if store is None:
@@ -81,7 +105,12 @@ def _resume(session: RunSession, plan: RunPlan) -> "Resumed":
 
     assert plan.request.resume is not None
     # Claimed before it is read: another process that plays the run would change it.
-    session.claim(store.run(plan.request.resume).id)
+    run = store.run(plan.request.resume)
+    session.claim(run.id)
+    if run.gates.history is not None:
+        from .against_history import stored_plan
+
+        plan.use_history(stored_plan(store, run))
     resumed = find_resumed(store, plan)
     _budget_left(plan.config.budget, resumed)
     return resumed

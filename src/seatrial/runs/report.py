@@ -147,10 +147,12 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 passed, 1 not passed, 130 interrupted."""
+        """0 passed, 1 not passed, 3 undecided (only with `--against`), 130 interrupted."""
         outcome = self._read()
         if self.run.state is RunState.INTERRUPTED:
             return 130
+        if outcome.word == "UNDECIDED":
+            return 3
         return 0 if outcome.verdict.passed else 1
 
     def __repr__(self) -> str:
@@ -274,7 +276,8 @@ def _decide_scenarios(
 def _require_end(run: Run, outcome: RunOutcome) -> RunOutcome:
     """The outcome, but not passed if the run has a problem or did not finish."""
     if run.problem is not None:
-        status = Status.ERRORED if outcome.verdict.passed else outcome.verdict.status
+        harmless = (Status.PASSED, Status.INCONCLUSIVE)
+        status = Status.ERRORED if outcome.verdict.status in harmless else outcome.verdict.status
         reasons = (run.problem, *outcome.verdict.failure_reasons)
         return replace(outcome, verdict=Verdict(status=status, failure_reasons=reasons))
     if run.state is RunState.FINISHED or not outcome.verdict.passed:

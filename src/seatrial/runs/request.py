@@ -43,6 +43,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     retry_agent_errors: bool = False
     """Repeat trials with agent errors too; these still count as failed."""
     shard: tuple[int, int] | None = None
+    against: str | None = None
+    """Test the run against the history of the baseline, or of a run: `baseline`, an id or a name."""
     confirms: str | None = None
     """The run whose suspects this run repeats. `latest` never means such a run."""
     executor: Literal["local", "ray"] = "local"

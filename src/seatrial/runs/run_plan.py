@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
@@ -22,6 +24,9 @@ from .agents import Agents, make_context
 from .gold_calls import check_gold_calls
 from .request import RunRequest
 from .session import RunSession
+
+if TYPE_CHECKING:
+    from .against_history import HistoryPlan
 
 METRICS_PASS_THRESHOLD: float = CONFIG_DEFAULTS["metrics_pass_threshold"]
 KEPT_IN_MEMORY = 2_000
@@ -60,6 +65,7 @@ class RunPlan:
             budgeted=self.config.budget is not None,
         )
         self._check_tool_names()
+        self._history: HistoryPlan | None = None
         self._prepared: list[PreparedScenario] | None = None
         if sum(suite.count for suite in self.suites) <= KEPT_IN_MEMORY:
             self._prepared = list(self._prepare())
@@ -71,7 +77,14 @@ class RunPlan:
 
     @property
     def gates(self) -> RunGates:
-        return make_gates(self.suites, [(suite, group) for suite in self.suites for group in suite.suite.groups])
+        gates = make_gates(self.suites, [(suite, group) for suite in self.suites for group in suite.suite.groups])
+        return gates if self._history is None else replace(gates, history=self._history.history)
+
+    def use_history(self, history: "HistoryPlan") -> None:
+        """Test scenarios against their history (`run --against`)."""
+        self._history = history
+        if self._prepared is not None:
+            self._prepared = [replace(each, entry=history.apply(each.entry)) for each in self._prepared]
 
     def open_session(self) -> RunSession:
         """A session with the plan's agents and models."""
@@ -114,7 +127,10 @@ class RunPlan:
             for scenario in self._selected(suite):
                 for context in contexts:
                     if self._in_shard(position):
-                        yield prepare(scenario, context, position=position)
+                        prepared = prepare(scenario, context, position=position)
+                        if self._history is not None:
+                            prepared = replace(prepared, entry=self._history.apply(prepared.entry))
+                        yield prepared
                     position += 1
 
     def _selected(self, suite: LoadedSuite) -> Iterator[Scenario]:

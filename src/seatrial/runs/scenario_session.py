@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from seatrial.llm.client import LLM
     from seatrial.llm.model import ModelSpec
 
+    from .against_history import HistoryPlan
+
 
 class ScenarioRequest(Struct, frozen=True, kw_only=True):
     """A scenario to play, and its agent."""
@@ -102,9 +104,15 @@ class NotLive(Exception):
 class ScenarioSession:
     """Plays scenarios as they are requested, all in one run."""
 
-    def __init__(self, request: RunRequest, run: Run, *, live: bool = True) -> None:
-        """`live`: models may be called; otherwise their answers come from the cache only."""
+    def __init__(
+        self, request: RunRequest, run: Run, *, live: bool = True, history: "HistoryPlan | None" = None
+    ) -> None:
+        """`live`: models may be called; otherwise their answers come from the cache only.
+
+        `history`: the tests of scenarios against their history.
+        """
         self._run = run
+        self._history = history
         cache = Path(request.cache) if request.cache else None
         self._cached_models = (
             None if live else CachedModels(defaults=request.models, cache=cache, environ=request.environ)
@@ -179,7 +187,7 @@ class ScenarioSession:
             prepared = replace(prepared, entry=replace(entry, key=entry.key._replace(name=request.name)))
         if from_cache:
             self._from_cache.add(prepared.entry.key)
-        return prepared
+        return prepared if self._history is None else replace(prepared, entry=self._history.apply(prepared.entry))
 
     def _mark_recording(self, spec: Any) -> None:
         """Mark the run as replayed. Raises UsageError if it is stored without the mark."""

@@ -124,6 +124,8 @@ class ScenarioResult:
     left_out: int
     """Trials with instrument errors among them. They never clear a scenario: it is cleared only if it would also be
     cleared with all of them failed."""
+    fewest_more: int = 0
+    """The fewest further answered trials that could decide it; 0 once decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +327,25 @@ def decide_scenario(
                 decision = "cleared"
         if decision != "go on":
             break
-    return ScenarioResult(decision=decision, passed=passed, trials=passed + failed, left_out=left_out)
+    more = _fewest_more(evidence, passed, failed, boundary, left_out=left_out, clear=clear)
+    return ScenarioResult(
+        decision=decision,
+        passed=passed,
+        trials=passed + failed,
+        left_out=left_out,
+        fewest_more=more if decision == "go on" else 0,
+    )
+
+
+def _fewest_more(evidence: _Evidence, passed: int, failed: int, boundary: float, *, left_out: int, clear: bool) -> int:
+    """All further trials fail, or all pass: nothing else decides sooner."""
+    most = evidence.gate.max_trials - passed - failed
+    for more in range(1, most + 1):
+        if evidence.drop(passed + more, failed + left_out) <= evidence.clear_at:
+            return more
+        if not clear and evidence.worse(passed, failed + more) >= boundary:
+            return more
+    return max(1, most)
 
 
 def first_trials(scenarios: int) -> int:

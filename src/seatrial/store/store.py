@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
+from msgspec.structs import replace
+
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
@@ -167,10 +169,14 @@ class Store:
         return read_finished(self._connections, run_id)
 
     def set_baseline(self, run_id: str, *, suite: str | None = None) -> None:
-        """Make this run the baseline: of one suite, or of all."""
+        """Make this run the baseline, of one suite or of all, and accept it for the history."""
         with self._connections.transaction() as connection:
-            if runs.read_run(connection, run_id) is None:
+            connection.database.lock_run(connection, run_id)
+            run = runs.read_run(connection, run_id)
+            if run is None:
                 raise UsageError(f"{self.name}: no run has the id {run_id!r}. See: seatrial list runs")
+            if not run.accepted:
+                runs.rewrite_run(connection, replace(run, accepted=True))
             connection.execute(schema.SET_BASELINE, (write(suite), run_id))
 
     def baseline(self, suite: str | None = None) -> Run | None:

@@ -1,11 +1,11 @@
 """The verdict on a pass rate: by share, by a gate with confidence, or by the sequential test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
 from seatrial.model.conversation import ErrorKind
-from seatrial.model.run import Gates, ScenarioEntry, Status, Trial, TrialSummary, Verdict
+from seatrial.model.run import Decision, Gates, HistoryTest, ScenarioEntry, Status, Trial, TrialSummary, Verdict
 from seatrial.model.struct import Struct
 
 from . import reasons
@@ -13,16 +13,20 @@ from . import reasons
 if TYPE_CHECKING:
     # Most runs use neither, and the imports take milliseconds.
     from seatrial.statistics.gates import GateVerdict
+    from seatrial.statistics.history_gate import ScenarioResult
     from seatrial.statistics.sequential import SequentialTest
 
 
 class RateDecision(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     notes: tuple[str, ...] = ()
+    against_history: Decision | None = None
 
 
 def decide_rate(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> RateDecision:
     """The verdict on the pass rate alone, by the scenario's rule. Give the trials in index order."""
+    if entry.history is not None:
+        return _decide_against_history(entry, entry.history, trials)
     if entry.sequential is not None:
         return _decide_sequentially(entry, trials)
     if entry.gates.pass_rate is None:
@@ -153,6 +157,39 @@ def _decide_sequentially(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -
         status = Status.ERRORED if left_out else Status.NOT_RUN
         why = reasons.sequential_unfinished(passed, used, test.max_trials)
     return RateDecision(verdict=Verdict(status=status, failure_reasons=(why, *left_out)))
+
+
+def decide_history(test: HistoryTest, answers: Iterable[bool | None]) -> "ScenarioResult":
+    """The decision of a scenario's test against its history. Give the answers in index order."""
+    from seatrial.statistics.history_gate import History, HistoryGate, decide_scenario
+
+    return decide_scenario(
+        answers,
+        History(passed=test.passed, total=test.total),
+        test.boundary,
+        gate=HistoryGate(drop=test.drop, beta=test.beta, max_trials=test.max_trials),
+    )
+
+
+def _decide_against_history(entry: ScenarioEntry, test: HistoryTest, trials: Sequence[TrialSummary]) -> RateDecision:
+    in_order = [trial for place, trial in enumerate(trials) if trial.index == place]
+    found = decide_history(test, map(answer_of, in_order))
+    passed, used = found.passed, found.trials
+    left_out = (reasons.trials_errored(found.left_out),) if found.left_out else ()
+    if found.decision == "cleared":
+        verdict = Verdict(status=Status.PASSED)
+        return RateDecision(verdict=verdict, notes=left_out, against_history="cleared")
+    before = (test.passed, test.total)
+    decision: Decision = found.decision
+    if decision == "worse":
+        status, why = Status.FAILED, reasons.worse_than_history(passed, used, before)
+    elif decision == "undecided" or (len(trials) >= entry.trials and not left_out):
+        decision = "undecided"
+        status, why = Status.INCONCLUSIVE, reasons.history_undecided(passed, used, before)
+    else:
+        status = Status.ERRORED if left_out else Status.NOT_RUN
+        why = reasons.sequential_unfinished(passed, used, test.max_trials)
+    return RateDecision(verdict=Verdict(status=status, failure_reasons=(why, *left_out)), against_history=decision)
 
 
 def read_sequential_test(settings: Mapping[str, float]) -> "SequentialTest":

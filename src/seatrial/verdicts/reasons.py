@@ -35,6 +35,7 @@ def quantile(values: Sequence[float], share: float) -> float | None:
 
 
 _TOOLS_SHOWN = 10
+_LABELS_SHOWN = 10
 
 
 def counted(number: int, noun: str) -> str:
@@ -173,6 +174,37 @@ def sequential_unfinished(passed: int, total: int, planned: int) -> str:
     return (
         f"{passed} of {counted(total, 'trial')} passed: undecided so far, it stops after at most {planned - total} more"
     )
+
+
+def worse_than_history(passed: int, total: int, before: tuple[int, int]) -> str:
+    return f"{passed} of {counted(total, 'trial')} passed: worse than its history ({before[0]} of {before[1]})"
+
+
+def history_undecided(passed: int, total: int, before: tuple[int, int]) -> str:
+    shown = f"{passed} of {counted(total, 'trial')} passed, {before[0]} of {before[1]} in its history"
+    return f"{shown}: too few trials to tell"
+
+
+def scenarios_worse(labels: Sequence[str]) -> str:
+    return f"worse than {'its' if len(labels) == 1 else 'their'} history: {_some(labels)}"
+
+
+def scenarios_undecided(labels: Sequence[str]) -> str:
+    return f"cannot tell whether worse than {'its' if len(labels) == 1 else 'their'} history: {_some(labels)}"
+
+
+def invariants_violated(names: Sequence[str]) -> str:
+    return f"{'an invariant was' if len(names) == 1 else 'invariants were'} violated: {_some(names)}"
+
+
+def suite_worse(passed: int, total: int, expected: float) -> str:
+    first = f"{passed} of the first {counted(total, 'trial')} passed"
+    return f"the suite as a whole is worse: {first}, the history suggests {expected:.0f}"
+
+
+def _some(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _LABELS_SHOWN:,} more" if len(labels) > _LABELS_SHOWN else ""
+    return ", ".join(labels[:_LABELS_SHOWN]) + more
 
 
 _RUN_WORDS = {

@@ -10,11 +10,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from seatrial.model.results import ModelUse, sum_model_use
 from seatrial.model.run import (
+    AgainstHistory,
+    Decision,
+    HistoryTest,
     InvariantTotals,
     MergedErrors,
     RunGates,
+    RunHistory,
     RunOutcome,
     ScenarioCounts,
     ScenarioEntry,
@@ -27,7 +33,7 @@ from seatrial.model.run import (
 )
 
 from . import reasons
-from .rates import decide_share
+from .rates import answer_of, decide_share
 from .reasons import mean, meets, quantile
 from .scenario import count_decided_by_score, decide_scenario
 
@@ -259,11 +265,73 @@ _Missed = tuple[int, Status, str]
 """A scenario that must pass and did not: position, status, reason."""
 
 
+class HistoryDecision:
+    """Decides a run against its history: takes scenarios with their trials in any order."""
+
+    def __init__(self, history: RunHistory) -> None:
+        self._history = history
+        self._labels: dict[Decision, list[tuple[int, str]]] = {}
+        self._counts: list[tuple[HistoryTest, int, int]] = []
+        """For each tested scenario: its history, and the passes and answers among its first trials."""
+        self.named = dict.fromkeys(Status, 0)
+        """Scenarios whose status only the history decides."""
+
+    def add(self, outcome: ScenarioOutcome, trials: Iterable[TrialSummary]) -> None:
+        entry, decision = outcome.entry, outcome.against_history
+        if entry.history is None or entry.skip is not None:
+            return
+        if decision is not None:
+            self._labels.setdefault(decision, []).append((entry.position, entry.key.label))
+            if (decision, outcome.verdict.status) in _BY_HISTORY:
+                self.named[outcome.verdict.status] += 1
+        first = [trial for trial in trials if trial.index < entry.history.first]
+        answers = [answer for trial in first if (answer := answer_of(trial)) is not None]
+        self._counts.append((entry.history, sum(answers), len(answers)))
+
+    def found(self) -> AgainstHistory:
+        from seatrial.statistics.history_gate import decide_suite
+        from seatrial.statistics.significance import ScenarioCounts as Counts
+
+        tested = [
+            Counts(base_passed=test.passed, base_total=test.total, candidate_passed=passed, candidate_total=total)
+            for test, passed, total in self._counts
+            if total
+        ]
+        suite = decide_suite(tested, variance=self._history.variance) if tested else None
+        return AgainstHistory(
+            worse=self._named("worse"),
+            undecided=self._named("undecided"),
+            cleared=len(self._labels.get("cleared", ())),
+            suite_is_worse=suite is not None and suite.alarm,
+            first_passed=sum(passed for _, passed, _ in self._counts),
+            first_total=sum(total for _, _, total in self._counts),
+            first_expected=0.0 if suite is None else suite.expected,
+            p_value=None if suite is None else suite.p_value,
+        )
+
+    def _named(self, decision: Decision) -> tuple[str, ...]:
+        return tuple(label for _, label in sorted(self._labels.get(decision, ())))
+
+
+_BY_HISTORY = (("worse", Status.FAILED), ("undecided", Status.INCONCLUSIVE))
+
+
+def _problems_of(found: AgainstHistory) -> list[_Problem]:
+    problems = [(Status.FAILED, reasons.scenarios_worse(found.worse))] if found.worse else []
+    if found.suite_is_worse:
+        why = reasons.suite_worse(found.first_passed, found.first_total, found.first_expected)
+        problems.append((Status.FAILED, why))
+    if found.undecided:
+        problems.append((Status.INCONCLUSIVE, reasons.scenarios_undecided(found.undecided)))
+    return problems
+
+
 class RunDecision:
     """Takes scenarios and trials in any order and decides the run's verdict."""
 
     def __init__(self, gates: RunGates) -> None:
         self._gates = gates
+        self._history = None if gates.history is None else HistoryDecision(gates.history)
         self._sums = TrialSums()
         self._tools = ToolNotes()
         self._invariants = InvariantSums()
@@ -300,6 +368,9 @@ class RunDecision:
             self._missed.append(_missed(outcome))
         for group in self._groups:
             group.add(outcome)
+        if self._history is not None:
+            trials = list(trials)
+            self._history.add(outcome, trials)
         self.add_trials(trials)
 
     def add_trials(self, trials: Iterable[TrialSummary]) -> None:
@@ -323,7 +394,9 @@ class RunDecision:
         """The run's outcome. `scenarios` are the outcomes that were added, as a sequence that may load them lazily."""
         totals = self._sums.totals(self._gates, planned=self._not_run + self._sums.count)
         groups = tuple((group.name, group.verdict()) for group in self._groups)
-        verdict = self._with_budget(self._decide(totals, groups), totals, budget_usd)
+        against = None if self._history is None else self._history.found()
+        decided, only_undecided = self._decide(totals, groups, against)
+        verdict = self._with_budget(decided, totals, budget_usd)
         return RunOutcome(
             verdict=verdict,
             scenarios=scenarios,
@@ -339,6 +412,7 @@ class RunDecision:
             groups=groups,
             invariants=self._invariants.totals(),
             notes=tuple(self._notes(verdict, totals, budget_usd)),
+            against=None if against is None else replace(against, only_undecided=only_undecided),
         )
 
     def _with_budget(self, verdict: Verdict, totals: Totals, budget: float | None) -> Verdict:
@@ -360,6 +434,8 @@ class RunDecision:
         idle = [rule.name for rule in self._invariants.totals() if rule.is_idle]
         if idle:
             yield reasons.never_triggered(idle, trials=self._sums.count)
+        if self._gates.history is not None:
+            yield from self._gates.history.notes
 
     def _budget_spent(self, totals: Totals, budget: float | None) -> str | None:
         """The reason if the budget prevented trials."""
@@ -368,12 +444,23 @@ class RunDecision:
             return None
         return reasons.budget_spent(budget, spending.total_usd, totals.not_run_count)
 
-    def _decide(self, totals: Totals, groups: Sequence[tuple[str, Verdict]]) -> Verdict:
+    def _decide(
+        self, totals: Totals, groups: Sequence[tuple[str, Verdict]], against: AgainstHistory | None
+    ) -> tuple[Verdict, bool]:
+        """The verdict, and whether only undecided scenarios keep it from passing."""
         if totals.total_executions == 0 or not self._any_played:
-            return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),))
+            return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),)), False
+        others = self._find_problems(totals, groups)
+        problems = [*([] if against is None else _problems_of(against)), *others]
+        undecided = bool(problems) and not others and all(status is Status.INCONCLUSIVE for status, _ in problems)
+        return _verdict(problems), undecided
+
+    def _find_problems(self, totals: Totals, groups: Sequence[tuple[str, Verdict]]) -> list[_Problem]:
+        """Everything that keeps the run from passing, except the test against the history."""
         problems: list[_Problem] = []
         if self._gates.cases_pass_threshold is None:
-            counts = [(status, self._by_status[status]) for status in _WORST_FIRST]
+            named = {} if self._history is None else self._history.named
+            counts = [(status, self._by_status[status] - named.get(status, 0)) for status in _WORST_FIRST]
             problems += [(status, reasons.scenarios_with(count, status)) for status, count in counts if count]
         else:
             problems += _problem_cases(totals, self._gates.cases_pass_threshold)
@@ -384,7 +471,11 @@ class RunDecision:
             problems.append((Status.FAILED, why))
         for name, verdict in groups:
             problems += [(verdict.status, reasons.in_group(name, why)) for why in verdict.failure_reasons]
-        return _verdict(problems)
+        if self._history is not None:
+            # Few failures are within noise of a history, but no history excuses the violation of a rule.
+            violated = [rule.name for rule in self._invariants.totals() if rule.violated]
+            problems += [(Status.FAILED, reasons.invariants_violated(violated))] if violated else []
+        return problems
 
 
 class GroupDecision:

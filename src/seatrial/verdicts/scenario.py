@@ -9,6 +9,7 @@ from operator import attrgetter
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.results import Severity, UniqueError
 from seatrial.model.run import (
+    Decision,
     Gates,
     Interval,
     MergedErrors,
@@ -68,7 +69,7 @@ def decide_scenario(
         merged = None
     errors = merge_failures(ordered) if merged is None else merged.errors
     averages = average_metrics(ordered)
-    verdict, notes = _decide(entry, ordered, averages, errors)
+    verdict, notes, against = _decide(entry, ordered, averages, errors)
     xfailed = entry.xfail is not None and _failed_as_expected(verdict, ordered)
     if entry.xfail is not None and verdict.passed:
         verdict = Verdict(status=Status.FAILED, failure_reasons=(reasons.unexpected_pass(entry.xfail),))
@@ -87,6 +88,7 @@ def decide_scenario(
         overall_score=mean(scores),
         notes=(*notes, merged.note) if merged is not None and merged.note else notes,
         xfailed=xfailed,
+        against_history=against,
     )
 
 
@@ -104,7 +106,7 @@ def _count(trials: Sequence[TrialSummary]) -> tuple[int, int, int]:
 
 
 def _count_missing(entry: ScenarioEntry, verdict: Verdict, played: int) -> int:
-    if entry.sequential and verdict.status is not Status.NOT_RUN:
+    if entry.stops_by_results and verdict.status is not Status.NOT_RUN:
         return 0
     return max(entry.trials - played, 0)
 
@@ -114,9 +116,9 @@ def _decide(
     trials: Sequence[TrialSummary],
     averages: Mapping[str, float],
     errors: Sequence[UniqueError],
-) -> tuple[Verdict, tuple[str, ...]]:
+) -> tuple[Verdict, tuple[str, ...], Decision | None]:
     if not trials:
-        return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),)), ()
+        return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),)), (), None
     rate = decide_rate(entry, trials)
     low = _low_metrics(entry.gates, averages)
     severe = _severe_errors(entry.gates, errors)
@@ -131,7 +133,7 @@ def _decide(
     why = (*rate.verdict.failure_reasons, *details, *low, *severe, *unscored)
     by_score = count_decided_by_score(trials)
     notes = (*rate.notes, reasons.decided_by_score(by_score)) if by_score else rate.notes
-    return Verdict(status=status, failure_reasons=why), notes
+    return Verdict(status=status, failure_reasons=why), notes, rate.against_history
 
 
 def count_decided_by_score(trials: Iterable[TrialSummary]) -> int:
@@ -194,7 +196,7 @@ def _lacks_scores(trial: TrialSummary, metric: str) -> bool:
 
 def _interval(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> Interval | None:
     answers = [answer for trial in trials if (answer := answer_of(trial)) is not None]
-    return _interval_of(sum(answers), len(answers), sequential=entry.sequential is not None) if answers else None
+    return _interval_of(sum(answers), len(answers), sequential=entry.stops_by_results) if answers else None
 
 
 @lru_cache(maxsize=4096)
