@@ -112,8 +112,8 @@ def _ci_commands(starter: Starter, pytest: bool, ci: str | None) -> list[str]:
     summary = " --seatrial-report github" if pytest else " --report github"
     shown = summary if ci == "github" else ""
     if pytest:
-        return [f"python -m pytest --junit-xml trials.xml{shown}"]
-    return [*([_SERVE] if starter.served else []), f"seatrial run --report junit=trials.xml{shown}"]
+        return [f"python -m pytest --seatrial-against baseline --junit-xml trials.xml{shown}"]
+    return [*([_SERVE] if starter.served else []), f"seatrial run --against baseline --report junit=trials.xml{shown}"]
 
 
 def _read(source: str) -> str:
