@@ -15,6 +15,9 @@ AGENT = """
         broken = Path("broken").read_text().split() if Path("broken").exists() else []
         if "raises" in broken and input == "refund":
             raise RuntimeError("no")
+        if Path("promise").exists():
+            Path("promise").unlink()
+            return "ok, I guarantee it"
         return "sorry" if input in broken else "ok"
 """
 SUITE = """
@@ -268,3 +271,15 @@ def test_a_threshold_of_the_suite_does_not_hide_a_regression(shop: Any) -> None:
     shop.write("broken", "books")
     code, report = against(shop)
     assert (code, report["against"]["verdict"]) == (1, "REGRESSION")
+
+
+def test_a_violated_invariant_exits_with_1_whatever_the_history(shop: Any) -> None:
+    rule = "invariants: [{name: no promises, never: {says: {$contains: guarantee}}}]"
+    shop.write("scenarios/shop.yaml", SUITE.replace('agent: "agent:answer",', f'agent: "agent:answer", {rule},'))
+    shop.seatrial("run", "--trials", "60", "--name", "main")
+    shop.seatrial("baseline", "set", "main")
+    assert against(shop)[0] == 0
+    shop.write("promise", "")
+    code, report = against(shop, "--concurrency", "1")
+    assert code == 1
+    assert any("an invariant was violated: no promises" in reason for reason in report["failure_reasons"])
