@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from seatrial.model.causes import Cause
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.model.results import (
     BehaviourFailure,
@@ -32,6 +33,7 @@ from seatrial.model.run import (
     Trial,
     Verdict,
 )
+from seatrial.runs.explain import find_causes
 
 BEGIN = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -44,6 +46,10 @@ class Record:
         self.outcome = outcome
         self.kept = trials
         self.reads = 0
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        return find_causes(self)
 
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
         for trial in self.kept.get(key, []):

@@ -142,7 +142,7 @@ def test_an_error_is_shown_with_its_kind_and_hint(build: SimpleNamespace) -> Non
     trial = build.trial(Status.ERRORED, error=error, reasons=("config: tools were not recorded",))
     text = printed(build.record(build.scenario(Status.ERRORED, errored=1), trials=(trial,)))
     assert "✗ order_lookup  ERROR config: tools were not recorded\n    in turn 2\n    return AgentResult\n" in text
-    assert text.count("not recorded") == 1
+    assert text.count("not recorded") == 2  # in the list of scenarios and in the causes
 
 
 def test_skipped_and_xfailed_scenarios_are_shown_and_counted(build: SimpleNamespace) -> None:
@@ -225,7 +225,7 @@ def test_many_failing_scenarios_are_counted(build: SimpleNamespace) -> None:
     )
     text = printed(record)
     assert "… 10 more did not pass\n" in text
-    assert "  … 10 more: seatrial show r-1\n" in text
+    assert "1 cause of 60 failed trials:\n  ✗ n0, n1, n2 and 57 more (60 trials): failed\n" in text
 
 
 def test_scenarios_that_an_interrupt_left_over_are_only_counted_where_they_are_many(build: SimpleNamespace) -> None:
@@ -233,25 +233,40 @@ def test_scenarios_that_an_interrupt_left_over_are_only_counted_where_they_are_m
     missing = [build.scenario(Status.NOT_RUN, name=f"later {n}", not_run=1) for n in range(11)]
     text = printed(build.record(failed, *missing))
     assert "… 11 were not run\n" in text
-    assert "later" not in text
-    assert "broken" in text.partition("Failures, worst first:")[2]
+    assert "later 3" not in text
+    assert "broken: no\n" in text.partition("2 causes:")[2]
+    assert "later 0, later 1, later 2 and 8 more: not run\n" in text
     assert "later 3" in printed(build.record(failed, *missing[:10]))
     assert "later 3" in printed(build.record(failed, *missing), verbose=True)
 
 
-def test_failures_are_listed_worst_first_with_the_command_to_look_closer(build: SimpleNamespace) -> None:
+def test_failures_are_grouped_by_cause_with_the_command_to_look_closer(build: SimpleNamespace) -> None:
+    def lacks(order: str) -> Any:
+        return build.result(False, f"the reply lacks {order}", evaluator="contains")
+
     record = build.record(
-        build.scenario(Status.ERRORED, name="e", errored=1, reasons=("1 trial errored",)),
         build.scenario(Status.FAILED, name="half", passed=1, failed=1, trials=2, reasons=("1 of 2 trials passed",)),
-        build.scenario(Status.FAILED, name="it's bad", failed=2, trials=2, reasons=("0 of 2 trials passed",)),
+        build.scenario(Status.FAILED, name="it's bad", failed=1, reasons=("0 of 1 trials passed",)),
+        build.scenario(Status.INCONCLUSIVE, name="few", passed=1, reasons=("29 clean trials are needed",)),
+        trials=(
+            build.trial(name="half", turns=(build.turn(reply="W1"),)),
+            build.trial(Status.FAILED, name="half", index=1, results=(lacks("W1"),)),
+            build.trial(Status.FAILED, name="it's bad", results=(lacks("W2"),)),
+            build.trial(name="few"),
+        ),
     )
-    assert printed(record).split("Failures, worst first:\n")[1] == (
-        "  ✗ it's bad: 0 of 2 trials passed\n"
-        "      seatrial show r-1 'it'\"'\"'s bad'\n"
-        "  ✗ half: 1 of 2 trials passed\n"
-        "      seatrial show r-1 'half'\n"
-        "  ✗ e: 1 trial errored\n"
-        "      seatrial show r-1 'e'\n"
+    assert printed(record).split("\n\n")[1] == (
+        "3 causes of 2 failed trials:\n"
+        "  ✗ half: contains: the reply lacks W1\n"
+        '      turn 1, reply: the reply is "Hi"; the passed one is "W1" (compared with trial-1)\n'
+        "      try: read both replies: the check may be too strict, or the instructions leave the answer open\n"
+        "      seatrial show r-1 'half' 2\n"
+        "  ✗ it's bad: contains: the reply lacks W2\n"
+        "      turn 1, reply: no trial of this scenario passed, so there is nothing to compare with\n"
+        "      try: read one conversation, or run more trials until one passes\n"
+        "      seatrial show r-1 'it'\"'\"'s bad' 1\n"
+        "  ✗ few: 29 clean trials are needed\n"
+        "      seatrial show r-1 'few'\n"
     )
 
 

@@ -51,6 +51,7 @@ def test_a_run_says_what_the_command_line_says(served: Any, project: Any) -> Non
         del scenario["trials"]
     assert [{k: v for k, v in one.items() if k != "id"} for one in found.pop("scenarios")] == shown.pop("scenarios")
     assert found.pop("scenario_count") == 4
+    assert served.json("/api/runs/bad/causes")["causes"] == shown.pop("causes")
     assert found == shown
 
 

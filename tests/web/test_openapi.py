@@ -49,6 +49,7 @@ def test_every_route_of_the_api_is_described(document: Any) -> None:
         "GET /api/runs/{run_id}/trials",
         "GET /api/runs/{run_id}/scenarios/{scenario}/trials/{number}",
         "GET /api/runs/{run_id}/export",
+        "GET /api/runs/{run_id}/causes",
         "GET /api/runs/{run_id}/events",
         "POST /api/runs/{run_id}/cancel",
         "POST /api/runs/{run_id}/resume",

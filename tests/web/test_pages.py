@@ -247,3 +247,10 @@ def test_one_failure_in_thousands_is_not_rounded_away(own_project: Any, serve: A
 
     assert "99.9 % of 2,000 trials passed" in text
     assert re.findall(r'<td class="number"><span title="[^"]*">([0-9.]+ %)', text)[0] == "99.9 %"
+
+
+def test_the_page_of_a_run_loads_its_causes_with_links_to_the_trials(served: Any) -> None:
+    assert 'hx-get="/runs/bad/causes"' in served.get("/runs/bad").text
+    found = served.get("/runs/bad/causes").text
+    assert "the passed trial went on with book" in found
+    assert "trial-1</a>" in found

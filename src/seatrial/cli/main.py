@@ -70,6 +70,7 @@ COMMANDS = {
     "validate": ("validate:validate_command", "Check scenario files without calling an agent."),
     "list": ("list_command", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
+    "explain": ("explain", "Group the failures of a stored run by cause."),
     "compare": ("compare", "Compare two stored runs."),
     "baseline": ("stored_runs:baseline_command", "Set, show or clear the baseline run."),
     "plan": ("plan", "Calculate how many trials detect a drop of the pass rate."),

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from .causes import Cause
 from .conversation import Change, ErrorKind, Message, ToolCall, Transcript, Usage, WorldRecord
 from .results import EvalResult, Judgement, ModelUse, TrialError
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
@@ -372,6 +373,11 @@ class RunRecord(Protocol):
     @property
     def outcome(self) -> RunOutcome:
         """The verdicts, from the stored rows."""
+        ...
+
+    @property
+    def causes(self) -> Sequence[Cause]:
+        """The causes of failures, with the most trials first."""
         ...
 
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from seatrial.model.run import Run, RunOutcome, RunState, ScenarioCounts, ScenarioOutcome, Status, Trial
 
+from .causes import causes_title, print_cause
 from .conversation import conversation_lines, failed_reply
 from .scenario_totals import flaky_line, is_flaky
 from .terminal import TerminalWriter, one_line, shorten
@@ -16,7 +17,6 @@ from .texts import (
     counts_of,
     explain,
     explain_error,
-    failing,
     failing_in_order,
     gates_of,
     history_line,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 PASSING_SHOWN = 30
 FAILING_SHOWN = 50
+CAUSES_SHOWN = 20
 TRIALS_SHOWN = 10
 UNTOUCHED_SHOWN = 10
 """If a run stopped early and more scenarios were not run, only their number is shown."""
@@ -68,7 +69,7 @@ class _Console:
             self._writer.line(gate.text)
         self._print_invariants(outcome)
         self._print_verdict(outcome)
-        self._print_failures(outcome)
+        self._print_causes(outcome)
 
     def _print_invariants(self, outcome: RunOutcome) -> None:
         """The rules that were violated; with `verbose`, all of them. A note lists those that were never triggered."""
@@ -150,8 +151,7 @@ class _Console:
         for error in outcome.unique_errors:
             for text in explain_error(error):
                 self._writer.line(shorten(text, TEXT_LIMIT), indent=4)
-        if not outcome.verdict.passed and not outcome.failed and not outcome.errored:
-            # No trial shows the reason: an unexpected pass, a gate that needs more trials, or no trial at all.
+        if not outcome.verdict.passed and _has_reasons_of_its_own(outcome):
             for reason in outcome.verdict.failure_reasons:
                 self._writer.line(shorten(reason, TEXT_LIMIT), indent=4)
         for note in outcome.notes:
@@ -169,22 +169,25 @@ class _Console:
         if run.state is RunState.INTERRUPTED:
             self._writer.line(_how_to_go_on(run))
 
-    def _print_failures(self, outcome: RunOutcome) -> None:
-        counts = counts_of(outcome)
-        count = counts.failing if self._verbose else _bad(counts)
-        if not count:
+    def _print_causes(self, outcome: RunOutcome) -> None:
+        """The failures, grouped by cause. The scenarios above show each trial."""
+        if not counts_of(outcome).failing:
             return
+        causes = [cause for cause in self._record.causes if cause.counts]
+        shown = causes if self._verbose else causes[:CAUSES_SHOWN]
         self._writer.line()
-        self._writer.line("Failures, worst first:", style="bold")
-        run = shlex.quote(one_line(self._record.run.id))
-        most = None if self._verbose else FAILING_SHOWN
-        for one in failing(outcome, most=most, untouched=self._verbose or _shows_untouched(counts)):
-            reasons = "; ".join(one.verdict.failure_reasons) or one.verdict.status.replace("_", " ")
-            name = one_line(one.entry.key.label)
-            self._writer.line(f"{name}: {shorten(reasons, TEXT_LIMIT)}", indent=2, mark=one.verdict.status)
-            self._writer.line(f"seatrial show {run} {_quoted(one_line(one.entry.key.name))}", indent=6)
-        if count > FAILING_SHOWN and not self._verbose:
-            self._writer.line(f"… {count - FAILING_SHOWN:,} more: seatrial show {run}", indent=2)
+        self._writer.line(causes_title(causes), style="bold")
+        for cause in shown:
+            print_cause(cause, self._record.run.id, self._writer)
+        if len(causes) > len(shown):
+            command = f"seatrial explain {shlex.quote(one_line(self._record.run.id))}"
+            self._writer.line(f"… {len(causes) - len(shown):,} more: {command}", indent=2)
+
+
+def _has_reasons_of_its_own(outcome: ScenarioOutcome) -> bool:
+    """Whether no trial shows the reason: a gate on the pass rate, an unexpected pass, or no trial at all."""
+    gates_on_rate = outcome.entry.sequential is not None or outcome.entry.gates.pass_rate is not None
+    return gates_on_rate or not (outcome.failed or outcome.errored)
 
 
 def _how_to_go_on(run: Run) -> str:
@@ -215,9 +218,3 @@ def _first(outcome: RunOutcome, counts: ScenarioCounts, *, untouched: bool) -> I
     good = islice(filterfalse(is_failing, outcome.scenarios), min(_good(counts), PASSING_SHOWN))
     bad = islice(failing_in_order(outcome, untouched=untouched), min(_bad(counts), FAILING_SHOWN))
     return merge(good, bad, key=lambda one: one.entry.position)
-
-
-def _quoted(name: str) -> str:
-    """The name, always in quotes, so that every command looks the same."""
-    quoted = shlex.quote(name)
-    return quoted if quoted.startswith("'") else f"'{quoted}'"

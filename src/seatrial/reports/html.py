@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TextIO
 
+from seatrial.model.causes import Cause
 from seatrial.model.protocols import RunRecord
 from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, Trial, TrialSummary, summarise
 
@@ -19,6 +20,7 @@ from .tiles import Tile, tiles_of
 BODIES_OF_ALL = 300
 """A run with more trials shows only the conversations of trials that did not pass."""
 BODIES_AT_MOST = 300
+CAUSES_SHOWN = 50
 
 
 def write_html(record: RunRecord, stream: TextIO) -> None:
@@ -96,6 +98,11 @@ class _Page:
     @property
     def groups(self) -> list[FailureGroup]:
         return group_failures(trial for row in self.rows for trial in row.trials)
+
+    @property
+    def causes(self) -> list[Cause]:
+        """The causes of failures that count, the first ones."""
+        return [cause for cause in self._record.causes if cause.counts][:CAUSES_SHOWN]
 
     @property
     def plots(self) -> list[Plot]:

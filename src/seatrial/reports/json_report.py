@@ -9,6 +9,7 @@ from datetime import datetime
 from math import isfinite, isnan
 from typing import Any, TextIO
 
+from seatrial.model.causes import Cause
 from seatrial.model.comparison import Alignment, Change, Comparison, GateDecision
 from seatrial.model.conversation import PlayedTurn, Usage
 from seatrial.model.protocols import RunRecord
@@ -31,6 +32,7 @@ _MAX_BITS = 4_096
 def write_json(record: RunRecord, stream: TextIO) -> None:
     """One JSON document that follows results.schema.json."""
     head = {"schema_version": SCHEMA_VERSION, "run": to_json(record.run), **outcome_json(record.outcome)}
+    head["causes"] = [cause_json(cause) for cause in record.causes]
     stream.write(f'{json_text(head)[:-1]}, "scenarios": [')
     for position, outcome in enumerate(record.outcome.scenarios):
         stream.write(",\n" if position else "\n")
@@ -185,6 +187,15 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "groups": [{"name": name, **to_json(verdict)} for name, verdict in outcome.groups],
         "invariants": to_json(outcome.invariants),
         "against": None if outcome.against is None else {"verdict": outcome.word, **to_json(outcome.against)},
+    }
+
+
+def cause_json(cause: Cause) -> dict[str, Any]:
+    """A cause of failures, with its first trials."""
+    return {
+        **to_json(cause),
+        "scenarios": [{**to_json(key), "trials": count} for key, count in cause.scenarios],
+        "examples": [{**to_json(key), "trial": f"trial-{index + 1}"} for key, index in cause.examples],
     }
 
 

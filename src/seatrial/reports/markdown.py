@@ -10,6 +10,7 @@ from typing import TextIO
 from seatrial.model.protocols import RunRecord
 from seatrial.model.run import ScenarioOutcome, Status
 
+from .causes import cause_details, causes_title, headline, show_command
 from .conversation import conversation_lines
 from .scenario_totals import ScenarioTotals, flaky_line, is_flaky, scenario_totals
 from .terminal import escape_ci_commands, escape_controls, escape_markup, one_line, shorten
@@ -36,6 +37,7 @@ from .texts import (
 
 ROWS_SHOWN = 1_000
 FAILING_SHOWN = 50
+CAUSES_SHOWN = 20
 CELL_LIMIT = 300
 TEXT_LIMIT = 8_000
 
@@ -76,6 +78,7 @@ def blocks(record: RunRecord) -> Iterator[str]:
     for note in outcome.notes:
         yield f"- note: {escaped(note)}\n"
     yield from _table(record)
+    yield from _causes(record)
     yield from _failures(record)
 
 
@@ -119,6 +122,19 @@ def _row(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
         escaped(shorten(why, CELL_LIMIT)),
     )
     return f"| {' | '.join(cells)} |\n"
+
+
+def _causes(record: RunRecord) -> Iterator[str]:
+    causes = [cause for cause in record.causes if cause.counts] if counts_of(record.outcome).failing else []
+    if not causes:
+        return
+    yield f"### {causes_title(causes).rstrip(':')}\n\n"
+    for cause in causes[:CAUSES_SHOWN]:
+        below = "".join(f"  - {escaped(line)}\n" for line in cause_details(cause))
+        yield f"- {escaped(headline(cause))}\n{below}  - {escaped(show_command(cause, record.run.id))}\n"
+    if len(causes) > CAUSES_SHOWN:
+        yield f"- … {len(causes) - CAUSES_SHOWN:,} more\n"
+    yield "\n"
 
 
 def _failures(record: RunRecord) -> Iterator[str]:

@@ -19,6 +19,7 @@ from typing import Any, overload
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
+from seatrial.model.causes import Cause
 from seatrial.model.run import (
     MergedErrors,
     Run,
@@ -37,6 +38,8 @@ from seatrial.store.runs import damaged
 from seatrial.store.store import Store
 from seatrial.verdicts.run import RunDecision, decide_run
 from seatrial.verdicts.scenario import decide_scenario
+
+from .explain import find_causes, passed_in_earlier_runs
 
 unsettled: list[Any] = []
 """Reports that the current test has made."""
@@ -182,6 +185,11 @@ class StoredRecord:
         with readable(self.run.id):
             return decide_stored(self.store, self.run)
 
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        """The causes of failures, with the most trials first."""
+        return find_causes(self, earlier=passed_in_earlier_runs(self.store, self.run))
+
     def trials(self, key: ScenarioKey) -> Iterator[Trial]:
         return self.store.trials(self.run.id, key)
 
@@ -203,6 +211,10 @@ class MemoryRecord:
     @cached_property
     def outcome(self) -> RunOutcome:
         return decide(self.run, self._entries, self.summaries(), self._merged)
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        return find_causes(self)
 
     def summaries(self) -> Iterator[TrialSummary]:
         return (summarise(trial) for trial in self._trials)

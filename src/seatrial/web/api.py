@@ -13,18 +13,21 @@ from seatrial.model.comparison import RegressionLimits
 from seatrial.model.run import Status, Verdict
 from seatrial.reports.json_report import (
     SCHEMA_VERSION,
+    cause_json,
     comparison_json,
     outcome_json,
     scenario_json,
     to_json,
     trial_json,
 )
+from seatrial.runs.report import StoredRecord
 from seatrial.store.runs import RunRow
 
 from .api_models import (
     BaselineItem,
     BaselineQuery,
     Cancelled,
+    CauseList,
     ComparisonQuery,
     LabelItem,
     PageQuery,
@@ -108,6 +111,13 @@ def show_run(state: State, run_id: RunId, query: Annotated[PageQuery, Query()]) 
         "scenarios": [{"id": scenario_id(one.entry.key), **scenario_json(one)} for one in page.items],
     }
     return AsciiJSONResponse(form)
+
+
+@router.get("/runs/{run_id}/causes", responses={200: {"model": CauseList}})
+def list_causes(state: State, run_id: RunId) -> Response:
+    """The run's failures, grouped by cause."""
+    record = StoredRecord(state.store, state.run(run_id).run)
+    return AsciiJSONResponse({"run_id": run_id, "causes": [cause_json(cause) for cause in record.causes]})
 
 
 @router.get("/runs/{run_id}/trials", responses={200: {"model": TrialList}})

@@ -132,6 +132,13 @@ class TrialQuery(PageQuery):
     )
 
 
+class CauseList(BaseModel):
+    """The causes of a run's failures, as in results.json."""
+
+    run_id: str
+    causes: list[dict[str, Any]]
+
+
 class TrialList(BaseModel):
     """Trials that match the filter, in the order of the run."""
 

@@ -13,6 +13,7 @@ from seatrial.reports.plots.svg import Plot
 from seatrial.reports.scenario_plots import dots_of, latency_of, scores_of, severity_of, strip_of
 from seatrial.reports.texts import not_counted_reason
 from seatrial.reports.tiles import tiles_of
+from seatrial.runs.report import StoredRecord
 from seatrial.store.trials import SearchResult
 
 from .app_state import AppState, NotFound, State
@@ -26,6 +27,7 @@ from .verdict_cache import DecidedRun
 
 router = APIRouter(include_in_schema=False)
 SCENARIOS_PER_PAGE = 100
+CAUSES_SHOWN = 50
 
 
 class RunQuery(BaseModel):
@@ -47,6 +49,14 @@ class RunQuery(BaseModel):
         flaky = self.status == "flaky"
         status = Status(self.status) if self.status and not flaky else None
         return TrialFilter(status=status, flaky=flaky, tag=self.tag, text=self.q)
+
+
+@router.get("/runs/{run_id}/causes")
+def show_causes(request: Request, state: State, run_id: str) -> Response:
+    """The causes of the run's failures, which its page loads later: they need whole conversations."""
+    record = StoredRecord(state.store, state.run(run_id).run)
+    found = [cause for cause in record.causes if cause.counts][:CAUSES_SHOWN]
+    return render(request, "causes.html.jinja", {"found": found, "run": record.run})
 
 
 @router.get("/runs/{run_id}")

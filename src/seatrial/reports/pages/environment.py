@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seatrial.model.conversation import PlayedTurn
 from seatrial.model.results import TrajectoryMatch
 from seatrial.model.run import Status, Trial
+from seatrial.reports.causes import cause_details, causes_title, headline
 from seatrial.reports.conversation import one_line_json
 from seatrial.reports.failing_checks import failing_check, first_check
 from seatrial.reports.json_report import to_json
@@ -166,6 +167,9 @@ def make_environment(*folders: Path) -> "Environment":
         gates_of,
         has_markdown,
         interval,
+        cause_details,
+        causes_title,
+        headline,
         measures_of,
         money,
         number,
