@@ -65,7 +65,7 @@ def results(folder: Any, store: str) -> Any:
 
 def _lasting(form: Any) -> Any:
     if isinstance(form, dict):
-        passing = ("run", "started_at", "finished_at", "seed", "traceback")
+        passing = ("run", "passed_run", "started_at", "finished_at", "seed", "traceback")
         return {k: _lasting(v) for k, v in form.items() if k not in passing and not k.endswith("_ms")}
     return [_lasting(item) for item in form] if isinstance(form, list) else form
 

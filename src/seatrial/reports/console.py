@@ -186,8 +186,9 @@ class _Console:
 
 def _has_reasons_of_its_own(outcome: ScenarioOutcome) -> bool:
     """Whether no trial shows the reason: a gate on the pass rate, an unexpected pass, or no trial at all."""
-    gates_on_rate = outcome.entry.sequential is not None or outcome.entry.gates.pass_rate is not None
-    return gates_on_rate or not (outcome.failed or outcome.errored)
+    gates = outcome.entry.gates
+    of_rate = outcome.entry.sequential is not None or gates.pass_rate is not None or gates.threshold < 1
+    return of_rate or not (outcome.failed or outcome.errored)
 
 
 def _how_to_go_on(run: Run) -> str:
