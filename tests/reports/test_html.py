@@ -78,8 +78,8 @@ def test_a_failing_trial_is_open_with_its_conversation_and_a_passing_one_is_fold
         reasons=("1 scenario failed",),
     )
     page = written(record)
-    assert page.tags.count("details") == 4, "three trials and a tool call"
-    assert page.closed_details == 2
+    assert page.tags.count("details") == 5, "three trials, a tool call and the causes"
+    assert page.closed_details == 3
     for text in (
         "FAIL: 1 scenario failed",
         "[0.10, 0.90]",
@@ -123,7 +123,7 @@ def test_a_large_run_shows_only_failing_trials_with_their_conversation(build: Si
         status=Status.FAILED,
     )
     page = written(record)
-    assert page.tags.count("details") == 1
+    assert page.tags.count("details") == 2, "one trial and the causes"
     assert page.text.count("Only here") == 1
     assert "trial-400 (1 turn)" in page.text
 
