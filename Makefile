@@ -125,6 +125,7 @@ $(PEERS:%=.venvs/bench-%/.installed): .venvs/bench-%/.installed: | $(VENV)/.inst
 # The recordings that tests read, made anew by the libraries that people record with.
 trace-fixtures: .venvs/trace-fixtures/.installed
 	.venvs/trace-fixtures/bin/python tests/traces/fixtures/make.py
+	.venvs/trace-fixtures/bin/python tests/traces/fixtures/make_tracers.py
 
 .venvs/trace-fixtures/.installed: tests/traces/fixtures/requirements.txt
 	$(PYTHON) -m venv .venvs/trace-fixtures

@@ -22,17 +22,29 @@ WHOLE = {
     "otel-genai": "otlp",
     "otel-genai-2": "otlp",
     "openinference": "otlp",
+    "traceloop": "otlp",
+    "langfuse-otlp": "otlp",
+    "langfuse-api": "langfuse",
+    "langsmith": "langsmith",
+    "openai-agents-trace": "openai-agents",
 }
 """Files with the same conversation of two turns, and their formats."""
 BROKEN = sorted(path.stem for path in FIXTURES.glob("*-broken.json"))
 ERRORS = [name for name in WHOLE if not name.startswith("openai")]
 """Files whose format tells an error of a tool from its result."""
-TIMED = ["pydantic-ai", "otel-genai", "otel-genai-2", "openinference"]
+TIMED = ["pydantic-ai", "otel-genai", "otel-genai-2", "openinference", "traceloop", "langsmith", "openai-agents-trace"]
+AS_TEXT = ("openai-responses", "openai-agents-trace")
+"""Files of the OpenAI Agents SDK, which gives the model a tool's result as Python writes it."""
 
 
 def the_recording(name: str) -> RecordedConversation:
-    (recording,) = read_trace(FIXTURES / f"{name}.json").recordings
+    (recording,) = read_trace(file_of(name)).recordings
     return recording
+
+
+def file_of(name: str) -> Path:
+    (file,) = FIXTURES.glob(f"{name}.json*")
+    return file
 
 
 def read(tmp_path: Path, document: Any, **options: Any) -> tuple[RecordedConversation, ...]:
@@ -47,7 +59,7 @@ def calls_of(recording: RecordedConversation) -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_the_format_is_found_out(name: str) -> None:
-    assert read_trace(FIXTURES / f"{name}.json").format == WHOLE[name]
+    assert read_trace(file_of(name)).format == WHOLE[name]
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -71,7 +83,7 @@ def test_calls_are_read_with_their_arguments_in_their_turns(name: str) -> None:
     assert [(call.name, call.arguments) for call in second.tool_calls or ()] == [refund, refund]
 
 
-@pytest.mark.parametrize("name", [name for name in WHOLE if name != "openai-responses"])
+@pytest.mark.parametrize("name", [name for name in WHOLE if name not in AS_TEXT])
 def test_results_that_are_json_become_what_they_say(name: str) -> None:
     found, _, refunded = the_recording(name).transcript.tool_calls or ()
 
@@ -90,7 +102,9 @@ def test_the_system_message_stands_before_the_conversation(name: str) -> None:
     assert the_recording(name).transcript.history == ({"role": "system", "content": "You are the shop's assistant."},)
 
 
-@pytest.mark.parametrize("name", [name for name in WHOLE if not name.startswith("openai-")])
+@pytest.mark.parametrize(
+    "name", [name for name in WHOLE if name == "openai-agents-trace" or not name.startswith("openai-")]
+)
 def test_tokens_are_summed_by_turn_cached_ones_included(name: str) -> None:
     first, second = the_recording(name).transcript.turns
 
@@ -158,9 +172,14 @@ def test_a_conversation_is_kept_as_it_stood_in_the_file_whatever_is_unknown_in_i
     assert of_messages <= kept
 
 
+def documents_of(file: Path) -> list[Any]:
+    text = file.read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else [json.loads(text)]
+
+
 def test_every_fixture_says_which_library_made_it() -> None:
-    for file in FIXTURES.glob("*.json"):
-        held = json.loads(file.read_text("utf-8"))
+    for file in (*FIXTURES.glob("*.json"), *FIXTURES.glob("*.jsonl")):
+        held = documents_of(file)[0]
         assert held["library"], file
         assert held["version"], file
 

@@ -78,7 +78,7 @@ def read_calls(calls: Any) -> tuple[ToolCall, ...]:
 
 def _read_call(call: Any, place: int) -> ToolCall:
     if isinstance(call, str):
-        return ToolCall(plain_value(call))
+        return ToolCall(plain_value(call), result_known=False)
     if isinstance(call, ToolCall) and isinstance(call.name, str):
         return ToolCall(
             plain_value(call.name),
@@ -88,12 +88,14 @@ def _read_call(call: Any, place: int) -> ToolCall:
             _optional_text(call.id),
             _milliseconds(call.started_ms),
             _milliseconds(call.duration_ms),
+            result_known=call.result_known,
         )
     if isinstance(call, Mapping):
         function = call.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             identity = _optional_text(call.get("id") or f"call_{place}")
-            return ToolCall(plain_value(function["name"]), parse_arguments(function.get("arguments")), id=identity)
+            arguments = parse_arguments(function.get("arguments"))
+            return ToolCall(plain_value(function["name"]), arguments, id=identity, result_known=False)
         if isinstance(call.get("name"), str):
             return ToolCall(
                 plain_value(call["name"]),
@@ -101,6 +103,7 @@ def _read_call(call: Any, place: int) -> ToolCall:
                 plain_value(call.get("result")),
                 _optional_text(call.get("error")),
                 _optional_text(call.get("id")),
+                result_known="result" in call or call.get("error") is not None,
             )
     found = show_value(call)
     raise AgentFailure(f"a tool call must be a name, a ToolCall or a dict with a name, got {found}", final=True)

@@ -8,7 +8,7 @@ from seatrial.model.conversation import ErrorKind, Message, PlayedTurn
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
 from seatrial.model.results import TrialError, error_from
 from seatrial.traces.formats import read_trace
-from seatrial.traces.transcript_builder import RecordedConversation, script_of, words_of
+from seatrial.traces.transcript_builder import MessagePaths, RecordedConversation, script_of, words_of
 
 from .chat_messages import latest_user_text
 
@@ -27,16 +27,22 @@ class ReplayAgent:
     path: str | Sequence[str]
     format: str | None = None
     """The format, if it cannot be recognised."""
+    messages: str | None = None
+    """JMESPath of the messages, for JSON of any other form."""
+    conversation_name: str | None = None
+    """JMESPath of the conversations' names, with `messages`."""
     name: str = "replay"
 
     def __post_init__(self) -> None:
         paths = [self.path] if isinstance(self.path, str) else self.path
         if not paths or not isinstance(paths, Sequence) or not all(isinstance(each, str) and each for each in paths):
             raise UsageError(f"agent {self.name!r}.path: expected a file or a list of files, got {self.path!r}")
+        if self.conversation_name is not None and self.messages is None:
+            raise UsageError(f"agent {self.name!r}.conversation_name: is used with messages, the path of the messages")
+        found = None if self.messages is None else MessagePaths(messages=self.messages, name=self.conversation_name)
         try:
-            self._recordings = [
-                one for path in dict.fromkeys(paths) for one in read_trace(path, format=self.format).recordings
-            ]
+            traces = [read_trace(path, format=self.format, paths=found) for path in dict.fromkeys(paths)]
+            self._recordings = [one for trace in traces for one in trace.recordings]
         except UsageError as wrong:
             raise UsageError(f"agent {self.name!r}: {wrong}") from None
         self._by_script: dict[tuple[str, ...], list[RecordedConversation]] = {}

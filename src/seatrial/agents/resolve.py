@@ -199,7 +199,9 @@ AGENT_TYPES: Mapping[str, AgentType] = {
         optional=("env", "cwd", "mcp"),
     ),
     "replay": AgentType(
-        make=partial(_from_class, "replay", ".replay", "ReplayAgent"), required=("path",), optional=("format",)
+        make=partial(_from_class, "replay", ".replay", "ReplayAgent"),
+        required=("path",),
+        optional=("format", "messages", "conversation_name"),
     ),
     **{kind: AgentType(make=partial(_from_framework, kind), required=("target",)) for kind in FRAMEWORKS},
 }

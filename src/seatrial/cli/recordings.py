@@ -16,8 +16,8 @@ from seatrial.reports.texts import counted
 from seatrial.runs.report import Report
 from seatrial.runs.request import RunRequest
 from seatrial.traces.formats import FORMATS, read_trace
-from seatrial.traces.scenario_file import notes_on, write_scenarios, write_yaml
-from seatrial.traces.transcript_builder import RecordedConversation, TraceFile
+from seatrial.traces.scenario_file import notes_on, replay_agent, write_scenarios, write_yaml
+from seatrial.traces.transcript_builder import MessagePaths, RecordedConversation, TraceFile
 
 from . import shell_completion
 from .options import (
@@ -95,9 +95,38 @@ def regrade_command(run: str, paths: tuple[str, ...], **options: Any) -> int:
     return done.report.exit_code
 
 
+def reading_options(command: _Command) -> _Command:
+    """The options that say how trace files are read."""
+    for option in (
+        click.option(
+            "--conversation-name",
+            "name_path",
+            metavar="PATH",
+            help="With --messages: JMESPath of the conversation's name, or of the names of all.",
+        ),
+        click.option(
+            "--messages",
+            "messages_path",
+            metavar="PATH",
+            help="JMESPath of the messages, for JSON of any other form: chats[].messages",
+        ),
+        click.option(
+            "--format", "format_", type=click.Choice(list(FORMATS)), help="Format of the file. Default: detected."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _message_paths(messages: str | None, name: str | None) -> MessagePaths | None:
+    if messages is None and name is not None:
+        raise UsageError("--conversation-name is used with --messages, which says where the messages are")
+    return None if messages is None else MessagePaths(messages=messages, name=name)
+
+
 @click.command("import-trace")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format of the files. Default: detected.")
+@reading_options
 @click.option("--suite", "suites", multiple=True, metavar="PATH", help="Suite that judges the recordings. Repeatable.")
 @click.option("--name", help="Name of the run. Default: from the files or the suite.")
 @judging_options
@@ -109,7 +138,8 @@ def import_trace_command(files: tuple[str, ...], suites: tuple[str, ...], **opti
     """
     from seatrial.runs.import_traces import import_traces
 
-    traces = [read_trace(file, format=options["format_"]) for file in dict.fromkeys(files)]
+    paths = _message_paths(options["messages_path"], options["name_path"])
+    traces = [read_trace(file, format=options["format_"], paths=paths) for file in dict.fromkeys(files)]
     for trace in traces:
         for note in trace.notes:
             click.echo(safe_text(f"{trace.path}: {note}"), err=True)
@@ -138,17 +168,18 @@ def scenario_command() -> None:
 @scenario_command.command("from-trace")
 @click.argument("file")
 @click.option("--conversation", "chosen", multiple=True, metavar="ID", help="Only this conversation. Repeatable.")
-@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="Format of the file. Default: detected.")
+@reading_options
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
-def from_trace(file: str, chosen: tuple[str, ...], format_: str | None, output: str | None) -> int:
+def from_trace(file: str, chosen: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Write recorded conversations as scenarios: user turns, mocks with the recorded results, first expectations.
 
     The new suite replays the recording and passes. To test your agent with it, set `suite.agent`, or run it with
     `seatrial run --agent`.
     """
-    trace = read_trace(file, format=format_)
+    paths = _message_paths(options["messages_path"], options["name_path"])
+    trace = read_trace(file, format=options["format_"], paths=paths)
     recordings = _choose(trace, chosen)
-    agent = {"type": "replay", "path": file, **({"format": format_} if format_ else {})}
+    agent = replay_agent(file, format=options["format_"], paths=paths)
     document = write_scenarios(recordings, suite=Path(file).stem, agent=agent)
     notes = [*trace.notes, *notes_on(recordings)]
     comments = [f"# {line}" for note in notes for line in note.splitlines()]

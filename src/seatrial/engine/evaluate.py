@@ -246,7 +246,7 @@ def _asked(call: ToolCall, place: int) -> dict[str, Any]:
 
 
 def _answered(call: ToolCall, place: int) -> Message:
-    said = call.result if call.error is None else {"error": call.error}
+    said = (call.result if call.result_known else "[not recorded]") if call.error is None else {"error": call.error}
     return {"role": "tool", "tool_call_id": _id(call, place), "name": call.name, "content": _as_text(said)}
 
 

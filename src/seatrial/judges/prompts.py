@@ -99,11 +99,16 @@ def _played(index: int, user: str, calls: Iterable[ToolCall] | None, reply: str,
     if calls is None:
         yield {"turn": turn, "tools": "not recorded: it is unknown whether the agent called any"}
     for call in calls or ():
-        answer = {"result": call.result} if call.error is None else {"error": call.error}
-        yield {"turn": turn, "tool": call.name, "arguments": call.arguments, **answer}
+        yield {"turn": turn, "tool": call.name, "arguments": call.arguments, **_answer(call)}
     if calls is not None and not complete:
         yield {"turn": turn, "tools": "the agent may have called others, which were not recorded"}
     yield {"turn": turn, "agent": reply}
+
+
+def _answer(call: ToolCall) -> Line:
+    if not call.result_known:
+        return {"result": "not recorded: it is unknown what the tool returned"}
+    return {"result": call.result} if call.error is None else {"error": call.error}
 
 
 def _common_length(lengths: Sequence[int], longest: int) -> int:

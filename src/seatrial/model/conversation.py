@@ -90,6 +90,8 @@ class ToolCall(Struct, frozen=True):
     """The agent's real tool ran, because it has no mock."""
     changes: tuple[Change, ...] = ()
     """What this call changed in the world."""
+    result_known: bool = True
+    """False: it is not recorded what the tool returned. `result` and `error` are then None."""
 
     def __eq__(self, other: object) -> bool:
         """Compares everything except the times."""

@@ -55,12 +55,13 @@ def one_line_json(value: Any) -> str:
 
 
 def describe_call(call: ToolCall) -> str:
-    """`create_booking({"time": "10am"}) -> {"id": 1}`, or the error after `!!`."""
+    """`create_booking({"time": "10am"}) -> {"id": 1}`, or the error after `!!`; `?` if it is not recorded."""
     arguments = "?" if call.arguments is None else one_line_json(call.arguments)
     took = f"  ({duration(call.duration_ms)})" if call.duration_ms is not None else ""
     if call.error is not None:
         return f"{call.name}({arguments}) !! {call.error}{took}"
-    return f"{call.name}({arguments}) -> {one_line_json(call.result)}{took}"
+    result = one_line_json(call.result) if call.result_known else "?"
+    return f"{call.name}({arguments}) -> {result}{took}"
 
 
 def _converse_turn(turn: PlayedTurn) -> Iterator[Line]:

@@ -18,6 +18,7 @@ from seatrial.model.run import Gates, Run, ScenarioEntry, ScenarioKey, Status, T
 from seatrial.model.scenario import Scenario
 from seatrial.model.struct import Struct
 from seatrial.scenarios.models import RunModels
+from seatrial.traces.scenario_file import replay_agent
 from seatrial.traces.transcript_builder import RecordedConversation, TraceFile, first_difference, script_of, words_of
 
 from .agents import Agents, NoAgent
@@ -59,10 +60,10 @@ def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTrac
     plan = None
     if asked.sources:
         formats = {file.format for file in files}
-        spec: dict[str, Any] = {"type": "replay", "path": [file.path for file in files]}
+        format = formats.pop() if len(formats) == 1 else None
         request = replace(
             asked,
-            agent={**spec, "format": formats.pop()} if len(formats) == 1 else spec,
+            agent=replay_agent([file.path for file in files], format=format, paths=files[0].paths),
             models={"user": _UNUSED_MODEL, **asked.models},
         )
         plan = RunPlan(request, agents=Agents(request))

@@ -192,7 +192,7 @@ def _call_attributes(call: ToolCall, *, with_content: bool) -> Attributes:
         attributes["gen_ai.tool.call.id"] = call.id
     if with_content:
         attributes["gen_ai.tool.call.arguments"] = _json(call.arguments)
-        if call.error is None:
+        if call.error is None and call.result_known:
             attributes["gen_ai.tool.call.result"] = _json(call.result)
     return attributes
 

@@ -29,7 +29,7 @@ def recognises(message: Mapping[str, Any]) -> bool:
     )
 
 
-def add_message(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
+def add_message(message: Mapping[str, Any], builder: TranscriptBuilder, *, with_usage: bool = True) -> None:
     """Add one message, block by block."""
     role = message.get("role")
     words: list[str] = []
@@ -49,7 +49,7 @@ def add_message(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
             builder.omissions.add("part", f"of unknown type {kind_of(block)!r}")
     if words:
         builder.add_text(role, "".join(words))
-    if role == "assistant":
+    if role == "assistant" and with_usage:
         builder.add_usage(read_usage(message.get("usage")))
 
 

@@ -56,6 +56,9 @@ def _add_call(item: Mapping[str, Any], kind: str, builder: TranscriptBuilder) ->
         return
     error = item.get("error") or (f"the call is {item['status']}" if item.get("status") == "failed" else None)
     result = next((item[key] for key in ("output", "results", "outputs", "result") if item.get(key) is not None), None)
+    if result is None and error is None:
+        builder.end_call(call_id)
+        return
     builder.add_result(call_id, read_result(result), error=None if error is None else _read_error(error))
 
 

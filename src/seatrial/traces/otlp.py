@@ -3,15 +3,15 @@
 Each span of a model repeats the conversation so far. So the steps on all spans are put on one timeline, each once.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
 from seatrial.model.struct import Struct
 
-from .otlp_spans import Span, SpanTree, attribute, read_spans
+from .documents import flatten
+from .otlp_spans import Span, SpanTree, attribute, is_otlp, read_spans
 from .parsing import (
     SILENT,
     Omissions,
@@ -27,38 +27,35 @@ from .parsing import (
     text,
     words_in,
 )
+from .steps import Step, canonical
 from .transcript_builder import RecordedConversation, TranscriptBuilder
 
 _CALLS = ("tool_call", "server_tool_call")
 _RESULTS = ("tool_call_response", "server_tool_call_response")
+_RESULT_NAMES = ("gen_ai.tool.call.result", "tool_response", "output.value")
+"""Attributes with the result of a tool."""
+
+
+def matches(documents: list[Any]) -> bool:
+    """Whether a document is an export of spans, or a span."""
+    return any(is_otlp(each) for each in flatten(documents))
 
 
 def read(documents: list[Any], omissions: Omissions) -> Iterator[RecordedConversation]:
-    """One recording for each conversation: spans with the same `gen_ai.conversation.id`, `session.id`, or trace."""
+    """One recording for each conversation."""
+    yield from read_conversations(read_spans(documents), omissions)
+
+
+def read_conversations(spans: Sequence[Span], omissions: Omissions) -> Iterator[RecordedConversation]:
+    """The conversations of spans: those with the same `gen_ai.conversation.id`, `session.id`, or trace."""
     groups: dict[str, list[Span]] = {}
-    tree = SpanTree(read_spans(documents))
+    tree = SpanTree(spans)
     for span in tree.spans:
         groups.setdefault(tree.conversation(span), []).append(span)
     for name, spans in groups.items():
         found = _Timeline(spans, tree, omissions).build(name)
         if found is not None:
             yield found
-
-
-class Step(Struct, frozen=True, kw_only=True):
-    """One message, tool call or tool result on a span."""
-
-    kind: Literal["system", "user", "reply", "call", "result"]
-    text: str = ""
-    call_id: str | None = None
-    name: str | None = None
-    value: Any = None
-    """The arguments of a call, or the value of a result."""
-
-    @property
-    def identity(self) -> tuple[str, str, str]:
-        """Equal for the same step on another span."""
-        return self.kind, self.call_id or "", self.text or _canonical(self.value)
 
 
 class _Entry(Struct, frozen=True, kw_only=True):
@@ -161,14 +158,19 @@ class _Timeline:
                 began = at if tool is None else tool.start
                 self._builder.add_call(step.name, step.value, call_id=step.call_id, at=began)
                 if tool is not None and (tool.error is not None or step.call_id not in answered):
-                    self._builder.add_result(step.call_id, tool.result, error=tool.error, name=step.name, at=tool.end)
+                    self._end_call(replace(tool, call_id=step.call_id, name=step.name or tool.name))
             case "result":
-                self._builder.add_result_once(step.call_id, step.value, name=step.name, at=at)
+                self._builder.add_result_once(step.call_id, step.value, error=step.error, name=step.name, at=at)
 
     def _add_tool(self, tool: "ToolSpan") -> None:
         self._builder.add_call(tool.name, tool.arguments, call_id=tool.call_id, at=tool.start)
-        if tool.error is not None or tool.result is not None:
+        self._end_call(tool)
+
+    def _end_call(self, tool: "ToolSpan") -> None:
+        if tool.ended:
             self._builder.add_result(tool.call_id, tool.result, error=tool.error, name=tool.name, at=tool.end)
+        else:
+            self._builder.end_call(tool.call_id, name=tool.name, at=tool.end)
 
     def _add_end(self, span: Span) -> None:
         if span.is_model:
@@ -220,18 +222,21 @@ def _cost(span: Span) -> float | None:
 
 def input_steps(span: Span, omissions: Omissions) -> list[Step]:
     """The input of a model or an agent: instructions, the conversation so far, tool results."""
-    steps = _instructions(span)
+    steps = [*span.given, *_instructions(span)]
     steps += _from_messages(attribute(span, "gen_ai.input.messages"), omissions)
     steps += _from_events(span, omissions, choices=False)
     steps += _from_messages(_unflatten(span.attributes, "llm.input_messages."), omissions)
+    steps += _from_messages(_unflatten(span.attributes, "gen_ai.prompt."), omissions)
     return steps
 
 
 def output_steps(span: Span, omissions: Omissions) -> list[Step]:
     """The output of a model or an agent: texts and tool calls."""
-    steps = _from_messages(attribute(span, "gen_ai.output.messages"), omissions, role="assistant")
+    steps = list(span.said)
+    steps += _from_messages(attribute(span, "gen_ai.output.messages"), omissions, role="assistant")
     steps += _from_events(span, omissions, choices=True)
     steps += _from_messages(_unflatten(span.attributes, "llm.output_messages."), omissions, role="assistant")
+    steps += _from_messages(_unflatten(span.attributes, "gen_ai.completion."), omissions, role="assistant")
     return steps
 
 
@@ -321,7 +326,7 @@ def _call(part: Mapping[str, Any]) -> Step:
     inner = mapping(part.get("function")) or mapping(part.get("server_tool_call"))
     return Step(
         kind="call",
-        call_id=_as_id(part.get("id")),
+        call_id=_id_of(part),
         name=text(inner.get("name")) or text(part.get("name")) or "unknown",
         value=read_arguments(inner.get("arguments", part.get("arguments"))),
     )
@@ -331,10 +336,14 @@ def _result(part: Mapping[str, Any]) -> Step:
     keys = ("response", "result", "server_tool_call_response", "content")
     return Step(
         kind="result",
-        call_id=_as_id(part.get("id")),
+        call_id=_id_of(part),
         name=text(part.get("name")),
         value=read_result(next((part[key] for key in keys if part.get(key) is not None), None)),
     )
+
+
+def _id_of(part: Mapping[str, Any]) -> str | None:
+    return _as_id(next((part[key] for key in ("id", "tool_call_id", "call_id") if part.get(key) is not None), None))
 
 
 def _as_id(value: Any) -> str | None:
@@ -378,6 +387,8 @@ class ToolSpan(Struct, frozen=True, kw_only=True):
     call_id: str | None
     start: float
     end: float
+    ended: bool
+    """The span shows the result or an error."""
 
 
 def match_tool_spans(
@@ -442,6 +453,7 @@ def _filled(tool: ToolSpan, duplicate: ToolSpan) -> ToolSpan:
         arguments=duplicate.arguments if tool.arguments is None else tool.arguments,
         result=tool.result if has_end else duplicate.result,
         error=tool.error if has_end else duplicate.error,
+        ended=tool.ended or duplicate.ended,
         call_id=tool.call_id or duplicate.call_id,
     )
 
@@ -451,7 +463,7 @@ def _read_tool(span: Span) -> ToolSpan:
     if given is None and not span.is_mcp:
         value = attribute(span, "input.value")
         given = value if isinstance(value, dict) else attribute(span, "tool.parameters") or value
-    result = attribute(span, "gen_ai.tool.call.result", "tool_response", "output.value")
+    result = attribute(span, *_RESULT_NAMES)
     error = span.failure
     if error is None and mapping(result).get("isError") is True:
         error = as_text(mapping(result).get("content") or result)
@@ -463,12 +475,9 @@ def _read_tool(span: Span) -> ToolSpan:
         call_id=_as_id(attribute(span, "gen_ai.tool.call.id", "tool_call.id", "tool.id")),
         start=span.start,
         end=span.end,
+        ended=error is not None or any(name in span.attributes for name in _RESULT_NAMES),
     )
 
 
 def _same(one: Any, other: Any) -> bool:
-    return _canonical(one) == _canonical(other)
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
+    return canonical(one) == canonical(other)

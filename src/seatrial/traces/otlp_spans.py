@@ -6,6 +6,7 @@ from typing import Any
 from seatrial.model.struct import Struct
 
 from .parsing import listed, mapping, read_count, read_json, text
+from .steps import Step
 
 _MODEL = ("chat", "generate_content", "text_completion")
 _AGENT = ("invoke_agent", "invoke_workflow")
@@ -34,6 +35,10 @@ class Span(Struct, frozen=True, kw_only=True):
     """The error message, if the span has an error."""
     raw: Mapping[str, Any]
     """The span as it is in the file."""
+    given: tuple[Step, ...] = ()
+    """The input, where another format than OTLP holds it."""
+    said: tuple[Step, ...] = ()
+    """The output, likewise."""
 
     @property
     def is_model(self) -> bool:
@@ -98,11 +103,13 @@ def _inside(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _read_span(raw: Mapping[str, Any], *, number: int) -> Span:
     start = _nanoseconds(_either(raw, "startTimeUnixNano", "start_time_unix_nano"))
     end = _nanoseconds(_either(raw, "endTimeUnixNano", "end_time_unix_nano"))
-    attributes = read_attributes(raw.get("attributes"))
+    attributes = _with_usual_names(read_attributes(raw.get("attributes")))
     events = tuple(
         Event(name=str(mapping(event).get("name")), attributes=read_attributes(mapping(event).get("attributes")))
         for event in listed(raw.get("events"))
     )
+    if attributes.get("langfuse.observation.type") == "tool":
+        attributes["gen_ai.tool.name"] = raw.get("name")
     return Span(
         trace=str(_either(raw, "traceId", "trace_id")),
         id=str(_either(raw, "spanId", "span_id") or f"span-{number}"),
@@ -114,6 +121,51 @@ def _read_span(raw: Mapping[str, Any], *, number: int) -> Span:
         failure=_read_failure(mapping(raw.get("status")), attributes, events),
         raw=raw,
     )
+
+
+def _with_usual_names(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes, with those of Traceloop and Langfuse under the names of OTel GenAI as well."""
+    found: dict[str, Any] = {}
+    if "traceloop.span.kind" in attributes:
+        found = _from_traceloop(attributes)
+    elif "langfuse.observation.type" in attributes:
+        found = _from_langfuse(attributes)
+    elif attributes.get("llm.request.type") in _MODEL:
+        found = {"gen_ai.operation.name": attributes["llm.request.type"]}
+    return {**found, **attributes}
+
+
+def _from_traceloop(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    kind = attributes["traceloop.span.kind"]
+    if kind != "tool":
+        return {"gen_ai.operation.name": "invoke_agent"} if kind == "agent" else {}
+    given = read_json(attributes.get("traceloop.entity.input"))
+    # Positional arguments have no names, so the arguments are not known.
+    by_name = mapping(given).get("kwargs", given) if not mapping(given).get("args") else None
+    found = tool_attributes(attributes.get("traceloop.entity.name"), by_name)
+    if "traceloop.entity.output" in attributes:
+        found["gen_ai.tool.call.result"] = attributes["traceloop.entity.output"]
+    return found
+
+
+def _from_langfuse(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    prefix = "langfuse.observation."
+    kind = attributes[prefix + "type"]
+    given, said = (read_json(attributes.get(prefix + key)) for key in ("input", "output"))
+    error = attributes.get(prefix + "status_message") if attributes.get(prefix + "level") == "ERROR" else None
+    found: dict[str, Any] = {"error.type": error} if error else {}
+    if kind == "tool":
+        found |= tool_attributes(None, given)
+        return {**found, "gen_ai.tool.call.result": said} if prefix + "output" in attributes else found
+    if kind == "generation":
+        usage = mapping(read_json(attributes.get(prefix + "usage_details")))
+        found |= model_attributes(usage.get("input"), usage.get("output"))
+        found["gen_ai.input.messages"] = given if isinstance(given, list) else [{"role": "user", "content": given}]
+        answer = said if isinstance(said, Mapping) else {"content": said}
+        found["gen_ai.output.messages"] = said if isinstance(said, list) else [answer]
+    elif kind == "agent":
+        found["gen_ai.operation.name"] = "invoke_agent"
+    return found
 
 
 def _either(raw: Mapping[str, Any], *keys: str) -> Any:
@@ -172,6 +224,22 @@ def attribute(span: Span, *names: str) -> Any:
         if name in span.attributes:
             return read_json(span.attributes[name])
     return None
+
+
+def tool_attributes(name: Any, arguments: Any, *, call_id: Any = None) -> dict[str, Any]:
+    """The attributes of a tool call, for formats other than OTLP."""
+    found = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.arguments": arguments}
+    return {**found, "gen_ai.tool.call.id": str(call_id)} if call_id is not None else found
+
+
+def model_attributes(input_tokens: Any, output_tokens: Any, *, cost: Any = None) -> dict[str, Any]:
+    """The attributes of a model call, for formats other than OTLP."""
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": input_tokens,
+        "gen_ai.usage.output_tokens": output_tokens,
+        "llm.cost.total": cost,
+    }
 
 
 class SpanTree:

@@ -9,7 +9,7 @@ from typing import Any
 from seatrial.model.conversation import PlayedTurn, ToolCall, Transcript
 
 from .parsing import as_text
-from .transcript_builder import RecordedConversation, TraceError
+from .transcript_builder import MessagePaths, RecordedConversation, TraceError
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _.,'?!()/-]*[A-Za-z0-9_.?!)])?")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -86,6 +86,16 @@ def write_scenarios(recordings: Sequence[RecordedConversation], *, suite: str, a
     return {"suite": {"name": suite, "agent": agent}, "scenarios": scenarios}
 
 
+def replay_agent(path: str | list[str], *, format: str | None, paths: MessagePaths | None) -> Document:
+    """The settings of an agent that replays the file, or the files, read in the same way."""
+    settings = {
+        "format": format,
+        "messages": None if paths is None else paths.messages,
+        "conversation_name": None if paths is None else paths.name,
+    }
+    return {"type": "replay", "path": path, **{key: value for key, value in settings.items() if value is not None}}
+
+
 def _scenario(recording: RecordedConversation, name: str) -> Document:
     transcript = recording.transcript
     silent = [turn.index + 1 for turn in transcript.turns if not turn.user.strip()]
@@ -99,7 +109,7 @@ def _scenario(recording: RecordedConversation, name: str) -> Document:
     found["turns"] = [_turn(turn) for turn in transcript.turns]
     calls = transcript.tool_calls or ()
     if calls:
-        found["mocks"] = _mocks(calls)
+        found |= {"mocks": mocks} if (mocks := _mocks(calls)) else {}
         found["trajectory"] = {"mode": "in_order", "expected": [_expected(call) for call in calls]}
     return found
 
@@ -130,14 +140,21 @@ def _facts(turn: PlayedTurn) -> list[str]:
 
 
 def _mocks(calls: Sequence[ToolCall]) -> Document:
-    """The mocks by tool: one result, or a sequence of different ones."""
+    """The mocks by tool: one result, or a sequence of different ones. An unknown result makes no mock."""
     given: dict[str, list[Document]] = {}
+    unanswered = _unanswered(calls)
     for call in calls:
-        given.setdefault(call.name, []).append(_answer(call))
+        if call.name not in unanswered:
+            given.setdefault(call.name, []).append(_answer(call))
     return {
         plain(name): answers[0] if all(answer == answers[0] for answer in answers) else {"sequence": answers}
         for name, answers in given.items()
     }
+
+
+def _unanswered(calls: Sequence[ToolCall]) -> list[str]:
+    """Tools with a call whose result is not recorded: the order of their results is unknown."""
+    return list(dict.fromkeys(call.name for call in calls if not call.result_known))
 
 
 def _answer(call: ToolCall) -> Document:
@@ -194,3 +211,6 @@ def notes_on(recordings: Sequence[RecordedConversation]) -> Iterator[str]:
             yield f"{recording.name}: no reply was recorded in turn {', '.join(silent)}, so none is expected there"
         if recording.transcript.tool_calls is None:
             yield f"{recording.name}: tool calls were not recorded, so none are expected"
+        if unanswered := _unanswered(recording.transcript.seen_calls):
+            names = ", ".join(map(plain, unanswered))
+            yield f"{recording.name}: results were not recorded, so these tools have no mock: {names}"

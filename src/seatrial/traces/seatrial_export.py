@@ -21,7 +21,7 @@ class _Trial(msgspec.Struct):
     started_at: datetime
 
 
-def is_export(documents: list[Any]) -> bool:
+def matches(documents: list[Any]) -> bool:
     """Whether the first line is the header of an export."""
     return bool(documents) and mapping(documents[0]).get("format") == "seatrial-runs"
 

@@ -53,6 +53,15 @@ def without_calls(recording: RecordedConversation) -> RecordedConversation:
     return replace(recording, transcript=replace(recording.transcript, turns=turns))
 
 
+class MessagePaths(Struct, frozen=True, kw_only=True):
+    """Where any JSON holds its conversations, as JMESPath."""
+
+    messages: str
+    """The messages of one conversation, or a list of conversations."""
+    name: str | None = None
+    """The name of the conversation, or the names of all."""
+
+
 class TraceFile(Struct, frozen=True, kw_only=True):
     """The conversations of one file."""
 
@@ -61,6 +70,8 @@ class TraceFile(Struct, frozen=True, kw_only=True):
     recordings: tuple[RecordedConversation, ...]
     notes: tuple[str, ...] = ()
     """What the transcripts do not show."""
+    paths: MessagePaths | None = None
+    """Where its messages were found, if the format does not say."""
 
 
 @dataclass(eq=False)
@@ -73,13 +84,18 @@ class _Call:
     started: float | None
     ended: float | None = None
     answered: bool = False
+    """The end of the call is known."""
+    known: bool = False
+    """Its result or error is known."""
     result: Any = None
     error: str | None = None
 
     def finish(self, began: float | None) -> ToolCall:
         started = None if self.started is None or began is None else self.started - began
         took = None if self.started is None or self.ended is None else max(self.ended - self.started, 0.0)
-        return ToolCall(self.name, self.arguments, self.result, self.error, self.id, started, took)
+        return ToolCall(
+            self.name, self.arguments, self.result, self.error, self.id, started, took, result_known=self.known
+        )
 
 
 @dataclass(eq=False)
@@ -127,6 +143,8 @@ class TranscriptBuilder:
 
     def __init__(self, omissions: Omissions) -> None:
         self.omissions = omissions
+        self.at: float | None = None
+        """The time of the message that is being added, if its format has times."""
         self._history: list[Message] = []
         self._turns: list[_Turn] = []
 
@@ -155,7 +173,7 @@ class TranscriptBuilder:
             turn = self._turns[-1]
             turn.user = f"{turn.user}\n\n{text}" if turn.user else text
             return
-        self._turns.append(_Turn(text, at))
+        self._turns.append(_Turn(text, self._time(at)))
 
     def add_reply(self, text: str, *, at: float | None = None) -> None:
         """A text of the agent. Before the first turn it is a greeting."""
@@ -163,9 +181,10 @@ class TranscriptBuilder:
             self._history.append({"role": "assistant", "content": text})
             return
         self._turns[-1].reply.append(text)
-        self._turns[-1].extend_to(at)
+        self._turns[-1].extend_to(self._time(at))
 
     def add_call(self, name: Any, arguments: Any, *, call_id: Any = None, at: float | None = None) -> None:
+        at = self._time(at)
         turn = self._current_turn(at)
         for _ in turn.reply:
             self.omissions.add("text", "of the agent before a tool call")
@@ -182,14 +201,24 @@ class TranscriptBuilder:
         if call is None:
             self.omissions.add("tool result", "without a recorded call")
             return
-        call.answered, call.result, call.error, call.ended = True, result, error, at
-        self._turns[-1].extend_to(at)
+        call.answered, call.known, call.result, call.error = True, True, result, error
+        call.ended = self._time(at)
+        self._turns[-1].extend_to(call.ended)
 
-    def add_result_once(self, call_id: Any, result: Any, *, name: Any = None, at: float | None = None) -> None:
+    def end_call(self, call_id: Any, *, name: Any = None, at: float | None = None) -> None:
+        """The call has ended, with a result that is not recorded."""
+        call = self._find(call_id, name)
+        if call is not None:
+            call.answered, call.ended = True, at
+            self._turns[-1].extend_to(at)
+
+    def add_result_once(
+        self, call_id: Any, result: Any, *, error: str | None = None, name: Any = None, at: float | None = None
+    ) -> None:
         """The result of a call, unless the call has one already."""
         known = [call for turn in self._turns for call in turn.calls if call_id is not None and call.id == str(call_id)]
         if not known or not all(call.answered for call in known):
-            self.add_result(call_id, result, name=name, at=at)
+            self.add_result(call_id, result, error=error, name=name, at=at)
 
     def turn_call_into_reply(self, call_id: Any, *, at: float | None = None) -> None:
         """The call was the agent's structured reply, not a tool call."""
@@ -215,6 +244,7 @@ class TranscriptBuilder:
 
     def add_error(self, message: str, *, at: float | None = None) -> None:
         """The current turn ended in an error of the agent."""
+        at = self._time(at)
         turn = self._current_turn(at)
         turn.error = ErrorInfo(kind=ErrorKind.AGENT, message=message, turn=len(self._turns) - 1)
         turn.extend_to(at)
@@ -252,6 +282,9 @@ class TranscriptBuilder:
             started_at=None if began is None else moment_of(began),
             timed=all(turn.began is not None and turn.ended is not None for turn in self._turns),
         )
+
+    def _time(self, at: float | None) -> float | None:
+        return self.at if at is None else at
 
     def _current_turn(self, at: float | None) -> _Turn:
         """The last turn; one without a user message when the agent speaks first."""
