@@ -86,7 +86,7 @@ def _add_sample(sample: Mapping[str, Any], model: str | None, builder: Transcrip
         builder.add_error(error)
     if single:
         builder.extend_turn(read_time(sample.get("completed_at")))
-        builder.add_usage(read_usage(mapping(sample.get("model_usage")).get(model)))
+        builder.add_usage(read_usage(mapping(sample.get("model_usage")).get(model or "")))
 
 
 def _add_message(message: Mapping[str, Any], builder: TranscriptBuilder) -> None:
