@@ -10,13 +10,16 @@ from seatrial.scenarios.yaml_files import parse_value
 from seatrial.testing.model_server import ModelServer, ReceivedRequest
 
 FIXTURES = Path(__file__).parent.parent / "traces" / "fixtures"
-ALL = sorted(path.stem for path in FIXTURES.glob("*.json"))
+FAILED = "promptfoo"
+"""A recording in which the agent failed: its scenario cannot pass on the replay."""
+ALL = sorted(path.name for path in FIXTURES.glob("*.json*") if path.stem != FAILED)
 USERS = ["Where is order ORD-789?", "Please refund it."]
 
 
 def copied(folder: Any, name: str) -> str:
-    (folder.path / f"{name}.json").write_bytes((FIXTURES / f"{name}.json").read_bytes())
-    return f"{name}.json"
+    file = name if "." in name else f"{name}.json"
+    (folder.path / file).write_bytes((FIXTURES / file).read_bytes())
+    return file
 
 
 def write_suite(folder: Any, *scenarios: dict[str, Any], **suite: Any) -> str:
@@ -51,6 +54,15 @@ def test_a_recording_is_judged_by_the_scenario_made_of_it(name: str, folder: Any
     ended = folder.seatrial("import-trace", file, "--suite", "made.yaml")
 
     assert ended.code == 0, ended.out + ended.err
+
+
+def test_a_scenario_made_of_a_failed_recording_expects_a_reply(folder: Any) -> None:
+    folder.seatrial("scenario", "from-trace", copied(folder, FAILED), "-o", "made.yaml")
+
+    ended = folder.seatrial("run", "made.yaml")
+
+    assert ended.code == 1
+    assert statuses(folder) == {"finds an order": "passed", "test 1": "errored", "test 2": "passed"}
 
 
 def test_a_written_scenario_has_turns_mocks_and_first_expectations(folder: Any) -> None:
