@@ -281,3 +281,13 @@ def test_set_without_a_value_is_refused_instead_of_changing_nothing(letters: Any
 
     assert ended.code == 2
     assert "the value is empty. If it comes from a variable, check that it is set" in ended.err
+
+
+def test_an_annotation_names_the_failing_check_of_a_scenario_with_several_trials(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input): return 'within 40 days'")
+    folder.write("s.yaml", "scenarios: [{name: a, input: x, expected_output: 30 days, trials: 4}]")
+
+    ended = folder.seatrial("run", "s.yaml", "--agent", "agent:answer", "--report", "github")
+
+    [line] = [line for line in ended.out.splitlines() if line.startswith("::error")]
+    assert line.startswith('::error title=a,file=s.yaml,line=1::reply lacks "30 days"; 0 of 4 trials passed')

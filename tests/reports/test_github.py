@@ -82,3 +82,14 @@ def test_hostile_text_makes_no_further_command(build: SimpleNamespace, capsys: p
     assert lines[0].startswith("::error title=<script>alert(1)")
     properties = lines[0].split("::")[1].removeprefix("error ")
     assert [one.partition("=")[0] for one in properties.split(",")] == ["title", "file", "line"]
+
+
+def test_a_comment_stays_within_its_length(build: SimpleNamespace) -> None:
+    many = [build.scenario(Status.FAILED, name=f"f{number}", reasons=("r" * 280,)) for number in range(300)]
+    stream = io.StringIO()
+    record = build.record(*many, status=Status.FAILED)
+
+    write_report("comment", record, stream)
+
+    assert 30_000 < len(stream.getvalue()) <= 60_000
+    assert f"See all of it: `seatrial show {record.run.id}`" in stream.getvalue()

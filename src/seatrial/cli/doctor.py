@@ -37,7 +37,7 @@ from .options import (
 )
 
 _REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?(?P<limits>[^;]*);.*extra == ['\"](?P<extra>[\w-]+)")
-_OTHER_VARIABLES: Final = ("SEATRIAL_TOKEN", "SEATRIAL_REQUIRE_BROWSER")
+_OTHER_VARIABLES: Final = ("SEATRIAL_TOKEN", "SEATRIAL_NOTIFY", "SEATRIAL_NOTIFY_SECRET", "SEATRIAL_REQUIRE_BROWSER")
 _LOOKED_THROUGH: Final = 200
 """The number of newest runs whose trials are read."""
 

@@ -164,9 +164,16 @@ def make_request(
         models=models_from(settings),
         default_agent=settings["agent"],
         not_redacted=not_redacted(settings),
-        command=shlex.join(["seatrial", *sys.argv[1:]]),
+        command=_command_line(sys.argv[1:]),
         **more,
     )
+
+
+def _command_line(args: Sequence[str]) -> str:
+    """The command to store. The address of --notify is left out: everybody who knows it can post there."""
+    shown = [re.sub(r"^--notify=.*", "--notify=…", arg, flags=re.DOTALL) for arg in args]
+    secret = {place + 1 for place, arg in enumerate(args) if arg == "--notify"}
+    return shlex.join(["seatrial", *("…" if place in secret else arg for place, arg in enumerate(shown))])
 
 
 def store_url(store: str | None) -> str:

@@ -4,7 +4,7 @@ import dataclasses
 import gc
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import log
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import click
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
-from seatrial.model.run import RunHistory, ScenarioEntry
+from seatrial.model.run import RunHistory, RunState, ScenarioEntry
 from seatrial.reports.progress import Progress
 from seatrial.reports.registry import parse_report_option
+from seatrial.reports.terminal import safe_text
 from seatrial.reports.texts import counted, failing
 from seatrial.runs.execute_run import execute, prepare_history
 from seatrial.runs.new_run import find_commit
@@ -95,6 +96,14 @@ _SAME_IN_REQUEST = (
 @click.option("--ray-address", metavar="ADDRESS", help="Ray cluster (RAY_ADDRESS, else a new local one).")
 @click.option("--shard", metavar="I/N", help="Run only part I of N of the suite.")
 @cli_options.report_option
+@click.option(
+    "--notify",
+    "receivers",
+    multiple=True,
+    metavar="URL",
+    envvar="SEATRIAL_NOTIFY",
+    help="Send the result to a webhook, or to Slack (slack=URL). Repeatable. Better: set SEATRIAL_NOTIFY.",
+)
 @cli_options.verbose_option
 @click.option("--watch", is_flag=True, help="Run affected scenarios again whenever a file changes, until Ctrl-C.")
 @click.option("--dry-run", is_flag=True, help="Show what would run; call no agent.")
@@ -106,6 +115,7 @@ def command(**options: Any) -> int:
     was run. 2: a mistake in files or options. 3: undecided (only with --against). 130: interrupted.
     """
     targets = [parse_report_option(text) for text in options["reports"]]
+    receivers = _receivers(options)
     if options["watch"]:
         from .watch import watch
 
@@ -122,11 +132,32 @@ def command(**options: Any) -> int:
     except NothingSelected as nothing:
         show_error(nothing)
         return 1
+    if report.run.state is not RunState.INTERRUPTED:
+        _notify(receivers, report, plan.request.environ)
     if plan.request.resume and not report.played:
         click.echo(f"run {report.run.id}: no trial was missing, so nothing was run", err=True)
     if plan.request.retry_errors and not plan.request.retry_agent_errors:
         _suggest_retry(report)
     return report.exit_code
+
+
+def _receivers(options: dict[str, Any]) -> list[Any]:
+    """The receivers of `--notify`. Without it, the module for them is not loaded."""
+    if not options["receivers"]:
+        return []
+    from seatrial.reports.notify import parse_receiver
+
+    return [parse_receiver(text) for text in options["receivers"]]
+
+
+def _notify(receivers: list[Any], report: Report, environ: Mapping[str, str]) -> None:
+    """Tell the receivers. What goes wrong is printed, and changes no verdict."""
+    for receiver in receivers:
+        from seatrial.reports.notify import notify
+
+        problem = notify(receiver, report.record, environ)
+        if problem is not None:
+            click.echo(safe_text(f"warning: {problem}"), err=True)
 
 
 def _suggest_retry(report: Report) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import UnsupportedOperation
 from itertools import chain, filterfalse, islice
 from typing import TextIO
@@ -12,6 +12,7 @@ from seatrial.model.run import ScenarioOutcome, Status
 
 from .causes import cause_details, causes_title, headline, show_command
 from .conversation import conversation_lines
+from .failing_checks import failing_check
 from .scenario_totals import ScenarioTotals, flaky_line, is_flaky, scenario_totals
 from .terminal import escape_ci_commands, escape_controls, escape_markup, one_line, shorten
 from .texts import (
@@ -174,6 +175,16 @@ def _conversation(record: RunRecord, outcome: ScenarioOutcome) -> str:
     return ""
 
 
+COMMENT_CHARACTERS = 60_000
+"""GitHub rejects a comment of more than 65,536 characters."""
+_CUT_COMMENT = "\n\nThe rest is cut. See all of it: `seatrial show {run}`, or the HTML report of the job\n"
+
+
+def write_comment(record: RunRecord, stream: TextIO) -> None:
+    """Write as much of the Markdown report as fits into a comment on a pull request."""
+    _write_limited(record, stream, most=COMMENT_CHARACTERS, notice=_CUT_COMMENT, length=len)
+
+
 SUMMARY_BYTES = 1024 * 1024
 """GitHub rejects a larger summary."""
 ANNOTATIONS = 10
@@ -191,12 +202,20 @@ def write_github(record: RunRecord, stream: TextIO) -> None:
 
 def write_summary(record: RunRecord, stream: TextIO) -> None:
     """Write as much of the Markdown report as still fits into the step summary."""
-    notice = _CUT.format(run=record.run.id)
-    left = SUMMARY_BYTES - _held(stream) - len(notice.encode())
+    _write_limited(record, stream, most=SUMMARY_BYTES - _held(stream), notice=_CUT, length=_bytes)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "backslashreplace"))
+
+
+def _write_limited(record: RunRecord, stream: TextIO, *, most: int, notice: str, length: Callable[[str], int]) -> None:
+    notice = notice.format(run=record.run.id)
+    left = most - length(notice)
     if left < 0:
         return
     for block in blocks(record):
-        left -= len(block.encode("utf-8", "backslashreplace"))
+        left -= length(block)
         if left < 0:
             stream.write(notice)
             return
@@ -206,7 +225,12 @@ def write_summary(record: RunRecord, stream: TextIO) -> None:
 def print_annotations(record: RunRecord, stream: TextIO) -> None:
     """Write workflow commands: an error per scenario that did not pass, a warning per passed one with a note."""
     found = failing(record.outcome)
-    errors = [_command("error", one, "; ".join((*one.verdict.failure_reasons, *one.notes))) for one in found]
+    # GitHub shows no more than the first: a trial of each further scenario need not be read.
+    reasons = [_failing_check(record, one) if number < ANNOTATIONS else () for number, one in enumerate(found)]
+    errors = [
+        _command("error", one, "; ".join((*checks, *one.verdict.failure_reasons, *one.notes)))
+        for one, checks in zip(found, reasons, strict=True)
+    ]
     if not record.outcome.verdict.passed and not errors:
         errors = [f"::error title={_property('seatrial')}::{_data(verdict_line(record.outcome))}"]
     noted = [one for one in record.outcome.scenarios if one.verdict.passed and one.notes]
@@ -214,6 +238,14 @@ def print_annotations(record: RunRecord, stream: TextIO) -> None:
     for line in (*_limited("error", errors), *_limited("warning", warnings)):
         stream.write(line + "\n")
     stream.flush()
+
+
+def _failing_check(record: RunRecord, outcome: ScenarioOutcome) -> tuple[str, ...]:
+    """The first failing check of a scenario whose own reasons only count trials."""
+    failed = next((trial for trial in record.trials(outcome.entry.key) if trial.status is not Status.PASSED), None)
+    if failed is None or not failed.failure_reasons or failed.failure_reasons[0] in outcome.verdict.failure_reasons:
+        return ()
+    return (failing_check(failed.failure_reasons[0]),)
 
 
 def _limited(level: str, commands: list[str]) -> Iterator[str]:

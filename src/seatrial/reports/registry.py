@@ -25,6 +25,7 @@ _BUILT_IN: dict[str, tuple[str, str | None]] = {
     "html": ("html:write_html", "report.html"),
     "junit": ("junit:write_junit", "junit.xml"),
     "markdown": ("markdown:write_markdown", "report.md"),
+    "comment": ("markdown:write_comment", "comment.md"),
     "github": ("markdown:write_github", None),
 }
 """Format -> the function that writes it, and its default file in `.seatrial`."""
