@@ -9,7 +9,8 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from msgspec.structs import replace
 
-from seatrial.store.store import Store
+import seatrial
+from seatrial.store.store import Store, open_store
 
 VOID = {"meta", "link", "br", "input", "col"}
 SCRIPTS = {"/static/htmx.min.js", "/static/seatrial.js"}
@@ -254,3 +255,20 @@ def test_the_page_of_a_run_loads_its_causes_with_links_to_the_trials(served: Any
     found = served.get("/runs/bad/causes").text
     assert "the passed trial went on with book" in found
     assert "trial-1</a>" in found
+
+
+def test_the_list_of_runs_tells_of_a_slow_decay(serve: Any, tmp_path: Any) -> None:
+    def answer(input: str, ctx: Any) -> str:
+        return "sorry" if int(ctx.trial_id.rpartition("-")[2]) % failing[0] == 0 else "ok"
+
+    store = str(tmp_path / "runs.db")
+    scenario = seatrial.Scenario(name="refund", input="refund", expected_output="ok", threshold=0.1)
+    runs = [("reference", 60, 20), *((name, 40, 4) for name in "abc")]
+    failing = [0]
+    for name, trials, failing[0] in runs:
+        run = seatrial.run(scenario, agent=answer, store=store, name=name, trials=trials)
+        with open_store(store) as opened:
+            opened.set_baseline(run.run.id)
+    served = serve(store=store)
+    assert 'hx-get="/drift"' in served.get("/").text
+    assert "the pass rate decays since run" in page(served, "/drift").text

@@ -73,6 +73,7 @@ COMMANDS = {
     "explain": ("explain", "Group the failures of a stored run by cause."),
     "compare": ("compare", "Compare two stored runs."),
     "baseline": ("stored_runs:baseline_command", "Set, show or clear the baseline run."),
+    "trend": ("trend", "Find a slow decay of the pass rate over the accepted runs."),
     "plan": ("plan", "Calculate how many trials detect a drop of the pass rate."),
     "regrade": (
         "recordings:regrade_command",

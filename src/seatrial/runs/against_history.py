@@ -35,6 +35,8 @@ from seatrial.store.store import Store
 from seatrial.verdicts.rates import answer_of
 from seatrial.verdicts.reasons import counted
 
+from .trend import find_trend
+
 BASELINE: Final = "baseline"
 _LOOKED_AT: Final = 500
 """How many of the newest runs are searched for accepted ones."""
@@ -53,25 +55,22 @@ class TrialHistory:
     runs: tuple[Run, ...] = ()
     """Newest first."""
     answers: Mapping[_Identity, Mapping[str, tuple[bool, ...]]] = field(default_factory=dict)
-    """By scenario and run, newest first: at most 100 answers in all."""
+    """By scenario and run, newest first."""
     notes: tuple[str, ...] = ()
 
     def of(self, entry: ScenarioEntry) -> History:
-        """The history of the scenario; empty if it is new or was edited."""
-        found = self.answers.get((entry.key, trial_identity(entry)), {}).values()
-        return History(passed=sum(map(sum, found)), total=sum(map(len, found)))
+        """The history of the scenario, at most its newest 100 answers; empty if it is new or was edited."""
+        by_run = self.answers.get((entry.key, trial_identity(entry)), {}).values()
+        return _count([answer for answers in by_run for answer in answers])
 
     def counts(self) -> list[list[History]]:
         """By run, newest first: the counts of all scenarios, in one order."""
-        return [
-            [_count(by_run.get(run.id, ())) for by_run in self.answers.values()]
-            for run in self.runs
-            if any(run.id in by_run for by_run in self.answers.values())
-        ]
+        return [[_count(by_run.get(run.id, ())) for by_run in self.answers.values()] for run in self.runs]
 
 
 def _count(answers: Sequence[bool]) -> History:
-    return History(passed=sum(answers), total=len(answers))
+    kept = answers[:LONGEST_HISTORY]
+    return History(passed=sum(kept), total=len(kept))
 
 
 def read_history(
@@ -150,11 +149,9 @@ def _read_answers(store: Store, runs: Iterable[Run]) -> tuple[list[Run], dict[_I
         for entry, trials in store.played(run.id):
             fixed = fixed_trials(entry)
             said = [answer_of(trial) for trial in sorted(trials, key=lambda one: one.index) if trial.index < fixed]
-            by_run = answers.setdefault((entry.key, trial_identity(entry)), {})
-            free = LONGEST_HISTORY - sum(map(len, by_run.values()))
-            kept = tuple(answer for answer in said if answer is not None)[:free]
+            kept = tuple(answer for answer in said if answer is not None)
             if kept:
-                by_run[run.id] = kept
+                answers.setdefault((entry.key, trial_identity(entry)), {})[run.id] = kept
                 found = True
         if found:
             used.append(run)
@@ -198,7 +195,7 @@ def plan_history(history: TrialHistory, entries: Iterable[ScenarioEntry], gates:
     return HistoryPlan(
         tests=_tests(histories),
         skipped=skipped,
-        history=_run_history(history, histories, notes=(*history.notes, *_own_notes(own))),
+        history=_run_history(history, histories, notes=(*history.notes, *_own_notes(own), *_drift_notes(history))),
     )
 
 
@@ -247,6 +244,13 @@ def _own_rule(entry: ScenarioEntry, gates: RunGates) -> str | None:
 
 def _how_short(history: History) -> str:
     return f"{counted(history.total, 'trial')} of history, 20 needed"
+
+
+def _drift_notes(history: TrialHistory) -> list[str]:
+    """Slow decay of the accepted runs, which no single test finds."""
+    suites = dict.fromkeys(key.suite for key, _ in history.answers)
+    trends = [find_trend(history, suite) for suite in suites] if history.against == BASELINE else []
+    return [f"{trend.suite}: {trend.text}. See: seatrial trend" for trend in trends if trend.verdict == "DRIFT"]
 
 
 def _own_notes(own: Sequence[str]) -> list[str]:

@@ -126,6 +126,7 @@ def show_runs(
         "heat_map": heat_map_of(decided),
         "costs": costs_of(decided),
         "load_history": len(decided) < len(finished),
+        "has_accepted": bool(baselines) or any(run.accepted for run in known),
         "suites": [] if state.options.read_only else list_suites(state.options.root),
     }
     return render(request, "runs.html.jinja", values)
@@ -145,6 +146,14 @@ def show_history(
     found = [run for run in state.store.runs() if run_filter.matches(run)][:MOST_COLUMNS]
     decided = decided_runs(state, state.store.rows_of(found), wait=True)
     return render(request, "history.html.jinja", {"heat_map": heat_map_of(decided), "costs": costs_of(decided)})
+
+
+@router.get("/drift")
+def show_drift(request: Request, state: State) -> Response:
+    """Suites whose pass rate decays over the accepted runs; the list of runs loads it later."""
+    from seatrial.runs.trend import read_trends
+
+    return render(request, "drift.html.jinja", {"trends": read_trends(state.store)})
 
 
 def _choices(known: list[Run]) -> dict[str, list[str]]:
