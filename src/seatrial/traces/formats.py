@@ -7,8 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from seatrial.model.conversation import StopReason
+
 from .documents import Conversation, conversations, find_conversations, read_documents
-from .parsing import Omissions
+from .parsing import Omissions, mapping
 from .transcript_builder import (
     MessagePaths,
     RecordedConversation,
@@ -153,7 +155,18 @@ def _read(
                 omissions.add("message", "that is not a JSON object")
         found = builder.build(conversation.name or "", recorded=conversation.document)
         if found is not None:
-            yield found
+            yield _ended_as_recorded(found, conversation.document)
+
+
+_ENDS = (StopReason.GOAL_MET, StopReason.USER_STOPPED, StopReason.MAX_TURNS, StopReason.LIMIT)
+
+
+def _ended_as_recorded(found: RecordedConversation, document: Any) -> RecordedConversation:
+    """The conversation with its `stop_reason`, if the file gives one of ours; messages do not show who ended it."""
+    given = mapping(document).get("stop_reason")
+    if given not in _ENDS or found.transcript.error is not None:
+        return found
+    return replace(found, transcript=replace(found.transcript, stop_reason=StopReason(given)))
 
 
 def _named(recordings: Sequence[RecordedConversation], stem: str) -> Iterator[RecordedConversation]:
