@@ -15,7 +15,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PORTS = re.compile(r"\b812[34]\b")
 INTEGRATED = {"langgraph": "integrations/langgraph/test_example.py"}
-BY_HAND = {"real_model": "make real-model"}
+BY_HAND = {"real_model": "make real-model", "tau_bench": "examples/tau_bench/README.md: it needs a checkout"}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from seatrial.evaluators.limits import Limits
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Trial
 from seatrial.model.scenario import Expect
+from seatrial.traces.formats import read_trace
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -202,3 +203,14 @@ def test_wrong_settings_are_refused_clearly(spec: dict[str, Any], told: str) -> 
         seatrial.run(a_scenario("one"), agent=spec, store=None)
 
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("given", ["user_stopped", "goal_met", "max_turns", "end_turn", None])
+def test_a_file_may_say_how_a_conversation_ended(given: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps({"messages": said("one", "1", tool="f"), "stop_reason": given}), encoding="utf-8")
+
+    [recording] = read_trace(file).recordings
+
+    known = given if given in ("user_stopped", "goal_met", "max_turns") else "script_ended"
+    assert recording.transcript.stop_reason == known

@@ -6,10 +6,13 @@ a conversation that is continued.
 """
 
 import asyncio
+import gc
 import json
 import random
+import weakref
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -40,8 +43,20 @@ _SHOWN = 200
 _DEEPEST = 50
 
 _pack = msgspec.msgpack.Encoder(decimal_format="number").encode
-_pack_sorted = msgspec.msgpack.Encoder(order="deterministic").encode
 _unpack = msgspec.msgpack.Decoder().decode
+_pack_sorted = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Half of the time to decode a large seed would be spent in looking for garbage among its new objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Seed:
@@ -70,7 +85,8 @@ class Seed:
 
     def copy(self) -> dict[str, Any]:
         """A copy of the state that a trial may change."""
-        state: dict[str, Any] = _unpack(self._packed)
+        with _garbage_collection_paused():
+            state: dict[str, Any] = _unpack(self._packed)
         return state if self._overlay is None else merge_patch(state, plain_value(self._overlay))
 
 
@@ -189,10 +205,24 @@ class PreparedWorld(Struct, frozen=True, kw_only=True):
         if transcript.world is not None and transcript.world.seed == self.seed.hash and _has_redactions(calls):
             return transcript  # the calls cannot be repeated, but the end state is known
         try:
-            return await _Reenactment(self, transcript, mocked, real_tools=real_tools, seed=seed).play()
+            # One after the other: they compute, so more at a time would only need more memory.
+            async with _one_at_a_time():
+                return await _Reenactment(self, transcript, mocked, real_tools=real_tools, seed=seed).play()
         except TrialError as failure:
             error = transcript.error or failure.info
             return replace(transcript, world=None, error=error, stop_reason=StopReason.ERROR)
+
+
+_latest_call: list["weakref.ref[OpenWorld]"] = []
+
+
+def _latest() -> "OpenWorld | None":
+    """The world of the latest call in this process. If it is one's own, no other trial can have changed the state."""
+    return _latest_call[0]() if _latest_call else None
+
+
+def _note_latest(world: "OpenWorld") -> None:
+    _latest_call[:] = [weakref.ref(world)]
 
 
 class OpenWorld:
@@ -230,7 +260,9 @@ class OpenWorld:
         except ValueError as problem:
             return self._refused(str(problem))
         async with self._one_at_a_time:
-            self._require_untouched()
+            if self._state is not None and _latest() is not self:
+                self._require_untouched()
+            _note_latest(self)
             if tool.takes_ctx:
                 given["ctx"] = self._context(tool, arguments, turn)
             try:
@@ -350,6 +382,13 @@ def _share(known: Any, value: Any, depth: int) -> Any:
         shared = [_share(one, item, depth + 1) for one, item in zip(known, value, strict=False)]
         return shared + [plain_value(item) for item in value[len(known) :]]
     return plain_value(value)
+
+
+_locks: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = weakref.WeakKeyDictionary()
+
+
+def _one_at_a_time() -> asyncio.Lock:
+    return _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
 
 class _Reenactment:
