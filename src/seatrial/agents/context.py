@@ -22,8 +22,8 @@ current_trial: ContextVar["AgentContext | None"] = ContextVar("current_trial", d
 """The trial that this code runs in; None outside of trials."""
 running_agents: "set[AgentContext]" = set()
 """Trials of this process whose agent runs now. A call without a context may belong to any of them."""
-wrapped_tools: "set[str]" = set()
-"""The names of all functions in this process that `@tool` wraps."""
+wrapped_tools: "dict[str, Callable[..., Any]]" = {}
+"""The functions in this process that `@tool` wraps, by name."""
 late_calls_by_agent: "dict[int, list[str]]" = {}
 """By agent of this process: its calls that belong to no trial, one sentence each."""
 recorded_tool: ContextVar[str | None] = ContextVar("recorded_tool", default=None)
@@ -245,7 +245,7 @@ def tool(function: _Function) -> _Function:
     recorded."""
     signature = inspect.signature(function)
     name = function.__name__
-    wrapped_tools.add(name)
+    wrapped_tools[name] = function
 
     if inspect.iscoroutinefunction(function):
 

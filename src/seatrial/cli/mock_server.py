@@ -1,6 +1,7 @@
 """`seatrial mock-server`: the mocked tools of a scenario as an MCP server, with checks of the calls."""
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from seatrial.model.protocols import Evaluator, TrialContext
 from seatrial.model.results import EvalResult
 from seatrial.model.scenario import Expect, Scenario
 from seatrial.reports.terminal import safe_text
+from seatrial.reports.texts import counted
 from seatrial.scenarios.build import make_tools
 from seatrial.scenarios.load import load
 
@@ -81,8 +83,19 @@ async def check_session(tools: "SessionTools", scenario: Scenario, evaluators: S
 @click.option(
     "--connect", metavar="URL", help="Serve the tools of a running trial on stdin and stdout: its {{mcp_url}}."
 )
+@click.option(
+    "--record-from",
+    metavar="URL",
+    help="Serve a real MCP server on stdin and stdout, and record its calls in --record FILE, for `mocks_from`.",
+)
 def command(
-    suite: str | None, name: str | None, transport: str, port: int, record: str | None, check: bool, connect: str | None
+    suite: str | None,
+    name: str | None,
+    transport: str,
+    port: int,
+    record: str | None,
+    check: bool,
+    **remote: str | None,
 ) -> int:
     """Serve the mocked tools of a scenario of SUITE as an MCP server, until Ctrl-C or until stdin closes.
 
@@ -91,6 +104,9 @@ def command(
     """
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", needed_for="seatrial mock-server")
+    connect, record_from = remote["connect"], remote["record_from"]
+    if record_from is not None:
+        return _record_from(record_from, record, suite or name or check or port or connect)
     if connect is not None:
         return _relay(connect, suite or name or record or check or port)
     if suite is None or name is None:
@@ -120,6 +136,22 @@ def _relay(url: str, more: object) -> int:
 
     asyncio.run(relay(url))
     return 0
+
+
+def _record_from(url: str, file: str | None, more: object) -> int:
+    """Forward messages to a real MCP server, and write its calls as a recording."""
+    if file is None or more:
+        raise UsageError("--record-from: needs only a file: seatrial mock-server --record-from URL --record FILE")
+    from seatrial.engine.redact import Redaction
+    from seatrial.mock_server.mcp_server import record_from
+    from seatrial.runs.recorded_calls import write_calls
+    from seatrial.runs.secrets import find_secrets
+
+    calls, schemas = asyncio.run(record_from(url))
+    redaction = Redaction(find_secrets(dict(os.environ), ()))
+    recording = write_calls({"stdio": calls}, file, schemas=schemas, redaction=redaction)
+    click.echo(f"recorded {counted(recording.count, 'call')} in {file}", err=True)
+    return 0 if recording.count else 1
 
 
 def _find(suite: str, name: str) -> Scenario:

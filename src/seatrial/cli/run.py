@@ -48,6 +48,7 @@ _SAME_IN_REQUEST = (
     "store",
     "resume",
     "against",
+    "record",
     "retry_errors",
     "retry_agent_errors",
     "executor",
@@ -105,6 +106,8 @@ _SAME_IN_REQUEST = (
     help="Send the result to a webhook, or to Slack (slack=URL). Repeatable. Better: set SEATRIAL_NOTIFY.",
 )
 @cli_options.verbose_option
+@click.option("--record", metavar="FILE", help="Run the real tools and record their calls in FILE, for `mocks_from`.")
+@click.option("--verify-mocks", is_flag=True, help="Call recorded tools again and list differences; call no agent.")
 @click.option("--watch", is_flag=True, help="Run affected scenarios again whenever a file changes, until Ctrl-C.")
 @click.option("--dry-run", is_flag=True, help="Show what would run; call no agent.")
 @cli_options.env_file_option
@@ -127,6 +130,8 @@ def command(**options: Any) -> int:
     if options["dry_run"]:
         _all_reports(plan, targets)
         return _show_plan(plan)
+    if options["verify_mocks"]:
+        return _verify_mocks(plan)
     try:
         report = play_plan(plan, targets, verbose=options["verbose"], progress=progress)
     except NothingSelected as nothing:
@@ -134,6 +139,8 @@ def command(**options: Any) -> int:
         return 1
     if report.run.state is not RunState.INTERRUPTED:
         _notify(receivers, report, plan.request.environ)
+    if plan.request.record is not None:
+        _write_recording(report, plan, plan.request.record)
     if plan.request.resume and not report.played:
         click.echo(f"run {report.run.id}: no trial was missing, so nothing was run", err=True)
     if plan.request.retry_errors and not plan.request.retry_agent_errors:
@@ -158,6 +165,35 @@ def _notify(receivers: list[Any], report: Report, environ: Mapping[str, str]) ->
         problem = notify(receiver, report.record, environ)
         if problem is not None:
             click.echo(safe_text(f"warning: {problem}"), err=True)
+
+
+def _write_recording(report: Report, plan: RunPlan, file: str) -> None:
+    from seatrial.runs.recorded_calls import record_run
+
+    recording = record_run(report, file, plan)
+    click.echo(f"recorded {counted(recording.count, 'call')} in {file}", err=True)
+    for call in recording.contradictions[:10]:
+        click.echo(f"note: {call} got other answers in another trial; the first ones are kept", err=True)
+
+
+def _verify_mocks(plan: RunPlan) -> int:
+    """Call the recorded tools again. 0 only if all answer as recorded."""
+    import asyncio
+
+    from seatrial.runs.recorded_calls import find_recordings, verify
+
+    recordings = find_recordings(plan)
+    total = sum(len(calls) for recorded in recordings for calls in recorded.calls.values())
+    click.echo(f"calling real tools again: {counted(total, 'call')}", err=True)
+    found = asyncio.run(verify(recordings))
+    for drift in found.drifts:
+        click.echo(f"✗ {drift.tool}({drift.arguments})\n    recorded: {drift.recorded}\n    now:      {drift.now}")
+    for name in found.unknown:
+        click.echo(f"✗ {name}: cannot be called again, since it is not a function with @seatrial.tool")
+    if found.skipped:
+        click.echo(f"{counted(found.skipped, 'call')} with redacted arguments cannot be made again")
+    click.echo(f"{counted(found.checked, 'call')} checked, {counted(len(found.drifts), 'difference')}")
+    return 1 if found.drifts or found.unknown or not found.checked else 0
 
 
 def _suggest_retry(report: Report) -> None:

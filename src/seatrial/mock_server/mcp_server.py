@@ -1,8 +1,8 @@
 """The MCP server: requests of clients become calls of `ClientTools`, over stdio or over HTTP (http_server.py)."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, Protocol
@@ -107,6 +107,20 @@ async def serve_stdio(find_tools: Callable[[], ClientTools]) -> None:
 
 async def relay(url: str) -> None:
     """Serve the tools of the MCP server at `url` over stdio. Raises UsageError if no server answers."""
+    async with _remote_tools(url, flag="--connect") as tools:
+        await serve_stdio(lambda: tools)
+
+
+async def record_from(url: str) -> tuple[list[ToolCall], dict[str, Any]]:
+    """Serve the tools of the MCP server at `url` over stdio until stdin closes: the calls, and the tools' schemas."""
+    async with _remote_tools(url, flag="--record-from") as tools:
+        recorded = _RecordingTools(tools)
+        await serve_stdio(lambda: recorded)
+        return recorded.calls, {one["name"]: one["parameters"] for one in tools.offered()}
+
+
+@asynccontextmanager
+async def _remote_tools(url: str, *, flag: str) -> "AsyncIterator[_RemoteTools]":
     client = Client(url)
     try:
         await client.__aenter__()
@@ -114,10 +128,9 @@ async def relay(url: str) -> None:
         while isinstance(problem, ExceptionGroup):
             problem = problem.exceptions[0]
         reason = f"{type(problem).__name__}: {problem}"
-        raise UsageError(f"--connect {url}: no MCP server answers there: {reason}") from None
+        raise UsageError(f"{flag} {url}: no MCP server answers there: {reason}") from None
     try:
-        tools = _RemoteTools(client, (await client.list_tools()).tools)
-        await serve_stdio(lambda: tools)
+        yield _RemoteTools(client, (await client.list_tools()).tools)
     finally:
         await client.__aexit__(None, None, None)
 
@@ -156,6 +169,22 @@ class _RemoteTools:
         # The client refuses to send what is not an object. The server refuses it too, but records the call.
         params = CallToolRequestParams.model_construct(name=name, arguments=arguments)
         return await self._client.session.send_request(CallToolRequest(params=params), CallToolResult)
+
+
+class _RecordingTools:
+    """The tools of another MCP server, and the calls that went to it."""
+
+    def __init__(self, tools: _RemoteTools) -> None:
+        self._tools = tools
+        self.calls: list[ToolCall] = []
+
+    def offered(self) -> Sequence[Mapping[str, Any]]:
+        return self._tools.offered()
+
+    async def call(self, name: str, arguments: Any) -> ToolAnswer:
+        answer = await self._tools.call(name, arguments)
+        self.calls.append(ToolCall(name, plain_value(arguments), plain_value(answer.result), answer.error))
+        return answer
 
 
 class CallLog:

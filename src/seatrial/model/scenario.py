@@ -233,6 +233,10 @@ class Settings(InputStruct, frozen=True, kw_only=True):
     mocks: Annotated[
         Annotated[Mapping[str, Any], Format("mocks")] | None, Key("what the agent's tools answer", merge="by key")
     ] = None
+    mocks_from: Annotated[
+        Name | None,
+        Key("a file of recorded calls (`seatrial run --record`) that answers tools without a mock, beside the suite"),
+    ] = None
     tools: Annotated[
         Annotated[Sequence[Mapping[str, Any]], Format("tools")] | None, Key("JSON Schemas of the tools")
     ] = None

@@ -116,7 +116,9 @@ class NoAgent:
         """There is nothing to close."""
 
 
-def make_context(loaded: LoadedSuite, agent: Agent, *, name: str, spec: Any, models: RunModels) -> SuiteContext:
+def make_context(
+    loaded: LoadedSuite, agent: Agent, *, name: str, spec: Any, models: RunModels, records: bool = False
+) -> SuiteContext:
     """What the suite's scenarios share when this agent plays them. `name`: one of several agents of the suite."""
     return SuiteContext(
         suite=loaded.name,
@@ -127,6 +129,7 @@ def make_context(loaded: LoadedSuite, agent: Agent, *, name: str, spec: Any, mod
         setup=read_hooks(loaded, "setup"),
         teardown=read_hooks(loaded, "teardown"),
         models=models,
+        records=records,
     )
 
 

@@ -37,6 +37,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """For suites that name no agent; from settings."""
     not_redacted: tuple[str, ...] = ()
     """Variables whose values are not secret; from settings."""
+    record: str | None = None
+    """A file for the calls of real tools. Tools without a mock run, whatever `unmocked_tools` and `mocks_from` say."""
     resume: str | None = None
     retry_errors: bool = False
     """Repeat trials with instrument errors."""

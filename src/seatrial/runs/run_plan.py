@@ -121,7 +121,9 @@ class RunPlan:
         position = 0
         for suite in self.suites:
             contexts = [
-                make_context(suite, agent, name=name, spec=spec, models=self.models)
+                make_context(
+                    suite, agent, name=name, spec=spec, models=self.models, records=self.request.record is not None
+                )
                 for name, spec, agent in self.agents.of(suite)
             ]
             for scenario in self._selected(suite):

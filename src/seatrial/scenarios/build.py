@@ -1,10 +1,10 @@
 """From a scenario with all settings to the evaluators, users, tools and hooks that a run uses."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators.text import ReplyProduced
@@ -26,6 +26,9 @@ from .models import RunModels
 from .tool_names import must_not_call, offered_tools
 from .worlds import world_of
 
+if TYPE_CHECKING:
+    from seatrial.tools.cassettes import RecordedTools
+
 _REPLY = ReplyProduced()
 
 
@@ -42,6 +45,8 @@ class SuiteContext(Struct, frozen=True, kw_only=True):
     """The suite's custom evaluators."""
     setup: tuple[Hook, ...] = ()
     teardown: tuple[Hook, ...] = ()
+    records: bool = False
+    """Real tools run, to record their calls."""
     models: RunModels = field(default_factory=RunModels)
 
 
@@ -62,7 +67,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
         scenario=scenario,
         agent=context.agent,
         make_user=make_user(scenario, context),
-        make_tools=_make_tools(scenario, world),
+        make_tools=_make_tools(scenario, world, records=context.records),
         turn_evaluators=turns,
         every_turn_evaluators=every_turn,
         trial_evaluators=_trial_evaluators(scenario, context),
@@ -179,9 +184,21 @@ def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
     return _make_tools(scenario, world_of(scenario))
 
 
-def _make_tools(scenario: Scenario, world: PreparedWorld | None) -> Callable[[str, int], ToolBox]:
-    unmocked_tools = scenario.unmocked_tools or default_unmocked_tools(scenario.mocks, scenario.world)
-    if not scenario.mocks and not scenario.tools and world is None and unmocked_tools == "passthrough":
+def _make_tools(
+    scenario: Scenario, world: PreparedWorld | None, *, records: bool = False
+) -> Callable[[str, int], ToolBox]:
+    """`records`: tools without a mock run, and recorded calls are not used."""
+    if records:
+        scenario = replace(scenario, unmocked_tools="passthrough", mocks_from=None)
+    default = default_unmocked_tools(scenario.mocks or scenario.mocks_from, scenario.world)
+    unmocked_tools = scenario.unmocked_tools or default
+    if (
+        scenario.mocks_from is None
+        and not scenario.mocks
+        and not scenario.tools
+        and world is None
+        and unmocked_tools == "passthrough"
+    ):
         return NoMocks
     from seatrial.evaluators.built_in import check_expected
     from seatrial.evaluators.matchers import matches
@@ -195,12 +212,21 @@ def _make_tools(scenario: Scenario, world: PreparedWorld | None) -> Callable[[st
             unmocked_tools=unmocked_tools,
             check_args=check_expected,
             world=world,
+            recorded=_load_recorded(scenario),
         )
     except MissingExtra:
         raise
     except UsageError as problem:
         raise UsageError(f"{_place(scenario)}{problem}") from problem
     return mocks.open
+
+
+def _load_recorded(scenario: Scenario) -> "RecordedTools | None":
+    if scenario.mocks_from is None:
+        return None
+    from .cassette_files import load_recorded
+
+    return load_recorded(scenario)
 
 
 def _turn_evaluators(

@@ -44,6 +44,8 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
         deciding["custom"] = {name: evaluators[name] for name in names if name in evaluators}
     if functions := {target: _imported(target) for target in _mock_functions(scenario.mocks)}:
         deciding["mock functions"] = functions
+    if scenario.mocks_from is not None:
+        deciding["mocks_from"] = _recorded(scenario)
     if scenario.world is not None:
         deciding["world"] = _world(scenario.world)
     numbers = (_unmocked_tools(scenario), *(getattr(scenario, name) for name in _NUMBERS))
@@ -62,6 +64,17 @@ def _is_default(name: str, value: Any) -> bool:
     return value is _DEFAULTS[name] or (_KEYS[name].key.default is not None and value == _KEYS[name].key.default)
 
 
+def _recorded(scenario: Scenario) -> Any:
+    """The recorded calls by their content; the name of the file if it cannot be read."""
+    from .cassette_files import load_recorded
+
+    try:
+        recorded = load_recorded(scenario)
+    except UsageError:
+        return scenario.mocks_from  # building the tools reports the problem
+    return None if recorded is None else recorded.calls
+
+
 def _world(world: World) -> dict[str, Any]:
     """The world by its content: the hash of the seed, and the source of the tools."""
     from .worlds import find_seed, find_world_tools
@@ -77,7 +90,7 @@ def _world(world: World) -> dict[str, Any]:
 
 def _unmocked_tools(scenario: Scenario) -> str:
     """The setting, as hashed. The default is "error", with and without mocks: older stored runs can be resumed."""
-    default = default_unmocked_tools(scenario.mocks, scenario.world)
+    default = default_unmocked_tools(scenario.mocks or scenario.mocks_from, scenario.world)
     given = scenario.unmocked_tools or default
     if given == default:
         return "error"

@@ -21,6 +21,8 @@ Source = str | Path | Suite | Scenario
 IN_PYTHON = "<python>"
 READABLE = (".yaml", ".yml", ".json", ".jsonl", ".py")
 IN_FOLDERS = (".yaml", ".yml", ".jsonl", ".trial.json", "_trials.py")
+RECORDINGS = (".calls.yaml", ".calls.yml")
+"""Recorded tool calls (`run --record`). In folders they are not read as scenarios."""
 _LOOKED_FOR = "*.yaml, *.yml, *.jsonl, *.json of scenarios and *_trials.py"
 _SUITE_IN_JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:suite|scenarios)"\s*:')
 _HEAD = 1024
@@ -221,6 +223,8 @@ def belongs_to_folder(file: Path) -> bool:
     """Whether this file of a folder is loaded: JSON only if it begins like a suite."""
     name = file.name.lower()
     if name.startswith("."):
+        return False
+    if name.endswith(RECORDINGS):
         return False
     return name.endswith(IN_FOLDERS) or (name.endswith(".json") and _begins_like_suite(file))
 

@@ -108,7 +108,9 @@ class Resolver:
     def _settle(self, made: dict[str, Any], keys: Mapping[str, Any]) -> None:
         """Fill in what depends on other keys."""
         if made.get("unmocked_tools") is None:
-            made["unmocked_tools"] = default_unmocked_tools(made.get("mocks"), made.get("world"))
+            made["unmocked_tools"] = default_unmocked_tools(
+                made.get("mocks") or made.get("mocks_from"), made.get("world")
+            )
         if made.get("trials") is None:
             made["trials"] = TRIALS_OF_SIMULATED_USER if isinstance(made.get("user"), User) else 1
         if made["trials"] == "auto":
@@ -141,9 +143,9 @@ class Resolver:
 
 
 def default_unmocked_tools(
-    mocks: Mapping[str, Any] | None, world: World | None = None
+    mocks: Mapping[str, Any] | str | None, world: World | None = None
 ) -> Literal["error", "passthrough"]:
-    """With mocks or a world, no other tool runs for real; without, the agent is tested as it is."""
+    """With mocks, recorded calls or a world, no other tool runs for real; without, the agent is tested as it is."""
     return "error" if mocks or world is not None else "passthrough"
 
 

@@ -118,6 +118,13 @@ class RecordedTools(Struct, frozen=True, kw_only=True):
     calls: Mapping[str, tuple[RecordedCall, ...]]
     schemas: Mapping[str, Any]
 
+    def definitions(self) -> Iterator[Document]:
+        """A definition for each tool. Without a recorded schema, the names of its arguments."""
+        for name, calls in self.calls.items():
+            seen = dict.fromkeys(key for call in calls for key in call.arguments)
+            schema = self.schemas.get(name) or {"type": "object", "properties": {key: {} for key in seen}}
+            yield {"name": name, "parameters": schema}
+
     def find(self, name: str, arguments: Any) -> tuple[int, RecordedCall]:
         """The recorded call with these arguments, and its position. Raises TrialError if it is not recorded."""
         wanted = normalise(arguments or {})

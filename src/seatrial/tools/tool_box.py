@@ -14,6 +14,7 @@ from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 from seatrial.model.struct import Struct
 
+from .cassettes import RecordedTools
 from .mock_checks import CheckArgs, check_mocks
 from .mocks import (
     MISSING,
@@ -45,6 +46,7 @@ class MockedTools:
         self._world = None if mock_set.world is None else mock_set.world.open(trial_id, seed)
         self._world_tools = {} if mock_set.world is None else mock_set.world.tools
         self._mocks = mock_set.mocks
+        self._recorded = mock_set.recorded
         self._schemas = mock_set.schemas
         self._matches = mock_set.matches
         self._unmocked_tools = mock_set.unmocked_tools
@@ -68,22 +70,28 @@ class MockedTools:
         return None if self._world is None else self._world.record()
 
     def knows(self, name: str) -> bool:
-        """Whether a mock or the world answers the tool."""
-        return name in self._mocks or name in self._world_tools
+        """Whether a mock, a recording or the world answers the tool."""
+        recorded = self._recorded is not None and name in self._recorded.calls
+        return name in self._mocks or recorded or name in self._world_tools
 
     def lets_run(self, name: str) -> bool:
         """Whether the agent's real tool may run: nothing here answers it, and `unmocked_tools` is `passthrough`."""
         return not self.knows(name) and self._unmocked_tools == "passthrough"
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
-        """The definitions of all tools, those of `tools:` first, then mocks, then the world's."""
+        """The definitions of all tools, those of `tools:` first, then mocks, recorded ones, then the world's."""
         found = tuple(offer(self._mocks, self._schemas))
+        if self._recorded is not None:
+            mentioned = {definition["name"] for definition in found}
+            found += tuple(tool for tool in self._recorded.definitions() if tool["name"] not in mentioned)
         names = {definition["name"] for definition in found}
         return (*found, *definitions(tool for tool in self._world_tools.values() if tool.name not in names))
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
         """The answer of the mock, or else of the world. Raises TrialError without either, or if it has a bug."""
         mock = self._mocks.get(name)
+        if mock is None and self._recorded is not None and name in self._recorded.calls:
+            return self._replay(self._recorded, name, {} if arguments is None else arguments)
         if mock is None and self._world is not None and name in self._world_tools:
             refusal = self._refuse(name, {} if arguments is None else arguments)
             if refusal is not None:
@@ -112,6 +120,15 @@ class MockedTools:
             state=self._state,
         )
         return self._checked(name, await _give(answer, arguments, ctx), is_fault=isinstance(answer, Faulty))
+
+    def _replay(self, recorded: RecordedTools, name: str, arguments: Any) -> ToolAnswer:
+        """The recorded answer. Raises TrialError if the call is not recorded."""
+        refusal = self._refuse(name, arguments)
+        if refusal is not None:
+            return ToolAnswer(error=refusal)
+        position, call = recorded.find(name, arguments)
+        answer = call.answer(self._count("recorded", f"{name}[{position}]"))
+        return self._checked(name, ToolAnswer(result=deepcopy(answer.result), error=answer.error), is_fault=False)
 
     def _refuse(self, name: str, arguments: Any) -> str | None:
         """Why a real tool would refuse the arguments, as the agent sees it."""
@@ -201,6 +218,8 @@ class MockSet(Struct, frozen=True, kw_only=True):
     matches: Matches
     unmocked_tools: UnmockedTools = "error"
     world: PreparedWorld | None = None
+    recorded: RecordedTools | None = None
+    """Recorded calls (`mocks_from`)."""
 
     @classmethod
     def parse(
@@ -212,6 +231,7 @@ class MockSet(Struct, frozen=True, kw_only=True):
         unmocked_tools: UnmockedTools = "error",
         check_args: CheckArgs | None = None,
         world: PreparedWorld | None = None,
+        recorded: RecordedTools | None = None,
     ) -> "MockSet":
         """Read `mocks:` and `tools:`, and import Python functions. Raises UsageError with all problems."""
         problems = [f"mocks.{text}" for text in check_mocks(specs, check_args=check_args)]
@@ -223,6 +243,7 @@ class MockSet(Struct, frozen=True, kw_only=True):
             matches=matches,
             unmocked_tools=unmocked_tools,
             world=world,
+            recorded=recorded,
         )
 
     def open(self, trial_id: str, seed: int) -> MockedTools:
