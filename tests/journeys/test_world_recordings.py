@@ -10,6 +10,7 @@ from tests.journeys.shop_world import SEED, lookup_order, refund
 import seatrial
 from seatrial import EndState, Scenario, Suite, World
 from seatrial.model.run import Trial
+from seatrial.store.store import open_store
 
 SHOP = World(seed=SEED, tools=[lookup_order, refund])
 REFUNDED = EndState(as_after=[{"refund": {"order_id": "W1"}}], ignore=["orders.*.seen"])
@@ -131,11 +132,13 @@ AGENT = """
 """
 
 
+ALL_WRAPPED = '{"type": "python", "target": "agent:answer", "tools": "all_wrapped"}'
+
+
 def test_a_regrade_runs_the_stored_calls_in_the_world_of_today(folder: Any) -> None:
     folder.write("agent.py", AGENT)
     folder.write("suite.json", json.dumps(SUITE))
-    agent = '{"type": "python", "target": "agent:answer", "tools": "all_wrapped"}'
-    assert folder.seatrial("run", "suite.json", "--agent", agent).code == 0
+    assert folder.seatrial("run", "suite.json", "--agent", ALL_WRAPPED).code == 0
     assert folder.seatrial("regrade", "latest").code == 0
 
     changed = json.loads(json.dumps(SUITE))
@@ -149,3 +152,52 @@ def test_a_regrade_runs_the_stored_calls_in_the_world_of_today(folder: Any) -> N
     assert trial["world"]["changes"][-1]["value"] == {"order": "W1", "amount": 99}
     assert trial["world"]["drift"] == 2
     assert trial["world"]["first_drift"] == "turn 1, lookup_order: total was 30, and is 99"
+
+
+def test_show_tells_what_each_call_changed(folder: Any) -> None:
+    folder.write("agent.py", AGENT)
+    folder.write("suite.json", json.dumps(SUITE))
+    folder.seatrial(
+        "run", "suite.json", "--agent", '{"type": "python", "target": "agent:answer", "tools": "all_wrapped"}'
+    )
+
+    shown = folder.seatrial("show", "latest", "refunds", "1").out
+
+    assert 'changed orders.W1.status: "delivered" → "refunded"' in shown
+    assert 'changed refunds[0]: added {"order": "W1", "amount": 30}' in shown
+
+
+def test_a_run_counts_recordings_that_drift(folder: Any) -> None:
+    folder.write("suite.json", json.dumps(SUITE))
+    folder.write("chat.json", json.dumps(messages(("lookup_order", {"order_id": "W1"}, '{"total": 31}'), RIGHT)))
+
+    ended = folder.seatrial("import-trace", "chat.json", "--suite", "suite.json")
+
+    assert (
+        "drift in 1 of 1 trial: the world answers differently than recorded. First: refunds, trial-1, turn 1"
+        in ended.out
+    )
+
+
+def test_a_store_keeps_a_seed_once_and_only_the_difference_of_each_trial(folder: Any) -> None:
+    large = json.loads(json.dumps(SUITE))
+    large["suite"]["world"]["seed"]["notes"] = [f"note {number} " + "x" * 80 for number in range(15_000)]
+    large["scenarios"][0] |= {"trials": 20}
+    large["scenarios"].append({**large["scenarios"][0], "name": "other", "world": {"seed": {"extra": 1}}})
+    folder.write("agent.py", AGENT)
+    folder.write("suite.json", json.dumps(large))
+
+    assert folder.seatrial("run", "suite.json", "--agent", ALL_WRAPPED).code == 0
+
+    store = folder.path / ".seatrial" / "runs.db"
+    assert store.stat().st_size < 2_500_000
+    with open_store(str(store)) as opened:
+        run = opened.run("latest")
+        hashes = {trial.transcript.world.seed for trial in trials_of(opened, run.id)}
+        seeds = [opened.seed(name) for name in hashes]
+    assert sorted("extra" in seed for seed in seeds) == [False, True]
+    assert all(seed["notes"] == large["suite"]["world"]["seed"]["notes"] for seed in seeds)
+
+
+def trials_of(store: Any, run_id: str) -> list[Any]:
+    return [trial for entry in store.entries(run_id) for trial in store.trials(run_id, entry.key)]

@@ -280,6 +280,10 @@ class Agent(Protocol):
 class ScenarioWorld(Protocol):
     """The world of a scenario, for judging its trials."""
 
+    def seed_documents(self) -> Mapping[str, Any]:
+        """What a store keeps of the seed, by hash."""
+        ...
+
     async def view(self, record: WorldRecord, *, seed: int, gold: Sequence[GoldCall] | None) -> WorldView:
         """The world at the end of a trial. Raises TrialError if the record was made with another seed."""
         ...

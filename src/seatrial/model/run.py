@@ -187,6 +187,8 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     """Called tools: name, number of calls, number of calls of the real tool."""
     invariants: tuple[tuple[str, int | None, int], ...] = ()
     """Rules that were checked: name, how often it was triggered, number of violations."""
+    drift: str | None = None
+    """The first call of a recording that the world answers differently, in a sentence."""
     started_at: datetime
     duration_ms: float = 0.0
 
@@ -456,6 +458,7 @@ def summarise(trial: Trial) -> TrialSummary:
         instruments=trial.instruments,
         tools=_count_calls(transcript),
         invariants=_checked_rules(trial.results),
+        drift=None if transcript.world is None else transcript.world.first_drift,
         started_at=trial.started_at,
         duration_ms=trial.duration_ms,
     )

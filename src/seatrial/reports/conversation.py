@@ -4,14 +4,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from seatrial.model.conversation import ErrorInfo, PlayedTurn, ToolCall
+from seatrial.model.conversation import Change, ErrorInfo, PlayedTurn, ToolCall
+from seatrial.model.json_patch import read_pointer
 from seatrial.model.results import EvalResult, MetricScore
 from seatrial.model.run import Trial
+from seatrial.model.value_paths import show_location
 from seatrial.verdicts.reasons import number
 
 from .json_report import to_json
 from .terminal import shorten
-from .texts import checked, duration
+from .texts import checked, counted, duration
 
 Line = tuple[int, str]
 """Depth and text."""
@@ -25,6 +27,9 @@ def conversation_lines(trial: Trial) -> Iterator[Line]:
     for turn in trial.transcript.turns:
         yield from _converse_turn(turn)
         yield from _findings(trial, turn.index, depth=1)
+    world = trial.transcript.world
+    if world is not None and world.drift:
+        yield 0, f"drift: {counted(world.drift, 'call')} answered differently than recorded. First: {world.first_drift}"
     yield from _findings(trial, None, depth=0)
     yield from _judged(trial)
     only = checked(trial)
@@ -64,6 +69,17 @@ def describe_call(call: ToolCall) -> str:
     return f"{call.name}({arguments}) -> {result}{took}"
 
 
+def describe_change(change: Change) -> str:
+    """`orders.W1.status: "delivered" → "refunded"`, or what was added or removed."""
+    parts = read_pointer(change.path)
+    place = show_location(tuple(int(part) if part.isdigit() else part for part in parts))
+    if change.op == "add":
+        return f"{place}: added {one_line_json(change.value)}"
+    if change.op == "remove":
+        return f"{place}: removed {one_line_json(change.was)}"
+    return f"{place}: {one_line_json(change.was)} → {one_line_json(change.value)}"
+
+
 def _converse_turn(turn: PlayedTurn) -> Iterator[Line]:
     retries = f", {turn.retries} retries" if turn.retries else ""
     yield 0, f"turn {turn.index + 1} ({duration(turn.latency_ms)}{retries})"
@@ -72,6 +88,7 @@ def _converse_turn(turn: PlayedTurn) -> Iterator[Line]:
         yield 1, "tool calls: not recorded"
     for call in turn.tool_calls or ():
         yield 1, shorten(f"tool: {describe_call(call)}", TEXT_LIMIT)
+        yield from ((2, shorten(f"changed {describe_change(change)}", TEXT_LIMIT)) for change in call.changes)
     yield 1, "agent: (no reply)" if turn.reply is None else shorten(f"agent: {turn.reply}", TEXT_LIMIT)
     if turn.error is not None:
         yield 1, _describe_error(turn.error)

@@ -70,6 +70,8 @@ class RunSession:
         """By their text: settings of models that may contain secrets."""
         self._redaction: tuple[tuple[int, int], Redaction] | None = None
         self._recorder: Recorder | None = None
+        self._seeds: set[str] = set()
+        """Hashes of stored seeds."""
         self._resources = ExitStack()
 
     async def __aenter__(self) -> "RunSession":
@@ -89,6 +91,15 @@ class RunSession:
             finally:
                 await self.models.close()
                 self._resources.close()
+
+    def keep_seeds(self, scenarios: Iterable[PreparedScenario]) -> None:
+        """Store the seeds of the scenarios' worlds, once for each run."""
+        seeds: dict[str, Any] = {}
+        for world in {id(each.world): each.world for each in scenarios if each.world is not None}.values():
+            seeds |= {name: seed for name, seed in world.seed_documents().items() if name not in self._seeds}
+        if seeds and self.store is not None:
+            self._seeds |= seeds.keys()
+            self.store.add_seeds(self.run.id, {name: self.redaction.value(seed) for name, seed in seeds.items()})
 
     def add_model_settings(self, suite: LoadedSuite) -> None:
         """Let redaction find the secrets in the model settings of a suite and its scenarios."""

@@ -1,24 +1,26 @@
 """The store: runs with their scenarios, trials, baselines and labels."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
+from seatrial.model.json_patch import merge_patch
 from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
 from . import runs, schema
-from .codec import write
+from .codec import encode, read, write
 from .database import ConnectionPool, Database, PostgresDatabase, SqliteDatabase
 from .export_import import Imported, export_lines, import_lines
 from .migrate import migrate
 from .runs import Label, RunRow
 from .scenarios import Played, add_scenarios, read_entries, read_finished, read_played
-from .trials import SearchResult, read_summaries, read_trial, read_trials, search_trials
+from .trials import SearchResult, fetch_through, read_summaries, read_trial, read_trials, search_trials
 from .writer import TrialWriter
 
 
@@ -84,6 +86,22 @@ class Store:
     def add_scenarios(self, run_id: str, entries: Iterable[ScenarioEntry]) -> None:
         """Store scenarios of the run. Those that are stored already are skipped; one that differs is an error."""
         add_scenarios(self._connections, run_id, entries)
+
+    def add_seeds(self, run_id: str, seeds: Mapping[str, Any]) -> None:
+        """Store the seeds of worlds by their hashes, each once for all runs."""
+        rows = [(name, encode(seed)) for name, seed in sorted(seeds.items())]
+        with self._connections.transaction() as connection:
+            connection.database.lock_contents(connection, shared=True)  # before any row, as `delete_runs` does
+            connection.insert(schema.ADD_CONTENT, rows)
+            connection.insert(schema.ADD_CONTENT_USE, [(run_id, name) for name, _ in rows])
+
+    def seed(self, name: str) -> Any:
+        """The seed with this hash. Raises StoreError when it is not stored."""
+        with self._connections.one() as connection:
+            found = read(fetch_through(connection)(name))
+        if found.keys() == {"base", "merge"}:
+            return merge_patch(self.seed(found["base"]), found["merge"])
+        return found
 
     def writer(
         self,

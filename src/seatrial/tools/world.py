@@ -67,12 +67,14 @@ class Seed:
         """Shared by all trials, so nothing may change it."""
         self._packed = _pack(self.value)
         self._overlay: Mapping[str, Any] | None = None
+        self._base: Seed | None = None
         self._find_parts()
 
     def merged(self, overlay: Mapping[str, Any]) -> "Seed":
         """This seed with a merge patch (RFC 7386) over it. It shares the bytes of this one."""
         merged = object.__new__(Seed)
         merged._packed = self._packed
+        merged._base = self._base or self
         merged._overlay = overlay if self._overlay is None else merge_patch(self._overlay, overlay)
         merged.value = merge_patch(self.value, plain_value(overlay))
         merged._find_parts()
@@ -82,6 +84,12 @@ class Seed:
         self.parts = {key: _pack(part) for key, part in self.value.items()}
         """The encoded values by key: a part with other bytes has changed."""
         self.hash = blake2b(_pack_sorted(self.value), digest_size=16).hexdigest()
+
+    def documents(self) -> dict[str, Any]:
+        """What a store keeps of the seed, by hash: a merged seed is kept as its patch."""
+        if self._base is None:
+            return {self.hash: self.value}
+        return {**self._base.documents(), self.hash: {"base": self._base.hash, "merge": plain_value(self._overlay)}}
 
     def copy(self) -> dict[str, Any]:
         """A copy of the state that a trial may change."""
@@ -127,6 +135,10 @@ class PreparedWorld(Struct, frozen=True, kw_only=True):
     now: datetime = NOW
     timeout_seconds: float = 30.0
     gold_cache: dict[Any, Played] = msgspec.field(default_factory=dict)
+
+    def seed_documents(self) -> dict[str, Any]:
+        """What a store keeps of the seed, by hash."""
+        return self.seed.documents()
 
     def open(self, trial_id: str = "", seed: int = 0) -> "OpenWorld":
         """A copy for one trial."""
@@ -466,7 +478,7 @@ def _find_drift(call: ToolCall, answer: ToolAnswer) -> str | None:
         return None
     recorded = call.result if call.error is None else call.error
     answered = answer.result if answer.error is None else answer.error
-    if recorded is None and call.error is None:
+    if call.error is None and not call.result_known:
         return None
     if call.error is None or answer.error is None:
         found = next(differences(_parsed(recorded), _parsed(answered)), None)

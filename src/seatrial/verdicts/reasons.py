@@ -225,6 +225,13 @@ def real_tools_ran(tools: Sequence[tuple[str, int]]) -> str:
     return f"real tools ran: {shown}{more}"
 
 
+def drifted(count: int, *, trials: int, first: str) -> str:
+    """The note for recordings whose calls the world answers differently."""
+    return (
+        f"drift in {count:,} of {counted(trials, 'trial')}: the world answers differently than recorded. First: {first}"
+    )
+
+
 def never_called(name: str, *, trials: int, meant: str, called: int) -> str:
     """The note for a mocked or forbidden tool whose name resembles that of a called tool."""
     never = f"never called in {counted(trials, 'trial')}: {name}"

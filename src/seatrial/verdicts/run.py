@@ -202,6 +202,8 @@ class ToolNotes:
         self._must_not: set[str] = set()
         self._called: Counter[str] = Counter()
         self._real: Counter[str] = Counter()
+        self._drifted = 0
+        self._first_drift = ""
 
     def add_scenario(self, entry: ScenarioEntry) -> None:
         self._mocks.update(entry.mocks)
@@ -212,11 +214,16 @@ class ToolNotes:
             self._called[name] += called
             if real:
                 self._real[name] += real
+        if trial.drift is not None:
+            self._drifted += 1
+            self._first_drift = self._first_drift or f"{trial.key.label}, {trial.id}, {trial.drift}"
 
     def notes(self, *, trials: int) -> Iterator[str]:
         """One note for the real tools that ran, and one for each name that resembles a called tool."""
         if self._real:
             yield reasons.real_tools_ran(self._real.most_common())
+        if self._drifted:
+            yield reasons.drifted(self._drifted, trials=trials, first=self._first_drift)
         for name in sorted((self._mocks | self._must_not) - self._called.keys()):
             meant = self._meant(name)
             if meant is not None:
