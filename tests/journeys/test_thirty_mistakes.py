@@ -220,7 +220,7 @@ MISTAKES = [
         agent="def answer(input, ctx):\n    return str(ctx.call_tool('lookup_ordr', {}))\n",
         place="in turn 1",
         cause="Tool 'lookup_ordr' was called but no mock is defined",
-        remedy="is it the mock 'lookup_order' under another name?",
+        remedy="is it 'lookup_order' under another name?",
     ),
     Mistake(
         "a judge without a model",

@@ -69,7 +69,7 @@ def test_beside_mocks_a_real_tool_never_runs_and_the_error_shows_the_mock_to_add
     ended = folder.seatrial("run", "shop.yaml")
     assert ended.code == 1
     assert "ERROR tool: Tool 'send_email' was called but no mock is defined" in ended.out
-    assert "is it the mock 'send_mail' under another name?" in ended.out
+    assert "is it 'send_mail' under another name?" in ended.out
     assert "send_email: {returns: {}}" in ended.out
     assert not folder.exists("sent.txt")
 

@@ -13,6 +13,7 @@ from tests.journeys.shop_world import SEED, lookup_order, refund, transfer
 
 import seatrial
 from seatrial import EndState, Expect, Scenario, Suite, ToolError, Turn, World
+from seatrial.agents import context, python
 from seatrial.model.conversation import StopReason
 from seatrial.model.run import Trial
 
@@ -143,7 +144,9 @@ def test_that_nothing_changed_needs_the_evidence_of_all_calls(state: EndState) -
 
 
 @pytest.mark.parametrize("state", [EndState(as_after=[REFUND_W1]), EndState(contains={"refunds": [{}]})])
-def test_an_agent_that_cannot_reach_the_world_is_no_failure(state: EndState) -> None:
+def test_an_agent_that_cannot_reach_the_world_is_no_failure(state: EndState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "wrapped_tools", {})  # other tests wrap tools of these names
+    monkeypatch.setattr(python, "wrapped_tools", {})
     status, reasons = outcome(play(lambda input: "done", end_state=state))
 
     assert status == "errored"

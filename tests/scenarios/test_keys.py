@@ -14,6 +14,7 @@ from seatrial.scenarios.problems import FileProblems
 
 SHARED: dict[str, tuple[Any, Any]] = {
     "system": ("Be brief.", {"file": "nowhere.md"}),
+    "mocks_from": ("tools.calls.yaml", ""),
     "mocks": ({"search": {"returns": 1}}, {"search": {"retuns": 1}}),
     "tools": ([{"name": "search", "parameters": {"type": "object"}}], {"name": "search"}),
     "unmocked_tools": ("passthrough", "ignore"),

@@ -187,8 +187,9 @@ class _Console:
 def _has_reasons_of_its_own(outcome: ScenarioOutcome) -> bool:
     """Whether no trial shows the reason: a gate on the pass rate, an unexpected pass, or no trial at all."""
     gates = outcome.entry.gates
-    of_rate = outcome.entry.sequential is not None or gates.pass_rate is not None or gates.threshold < 1
-    return of_rate or not (outcome.failed or outcome.errored)
+    entry = outcome.entry
+    tested = entry.sequential is not None or entry.history is not None
+    return tested or gates.pass_rate is not None or gates.threshold < 1 or not (outcome.failed or outcome.errored)
 
 
 def _how_to_go_on(run: Run) -> str:
