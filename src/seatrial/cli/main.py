@@ -79,6 +79,7 @@ COMMANDS = {
         "recordings:regrade_command",
         "Judge stored conversations again, with edited expectations.",
     ),
+    "mutate": ("mutate", "Find out which defects the checks of a suite do not notice."),
     "calibrate": ("calibrate", "Compare a judge with human labels."),
     "serve": ("serve", "Serve runs as web pages and as a JSON API."),
     "export": ("stored_runs:export_command", "Write a stored run as JSON Lines."),

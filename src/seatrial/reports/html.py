@@ -123,11 +123,15 @@ class _Page:
 
     @property
     def style(self) -> Any:
-        from markupsafe import Markup
-
-        return Markup(style_sheet())
+        return page_style()[0]
 
     @property
     def style_hash(self) -> str:
-        """The hash of the only style that the page's content security policy allows."""
-        return f"sha256-{b64encode(sha256(style_sheet().encode()).digest()).decode()}"
+        return page_style()[1]
+
+
+def page_style() -> tuple[Any, str]:
+    """The style sheet, and its hash: the page's content security policy allows no other style."""
+    from markupsafe import Markup
+
+    return Markup(style_sheet()), f"sha256-{b64encode(sha256(style_sheet().encode()).digest()).decode()}"

@@ -57,14 +57,21 @@ def write_report(
     """
     _require_known(name)
     write = _writer(name)
+    write_to(name, lambda stream: write(record, stream), target, folder=folder)
+
+
+def write_to(
+    name: str, write: Callable[[TextIO], None], target: str | os.PathLike[str] | TextIO, *, folder: Path = Path()
+) -> None:
+    """Let `write` write the report of that name to a file or an open stream, as `write_report` does."""
     if not isinstance(target, str | os.PathLike):
-        write(record, target)
+        write(target)
     elif os.fspath(target) == "-":
-        write(record, sys.stdout)
+        write(sys.stdout)
     else:
         path = Path(os.path.abspath(folder / target))
         with _explained(name, path), _appended(path) if name == "github" else _replaced(path) as stream:
-            write(record, stream)
+            write(stream)
 
 
 def _writer(name: str) -> "Callable[[RunRecord, TextIO], None]":
