@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from seatrial.runs.api import check as check
     from seatrial.runs.api import compare as compare
     from seatrial.runs.api import load as load
+    from seatrial.runs.api import mutate as mutate
     from seatrial.runs.api import run as run
     from seatrial.runs.report import Report as Report
 
@@ -67,7 +68,7 @@ _NAMES_BY_MODULE = {
     "seatrial.model.protocols": "AgentReply Evaluator TrialContext TurnContext",
     "seatrial.model.results": "EvalResult",
     "seatrial.model.scenario": "Expect Scenario Suite SuiteConfig Turn User World",
-    "seatrial.runs.api": "arun check compare load run",
+    "seatrial.runs.api": "arun check compare load mutate run",
     "seatrial.runs.report": "Report",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}

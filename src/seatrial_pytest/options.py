@@ -30,6 +30,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Replaces all other agents; from the command line."""
     default_agent: Any
     reports: tuple[str, ...]
+    mutate: bool
     testpaths: tuple[Path, ...]
     groups: Mapping[str, Any]
     store: str
@@ -110,6 +111,7 @@ def _read(config: pytest.Config) -> Options:
         against=flags.seatrial_against,
         agent=_agent(flags.seatrial_agent),
         default_agent=_agent(config.getini("seatrial_agent")) or settings["agent"],
+        mutate=flags.seatrial_mutate,
         reports=_reports(flags.seatrial_report or config.getini("seatrial_report") or ()),
         testpaths=tuple(_folder(config.rootpath, each) for each in testpaths),
         groups=settings["groups"] or {},

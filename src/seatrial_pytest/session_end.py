@@ -84,9 +84,40 @@ def _end_run(
     if verbosity_of(config) >= 0:
         lines.append(f"run {results.run}: seatrial show {results.run}")
         lines += [f"note: {note}" for note in report.outcome.notes]
+    if options.mutate:
+        lines += _mutate(report, options)
     problems += _write_reports(report, options, results)
     problems += [report.run.problem] if report.run.problem is not None else []
     return report
+
+
+def _mutate(report: Report, options: Options) -> list[str]:
+    """What the checks of the scenario files notice, as lines of the summary."""
+    from io import StringIO
+
+    from seatrial.reports.mutation import print_mutation
+    from seatrial.runs.mutate import MutationSettings, mutate_record
+    from seatrial.runs.request import RunRequest
+
+    sources = (one.entry.source.rpartition(":")[0] for one in report.outcome.scenarios if one.entry.source)
+    files = tuple(dict.fromkeys(file for file in sources if file.endswith((".yaml", ".yml", ".json"))))
+    if not files:
+        return ["mutation: no scenario file was played. Scenarios in Python: seatrial.mutate(report, suite)"]
+    request = RunRequest(
+        sources=files,
+        store=options.store,
+        cache=options.cache,
+        environ=options.environ,
+        models=options.models,
+        default_agent=options.default_agent,
+        not_redacted=options.not_redacted,
+    )
+    shown = StringIO()
+    try:
+        print_mutation(mutate_record(report.record, request, MutationSettings()), shown)
+    except SeatrialError as problem:
+        return [f"mutation: {problem}"]
+    return shown.getvalue().splitlines()
 
 
 def _write_reports(report: Report, options: Options, results: SessionResults) -> list[str]:

@@ -110,7 +110,7 @@ def command(run: str, paths: tuple[str, ...], as_json: bool, **options: Any) -> 
             click.echo(f"wrote {path}", err=True)
     if options["write_suggestions"] is not None:
         _write_suggestions(Path(options["write_suggestions"]), result)
-    return _exit_code(result.score, options["min_score"])
+    return 130 if result.interrupted else _exit_code(result.score, options["min_score"])
 
 
 def _exit_code(score: float | None, least: float | None) -> int:
@@ -129,7 +129,7 @@ def _write_suggestions(file: Path, result: Any) -> None:
         return
     write_file(file, suggestions_yaml(result.suggestions))
     lines = counted(len(result.suggestions), "line")
-    click.echo(f"wrote {lines} to {file}; add to the suite: include: [{file}]", err=True)
+    click.echo(f"wrote {lines} to {file}; name it in the suite: include: [{file.name}]", err=True)
 
 
 class _Progress:

@@ -103,6 +103,7 @@ class MutationResult(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     finished: bool = True
     """False: it was interrupted, or the budget was spent."""
+    interrupted: bool = False
 
     @property
     def score(self) -> float | None:

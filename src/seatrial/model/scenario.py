@@ -401,6 +401,9 @@ class Suite(InputStruct, frozen=True, kw_only=True):
     groups: Annotated[Sequence[Group], Key("gates over scenarios by tag")] = ()
     invariants: Annotated[Sequence["Invariant"], Meta(min_length=1), Key("rules that hold in every scenario")] = ()
     irreversible: Annotated[Names, Key("tools that must not succeed twice with equal arguments")] = ()
+    include: Annotated[
+        Names, Key("files that add invariants and expectations, such as those of `seatrial mutate --write-suggestions`")
+    ] = ()
     baseline: Annotated[Name | None, Key("the run that others are compared with")] = None
     setup: Annotated[Function, Key("a function pkg.mod:name, called with ctx before each trial")] = None
     teardown: Annotated[Function, Key("a function pkg.mod:name, called with ctx after each trial")] = None

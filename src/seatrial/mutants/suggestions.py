@@ -296,7 +296,9 @@ def _admits_failure(survivor: Survivor, facts: RunFacts) -> Iterator[_Proposal]:
     assert call is not None
     told = {"says": {"$regex": _ADMITS}}
     again = {"call": call.name, "ok": True}
-    yield from _rule(after={"call": "*", "ok": False}, always=[told, {"call": "*", "ok": True}], within_turns=0)
+    any_success = {"call": "*", "ok": True}
+    failed = {"call": "*", "ok": False}
+    yield from _rule(name="failures are told", after=failed, always=[told, any_success], within_turns=0)
     yield from _rule(after={"call": call.name, "ok": False}, always=[told, again], within_turns=0)
     yield from _rule(after={"call": call.name, "ok": False}, always=told, within_turns=0)
 
@@ -310,7 +312,7 @@ def _forbidden_tool(survivor: Survivor, facts: RunFacts) -> Iterator[_Proposal]:
     if tool in unused:
         yield from _rule(never=unused if len(unused) > 1 else tool)
     elif tool not in facts.known_tools:
-        yield from _rule(never=_DESTROYS)
+        yield from _rule(name="nothing is destroyed", never=_DESTROYS)
     yield from _rule(never=tool)
 
 
@@ -352,7 +354,7 @@ _PROMISES = ("guarantee", "voucher", "promise", "compensation")
 
 
 def _no_promises(survivor: Survivor, facts: RunFacts) -> Iterator[_Proposal]:
-    yield from _rule(never={"says": {"$regex": f"(?i){'|'.join(_PROMISES)}"}})
+    yield from _rule(name="no promises", never={"says": {"$regex": f"(?i){'|'.join(_PROMISES)}"}})
     for word in _PROMISES:
         if word in (survivor.mutant.added or "").lower():
             yield from _rule(never={"says": {"$regex": f"(?i){word}"}})

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from seatrial.errors import UsageError
 from seatrial.model.run import RESERVED_NAMES, RunState
@@ -23,6 +23,7 @@ from .request import RunRequest
 
 if TYPE_CHECKING:
     from seatrial.model.comparison import Comparison, RegressionLimits
+    from seatrial.model.mutation import MutationResult
 
 Source = str | Path | Suite | Scenario
 
@@ -119,6 +120,41 @@ def compare(
         _require("compare", name, (str,), "a Report, or a stored run by its id or name")
     with open_store(place) as opened:
         return StoredRuns(opened, *names).compare(limits=allowed, allow_unfinished=allow_unfinished)
+
+
+def mutate(
+    run: str | Report = "latest",
+    sources: Source | Sequence[Source] = (),
+    *,
+    store: str = _FROM_SETTINGS,
+    **settings: Any,
+) -> "MutationResult":
+    """Break the passed trials of a run in known ways, and count what the checks notice. No agent is called.
+
+    `run` is a report, or a stored run by id, name or `latest`. `sources` are the files, Suites or Scenarios with the
+    checks; the default is the files of the run. `settings` are operators, per_operator (10), limit (10,000), seed (0),
+    judges (False) and budget. Raises UsageError if there is nothing to mutate.
+    """
+    from .compare_runs import newest_run
+    from .mutate import MutationSettings, mutate_record
+    from .report import MemoryRecord, StoredRecord
+
+    known = [field.name for field in fields(MutationSettings)]
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise UsageError(f"mutate: unknown setting {unknown[0]!r}. Known: {', '.join(known)}.")
+    chosen = MutationSettings(**settings)
+    _require("mutate", run, (str, Report), "a Report, or a stored run by its id or name")
+    request = _request(sources, None, store, {}, scenario=(), tag=(), name=None)
+    if isinstance(run, Report) and isinstance(run.record, MemoryRecord):
+        return mutate_record(run.record, replace(request, store=None), chosen)
+    assert request.store is not None
+    with open_store(request.store) as opened:
+        if isinstance(run, Report):
+            found = opened.run(run.run.id)
+        else:
+            found = newest_run(opened) if run == "latest" else opened.run(run)
+        return mutate_record(StoredRecord(opened, found), request, chosen)
 
 
 def _limits(given: dict[str, float]) -> "RegressionLimits":

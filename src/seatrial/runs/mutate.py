@@ -6,6 +6,7 @@ comparison or history contains them. An interrupted mutation continues where it 
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from seatrial.engine.executors import JudgeExecutor
 from seatrial.engine.schedule import FixedSchedule, Job
 from seatrial.errors import UsageError
-from seatrial.model.mutation import MutationResult
+from seatrial.model.mutation import MutationResult, Suggestion
 from seatrial.model.protocols import Evaluator, PreparedScenario
 from seatrial.model.run import RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
@@ -24,6 +25,7 @@ from seatrial.mutants.operators import Operator, find_operators
 from seatrial.mutants.sampling import PlannedMutant, Sampling, share_limit
 from seatrial.mutants.suggestions import suggest
 from seatrial.scenarios.tool_names import offered_tools
+from seatrial.verdicts.reasons import counted
 from seatrial.verdicts.run import Spending
 
 from .agents import Agents, NoAgent
@@ -118,6 +120,7 @@ class _Mutation:
     async def run(self) -> MutationResult:
         scenarios = self._find_scenarios()
         finished = False
+        suggestions: list[Suggestion] = []
         async with self._plan.open_session() as session:
             stored = self._start(session, scenarios)
             state = RunState.INTERRUPTED
@@ -130,7 +133,7 @@ class _Mutation:
                 state = RunState.FINISHED if finished else RunState.INTERRUPTED
             except asyncio.CancelledError:
                 session.cancelled = True
-                raise KeyboardInterrupt from None
+                self._notes.append("it was interrupted; the same command continues it")
             finally:
                 await session.recorder.close()
                 session.recorder.finish(state)
@@ -142,6 +145,7 @@ class _Mutation:
             suggestions=tuple(suggestions),
             notes=tuple(self._notes),
             finished=finished,
+            interrupted=session.cancelled,
         )
 
     def _find_scenarios(self) -> list[PreparedScenario]:
@@ -160,10 +164,11 @@ class _Mutation:
             )
         gone = len(passed) - len(found)
         if gone:
-            self._notes.append(f"{gone:,} passed scenarios of the run are no longer in the files")
+            self._notes.append(f"no longer in the files: {counted(gone, 'passed scenario')} of the run")
         edited = [each for each in found if each.entry.trial_fingerprint != old[each.entry.key].trial_fingerprint]
         if edited:
-            self._notes.append(f"{len(edited):,} scenarios were edited since the run; the current files judge them")
+            count = counted(len(edited), "scenario")
+            self._notes.append(f"edited since the run: {count}; the current files judge the trials")
         if run.replayed:
             self._notes.append("the trials of the run are recordings")
         return found if self._settings.judges else [_without_models(each) for each in found]
@@ -215,13 +220,14 @@ class _Mutation:
             if (prepared.entry.key, trial.index) not in stored
         )
         left_out: dict[str, int] = {}
-        async for trial in session.play(self._jobs(session, jobs)):
-            self._note_original(trial, left_out)
+        async with aclosing(session.play(self._jobs(session, FixedSchedule(jobs)))) as trials:
+            async for trial in trials:
+                self._note_original(trial, left_out)
         for key, index in sorted(stored):
             if index < _FIRST_MUTANT:
                 self._note_original(self._stored_trial(session, key, index), left_out)
         for why, count in left_out.items():
-            self._notes.append(f"{count:,} trials are left out: {why}")
+            self._notes.append(f"left out: {counted(count, 'trial')}; {why}")
         if not self._originals:
             raise UsageError(
                 f"run {self._record.run.id}: none of its passed trials passes the current checks without "
@@ -235,7 +241,7 @@ class _Mutation:
             self._tally.add_original(trial)
             return
         only_judged = trial.error is not None and not trial.results and not self._settings.judges
-        why = "only judges check them; give --judges" if only_judged else "they do not pass the current files"
+        why = "only judges check them, which --judges asks" if only_judged else "they do not pass the current files"
         left_out[why] = left_out.get(why, 0) + 1
 
     def _stored_trial(self, session: RunSession, key: ScenarioKey, index: int) -> Trial:
@@ -277,7 +283,8 @@ class _Mutation:
         self._planned = sum(counts.values())
         if self._settings.on_plan is None:
             return
-        text = f"{self._planned:,} mutants of {sum(map(len, self._originals.values())):,} passed trials"
+        originals = sum(map(len, self._originals.values()))
+        text = f"{counted(self._planned, 'mutant')} of {counted(originals, 'passed trial')}"
         if self._settings.judges:
             text += f"; {_judge_plan(scenarios, counts, self._record)}"
         self._settings.on_plan(text)
@@ -287,13 +294,9 @@ class _Mutation:
     ) -> bool:
         """Whether all mutants were judged."""
         schedule = _WithinBudget(self._mutant_jobs(session, scenarios, stored), self._spent, self._settings.budget)
-        jobs = Jobs(
-            schedule=schedule,
-            executor=JudgeExecutor(session.trial_settings()),
-            concurrency=self._plan.config.concurrency,
-        )
-        async for trial in session.play(jobs):
-            self._note_mutant(trial, self._open.pop((trial.key, trial.index)))
+        async with aclosing(session.play(self._jobs(session, schedule))) as trials:
+            async for trial in trials:
+                self._note_mutant(trial, self._open.pop((trial.key, trial.index)))
         if schedule.stopped:
             self._notes.append(f"the budget of ${self._settings.budget:g} is spent, so not all mutants were judged")
         return not schedule.stopped
@@ -318,9 +321,9 @@ class _Mutation:
                 broken = replace(planned.original, transcript=planned.mutant.transcript)
                 yield Job(prepared=prepared, index=index, recorded=broken)
 
-    def _jobs(self, session: RunSession, jobs: Iterable[Job]) -> Jobs:
+    def _jobs(self, session: RunSession, schedule: FixedSchedule) -> Jobs:
         return Jobs(
-            schedule=FixedSchedule(jobs),
+            schedule=schedule,
             executor=JudgeExecutor(session.trial_settings()),
             concurrency=self._plan.config.concurrency,
         )
@@ -344,7 +347,7 @@ class _WithinBudget(FixedSchedule):
 
 
 def _judge_plan(scenarios: Sequence[PreparedScenario], counts: Mapping[ScenarioKey, int], record: Record) -> str:
-    """`320 calls of judges, about $0.4500`, by what the trials of the run cost."""
+    """`320 judge calls, about $0.4500`, by what the trials of the run cost."""
     votes = {each.entry.key: _judge_calls(each) for each in scenarios}
     calls = sum(counts[key] * votes[key] for key in counts)
     costs: dict[ScenarioKey, list[float]] = {}
@@ -352,9 +355,9 @@ def _judge_plan(scenarios: Sequence[PreparedScenario], counts: Mapping[ScenarioK
         if summary.key in counts and summary.instruments is not None and summary.instruments.cost_usd is not None:
             costs.setdefault(summary.key, []).append(summary.instruments.cost_usd)
     if any(votes[key] and key not in costs for key in counts):
-        return f"{calls:,} calls of judges; their price is not known"
+        return f"{counted(calls, 'judge call')}, whose price is not known"
     price = sum(counts[key] * sum(costs[key]) / len(costs[key]) for key in counts if votes[key])
-    return f"{calls:,} calls of judges, about ${price:,.4f} by the trials of the run"
+    return f"{counted(calls, 'judge call')}, about ${price:,.4f} by the trials of the run"
 
 
 def _judge_calls(prepared: PreparedScenario) -> int:

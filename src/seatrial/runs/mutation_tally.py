@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from seatrial.model.mutation import (
     CheckCounts,
     MutantCounts,
     MutationResult,
-    Suggestion,
     SurvivedMutant,
 )
 from seatrial.model.results import EvalResult
@@ -16,6 +16,7 @@ from seatrial.mutants.operators import Operator
 from seatrial.mutants.sampling import PlannedMutant
 from seatrial.mutants.suggestions import Survivor
 from seatrial.statistics.intervals import wilson_interval
+from seatrial.verdicts.reasons import counted
 
 _KEPT_OF_KIND = 20
 _KEPT = 2_000
@@ -81,24 +82,12 @@ class MutationTally:
                 )
             )
 
-    def result(
-        self,
-        *,
-        run: Run,
-        seed: int,
-        judges: bool,
-        originals: int,
-        suggestions: tuple[Suggestion, ...],
-        notes: tuple[str, ...],
-        finished: bool,
-    ) -> MutationResult:
-        errors = [f"{count:,} mutants were not judged: {why}" for why, count in self._errors.most_common(3)]
+    def result(self, *, run: Run, notes: tuple[str, ...], **facts: Any) -> MutationResult:
+        """The result. `facts` are the other fields of MutationResult, as they are."""
+        errors = [f"not judged: {counted(count, 'mutant')}; {why}" for why, count in self._errors.most_common(3)]
         return MutationResult(
             run=run.id,
             name=run.name,
-            seed=seed,
-            judges=judges,
-            originals=originals,
             total=self._sum("", lambda key, operator: True),
             operators=tuple(self._by_operator()),
             scenarios=tuple(
@@ -121,9 +110,8 @@ class MutationTally:
                 )
                 for each in self.survivors
             ),
-            suggestions=suggestions,
             notes=(*notes, *errors),
-            finished=finished,
+            **facts,
         )
 
     def _by_operator(self) -> Iterator[MutantCounts]:

@@ -222,13 +222,13 @@ def evaluator_object(given: Any, scenario: Scenario, models: RunModels) -> Evalu
     raise UsageError(f"scenario {scenario.name!r}: {given!r} is not an evaluator; it needs an async evaluate(ctx)")
 
 
-def suite_invariants(suite: Suite, where: KeyPath, problems: Problems) -> tuple[Any, ...]:
-    """The rules of the suite, with those of `irreversible`. Reports names that are given twice."""
-    rules: list[Any] = list(suite.invariants)
-    if suite.irreversible:
+def suite_invariants(suite: Suite, included: Any, where: KeyPath, problems: Problems) -> tuple[Any, ...]:
+    """The rules of the suite and of included files, with those of `irreversible`. Reports names given twice."""
+    rules: list[Any] = [*suite.invariants, *included.invariants]
+    if suite.irreversible or included.irreversible:
         from seatrial.evaluators.invariants import irreversible
 
-        rules += irreversible(suite.irreversible)
+        rules += irreversible(tuple(dict.fromkeys((*suite.irreversible, *included.irreversible))))
     _check_titles(rules, (*where, "invariants"), problems)
     return tuple(rules)
 

@@ -220,9 +220,9 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def belongs_to_folder(file: Path) -> bool:
-    """Whether this file of a folder is loaded: JSON only if it begins like a suite."""
+    """Whether this file of a folder is loaded: JSON only if it begins like a suite, and no file to be included."""
     name = file.name.lower()
-    if name.startswith("."):
+    if name.startswith(".") or name.endswith((".include.yaml", ".include.yml")):
         return False
     if name.endswith(RECORDINGS):
         return False

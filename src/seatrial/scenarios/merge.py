@@ -1,6 +1,6 @@
 """The settings of a scenario: flags before its own keys, before the suite's config, before the defaults."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from seatrial.errors import UsageError
@@ -64,11 +64,16 @@ class Resolver:
         definitions: Mapping[str, Any] | None = None,
         invariants: Sequence[Any] = (),
         world: World | None = None,
+        added: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda made: made,
     ) -> None:
-        """`definitions` are the metrics of the suite's metrics_file; `invariants` and `world` are the suite's."""
+        """`definitions` are the metrics of the suite's metrics_file; `invariants` and `world` are the suite's.
+
+        `added` gives the keys of a scenario with what included files add to it.
+        """
         self._definitions = definitions
         self.invariants = invariants
         self._world = world
+        self._added = added
         self.overrides = overrides if isinstance(overrides, SuiteConfig) else read_overrides(overrides)
         self.config = config
         self._base = {key: value for key in SHARED_KEYS if (value := getattr(config, key)) is not None}
@@ -81,7 +86,7 @@ class Resolver:
 
     def resolve_keys(self, keys: Mapping[str, Any]) -> Scenario:
         """The same, from the keys that the scenario gives."""
-        made = dict(keys)
+        made = dict(self._added(keys))
         for key, value in self._base.items():
             own = made.get(key)
             made[key] = value if own is None else _combine(key, value, own)

@@ -12,6 +12,7 @@ from .build_evaluators import check_exemptions, is_built_in, scorer_names, suite
 from .cross_checks import LargeFile, Names, can_decide, check_resolved, judge_gates, report_idle_gate
 from .examples import expand_rows
 from .formats import find_definitions
+from .include import NOTHING, Included, check_included, read_included
 from .keys import SCENARIO, SUITE
 from .merge import Resolver
 from .problems import KeyPath, Problems, closest, did_you_mean, path_text
@@ -64,6 +65,8 @@ class SuiteReader:
         self.scenarios: Iterable[Scenario] = self._kept
         """With all settings filled in: a list, or an object that reads a large file again."""
         self.count = 0
+        self.included = NOTHING
+        """What included files add."""
         self.resolver: Resolver | None = None
         """None until the suite is read without problems; scenarios cannot be merged before."""
         self.evaluators: dict[str, Any] = {}
@@ -98,14 +101,21 @@ class SuiteReader:
         made.setdefault("name", default_name)
         self.suite = Suite(**made, source=source)
         if len(problems) == before:
+            self.included = self._read_included(self.suite, where, problems)
             self.resolver = Resolver(
                 self.suite.config,
                 self._flags,
                 definitions=self.definitions,
-                invariants=suite_invariants(self.suite, where, problems),
+                invariants=suite_invariants(self.suite, self.included, where, problems),
                 world=self.suite.world,
+                added=self.included.added,
             )
             self._gates = {gate: set() for gate in judge_gates(given(self.suite.config))}
+
+    def _read_included(self, suite: Suite, where: KeyPath, problems: Problems) -> Included:
+        if not suite.include:
+            return NOTHING
+        return read_included(suite.include, self.folder, (*where, "include"), problems)
 
     def _read_definitions(self, raw: Any, where: KeyPath, problems: Problems, folder: Path) -> None:
         """Read the suite's own metrics first: other keys may name them."""
@@ -140,8 +150,8 @@ class SuiteReader:
             self.scenarios = scenarios
 
     def _check(self, made: dict[str, Any], suite: str, resolver: Resolver, where: KeyPath, problems: Problems) -> None:
-        if made.get("invariants") or made.get("exempt"):
-            check_exemptions(made, resolver.invariants, where, problems)
+        if made.get("invariants") or made.get("exempt") or made["name"] in self.included.scenarios:
+            check_exemptions(self.included.added(made), resolver.invariants, where, problems)
         resolved = resolver.resolve_keys(made)
         before = self._names.take(suite, resolved.name, resolved.source or "", large=self._large)
         if before is not None:
@@ -180,6 +190,9 @@ class SuiteReader:
             if False in seen and True not in seen:
                 report_idle_gate(gate, (*where, "config"), problems)
         self._check_groups(self.suite, where, problems)
+        if self.included.scenarios:
+            names = tuple(self._names.of(self.suite.name))
+            check_included(self.included, names, (*where, "include"), problems)
 
     def _check_groups(self, suite: Suite, where: KeyPath, problems: Problems) -> None:
         for index, group in enumerate(suite.groups):
