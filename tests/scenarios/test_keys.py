@@ -91,6 +91,7 @@ SUITE_ONLY: dict[str, tuple[Any, Any]] = {
     "groups": ([{"name": "core", "tags": ["t"], "threshold": 0.5}], [{"tags": ["t"]}]),
     "invariants": ([{"never": ["refund"], "before": ["verify"], "match": ["id"]}], [{"before": "verify"}]),
     "irreversible": (["charge"], "charge"),
+    "include": (["more.include.yaml"], ["nowhere.yaml"]),
     "baseline": ("main", None),
     "world": ({"seed": {"orders": {}}, "tools": "shop.tools", "ends": ["transfer"]}, {"seed": "nowhere.json"}),
     "setup": ("shop.hooks:prepare", "prepare"),
@@ -132,6 +133,7 @@ def _with_suite(key: str, value: Any) -> dict[str, Any]:
 def _load(tmp_path: Path, content: dict[str, Any]):
     path = tmp_path / "suite.json"
     path.write_text(json.dumps(content, indent=1), "utf-8")
+    (tmp_path / "more.include.yaml").write_text("suite: {irreversible: [refund]}", "utf-8")
     (tmp_path / "metrics.toml").write_text("[brevity]\nasks = 'Is it short?'\n", "utf-8")
     [suite] = load(path)
     return suite
