@@ -145,7 +145,7 @@ def mutate(
         raise UsageError(f"mutate: unknown setting {unknown[0]!r}. Known: {', '.join(known)}.")
     chosen = MutationSettings(**settings)
     _require("mutate", run, (str, Report), "a Report, or a stored run by its id or name")
-    request = _request(sources, None, store, {}, scenario=(), tag=(), name=None)
+    request = _request(sources, None, store, {}, scenario=(), tag=(), name=None, against=None)
     if isinstance(run, Report) and isinstance(run.record, MemoryRecord):
         return mutate_record(run.record, replace(request, store=None), chosen)
     assert request.store is not None
