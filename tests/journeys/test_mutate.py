@@ -13,6 +13,7 @@ from seatrial import AgentResult, Scenario, Suite, ToolCall, UsageError
 from seatrial.model.mutation import MutationResult
 from seatrial.reports.mutation import suggestions_document
 from seatrial.runs.mutate import MutationSettings, mutate_record
+from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 
 ROOT = Path(__file__).parent.parent.parent
 BOOKING = "examples/booking/scenarios.yaml"
@@ -433,3 +434,38 @@ def test_pytest_shows_what_nobody_noticed(folder: Any) -> None:
     assert ended.returncode == 0
     assert "Nobody noticed that the agent" in ended.stdout
     assert "dropped verify_user" in ended.stdout
+
+
+def test_judges_are_asked_only_with_a_flag_and_the_number_of_calls_is_told_first(folder: Any) -> None:
+    def said(request: ReceivedRequest) -> ServerReply:
+        passed = "R-7" in request.messages[-1][1]
+        return ServerReply(content=json.dumps({"passed": passed, "reasoning": "r"}))
+
+    with ModelServer(said) as server:
+        model = {"model": "openai:scripted", "base_url": server.base_url, "price": {"input": 1, "output": 1}}
+        judged = {**REFUNDS, "expected_output": "It is", "expect": {"judge": {"rubric": "Names a reference."}}}
+        write(folder, judged, config={"models": {"judge": model}})
+        assert folder.seatrial("run", "shop.trial.yaml").code == 0
+        asked = len(server.requests)
+
+        blind = mutated(folder, "--operator", "cut reply")
+        assert len(server.requests) == asked
+        ended = folder.seatrial("mutate", "--json", "--operator", "cut reply", "--judges")
+
+    assert "1 mutant of 1 passed trial; 1 judge call, about $" in ended.err
+    assert (blind["total"]["caught"], json.loads(ended.out)["total"]["caught"]) == (0, 1)
+
+
+def test_a_spent_budget_ends_the_judging_and_is_told(folder: Any) -> None:
+    with ModelServer([json.dumps({"passed": True, "reasoning": "r"})]) as server:
+        model = {"model": "openai:scripted", "base_url": server.base_url, "price": {"input": 1e6, "output": 1e6}}
+        judged = {**REFUNDS, "expect": {"judge": {"rubric": "It is polite."}}}
+        write(folder, judged, config={"models": {"judge": model}})
+        folder.seatrial("run", "shop.trial.yaml")
+
+        ended = folder.seatrial("mutate", "--json", "--judges", "--budget", "0.001")
+
+    result = json.loads(ended.out)
+    assert result["finished"] is False
+    assert "the budget of $0.001 is spent, so not all mutants were judged" in result["notes"]
+    assert folder.seatrial("mutate", "--budget", "1").code == 2
