@@ -438,7 +438,7 @@ def test_pytest_shows_what_nobody_noticed(folder: Any) -> None:
 
 def test_judges_are_asked_only_with_a_flag_and_the_number_of_calls_is_told_first(folder: Any) -> None:
     def said(request: ReceivedRequest) -> ServerReply:
-        passed = "R-7" in request.messages[-1][1]
+        passed = "refunded: R-7" in request.messages[-1][1]
         return ServerReply(content=json.dumps({"passed": passed, "reasoning": "r"}))
 
     with ModelServer(said) as server:
