@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.journeys.github_action import ACTION, GitHub, Job
 
 LOCAL = ["function", "command"]
 SERVED = ["openai", "http"]
@@ -97,26 +98,25 @@ def commands_of(ci: str, folder: Path) -> list[str]:
     if ci == "gitlab":
         job = yaml.safe_load((folder / ".gitlab-ci.yml").read_text("utf-8"))["agent-trials"]
         return list(job["script"])
-    job = yaml.safe_load((folder / ".github/workflows/agent.yml").read_text("utf-8"))["jobs"]["trials"]
-    return [step["run"] for step in job["steps"] if "run" in step]
+    return [line for line in (folder / "ci/seatrial.sh").read_text("utf-8").splitlines() if line and line[0] != "#"][1:]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the jobs are written for bash")
 @pytest.mark.parametrize(
     ("kind", "with_pytest", "ci"),
     [
-        ("function", False, "github"),
+        ("function", False, "shell"),
         ("function", True, "gitlab"),
         ("openai", False, "gitlab"),
-        ("openai", True, "github"),
+        ("openai", True, "shell"),
     ],
 )
 def test_the_job_for_ci_passes_and_writes_its_report(folder: Any, kind: str, with_pytest: bool, ci: str) -> None:
     folder.seatrial("init", "--agent", kind, "--ci", ci, *(["--pytest"] if with_pytest else []))
     on_a_free_port(folder)
-    install, *commands = commands_of(ci, folder.path)
+    install, own, *commands = commands_of(ci, folder.path)
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": tools, "GITHUB_STEP_SUMMARY": str(folder.path / "summary.md")}
+    environ = {**os.environ, "PATH": tools}
 
     with (folder.path / "out").open("w") as out:
         job = subprocess.Popen(
@@ -130,7 +130,32 @@ def test_the_job_for_ci_passes_and_writes_its_report(folder: Any, kind: str, wit
     assert "seatrial[http]" in install if kind == "openai" else install.startswith("pip install seatrial")
     assert ("pytest" in install) is with_pytest
     assert "<testcase" in (folder.path / "trials.xml").read_text("utf-8")
-    assert folder.exists("summary.md") is (ci == "github")
+    assert "pip install -r requirements.txt" in own
+    assert folder.exists("trials.html")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the steps are written for bash")
+@pytest.mark.parametrize(("kind", "with_pytest"), [("function", False), ("openai", False), ("openai", True)])
+def test_the_workflow_for_github_passes_with_the_action(folder: Any, kind: str, with_pytest: bool) -> None:
+    folder.seatrial("init", "--agent", kind, "--ci", "github", *(["--pytest"] if with_pytest else []))
+    on_a_free_port(folder)
+    workflow = yaml.safe_load((folder.path / ".github/workflows/agent.yml").read_text("utf-8"))
+    _, *serving, action = workflow["jobs"]["trials"]["steps"]
+    servers = [subprocess.Popen(["bash", "-e", "-c", step["run"]], start_new_session=True) for step in serving]
+    for server in servers:
+        server.wait(timeout=60)  # the step ends when the server listens, and leaves it running
+
+    with GitHub() as github:
+        job = Job(folder.path, github, event="push", **action["with"])
+        code = job.play()
+    for server in servers:
+        os.killpg(server.pid, signal.SIGKILL)
+
+    assert code == 0, job.printed
+    assert len(serving) == (kind == "openai" and not with_pytest)
+    assert set(action["with"]) <= set(ACTION["inputs"])
+    assert ("[http]" in action["with"]["version"]) is (kind == "openai")
+    assert "<testcase" in (Path(job.outputs["reports"]) / "junit.xml").read_text("utf-8")
 
 
 def test_nothing_is_written_where_one_file_is_there(folder: Any) -> None:

@@ -281,7 +281,7 @@ def test_a_command_with_a_slip(project: Any) -> None:
         (("import",), "import: missing argument 'FILES...'. See: seatrial import --help"),
         (
             ("init", "--ci"),
-            "init: option '--ci' requires an argument. Give one of: github, gitlab. See: seatrial init --help",
+            "init: option '--ci' requires an argument. Give one of: github, gitlab, shell. See: seatrial init --help",
         ),
         (("baseline", "set", "--no"), "baseline set: no such option '--no'. See: seatrial baseline set --help"),
     ],

@@ -19,7 +19,12 @@ from .output import write_file
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SUITE: Final = "scenarios/first.yaml"
 SUITE_FOR_PYTEST: Final = "scenarios/first.trial.yaml"
-_CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml"}
+_CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml", "shell": "ci/seatrial.sh"}
+_OWN_REQUIREMENTS: Final = (
+    "if [ -f requirements.txt ]; then pip install -r requirements.txt; "
+    "elif grep -qs '^.project]' pyproject.toml; then pip install .; fi"
+)
+"""Without them an agent that imports a package fails."""
 _SKILLS: Final = {
     "claude": ".claude/skills/seatrial/SKILL.md",
     "codex": ".agents/skills/seatrial/SKILL.md",
@@ -32,6 +37,7 @@ _REGISTER: Final = {
 }
 _SECTION: Final = re.compile(r"<!-- seatrial: begin -->.*?<!-- seatrial: end -->\n?", re.DOTALL)
 _SERVE: Final = "python server.py > server.log & until grep -q listening server.log; do sleep 0.1; done"
+_SERVE_STEP: Final = f"      - run: {_SERVE}\n"
 
 
 class Starter(Struct, frozen=True, kw_only=True):
@@ -92,12 +98,16 @@ def compose(kind: str, *, pytest: bool, ci: str | None) -> dict[str, str]:
         sources["conftest.py"] = f"pytest/conftest{'_server' if starter.served else ''}.py"
         sources["tests/test_agent.py"] = "pytest/tests/test_agent.py"
     if ci is not None:
-        sources[_CI[ci]] = f"ci/{ci}.yml"
+        sources[_CI[ci]] = f"ci/{ci}"
     words = {
         "@agent@": starter.agent,
         "@type@": kind,
         "@install@": " ".join([requirement(starter), *(["pytest"] if pytest else [])]),
-        "@run@": indent("\n".join(_ci_commands(starter, pytest, ci)), " " * (10 if ci == "github" else 6)),
+        "@requirement@": requirement(starter).strip("'"),
+        "@requirements@": _OWN_REQUIREMENTS,
+        "@runner@": "pytest" if pytest else "seatrial",
+        "@serve@": _SERVE_STEP if starter.served and not pytest else "",
+        "@run@": indent("\n".join(_ci_commands(starter, pytest)), " " * 6 if ci == "gitlab" else ""),
         "@python@": "python" if sys.platform == "win32" else "python3",
     }
     return {path: _fill(_read(source), words) for path, source in sources.items()}
@@ -108,12 +118,13 @@ def requirement(starter: Starter) -> str:
     return "seatrial" if starter.extra is None else f"'seatrial[{starter.extra}]'"
 
 
-def _ci_commands(starter: Starter, pytest: bool, ci: str | None) -> list[str]:
-    summary = " --seatrial-report github" if pytest else " --report github"
-    shown = summary if ci == "github" else ""
+def _ci_commands(starter: Starter, pytest: bool) -> list[str]:
     if pytest:
-        return [f"python -m pytest --seatrial-against baseline --junit-xml trials.xml{shown}"]
-    return [*([_SERVE] if starter.served else []), f"seatrial run --against baseline --report junit=trials.xml{shown}"]
+        return [
+            "python -m pytest --seatrial-against baseline --junit-xml trials.xml --seatrial-report html=trials.html"
+        ]
+    run = "seatrial run --against baseline --report junit=trials.xml --report html=trials.html"
+    return [*([_SERVE] if starter.served else []), run]
 
 
 def _read(source: str) -> str:
@@ -137,7 +148,7 @@ def _fill(text: str, words: Mapping[str, str]) -> str:
     help="Kind of your agent. A small agent of that kind is written.",
 )
 @click.option("--pytest", "with_pytest", is_flag=True, help="Write a pytest project: pytest runs the scenarios too.")
-@click.option("--ci", type=click.Choice(["github", "gitlab"]), help="Also write a CI job that runs the scenarios.")
+@click.option("--ci", type=click.Choice(list(_CI)), help="Also write a CI job that runs the scenarios.")
 @click.option("--skill", type=click.Choice(list(_SKILLS)), help="Write a skill for a coding agent, and AGENTS.md.")
 @click.option("--agents-md", is_flag=True, help="Write a section about testing into AGENTS.md.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")

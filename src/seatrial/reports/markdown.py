@@ -112,7 +112,8 @@ def _row(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
     reason = not_counted_reason(outcome)
     flaky = [flaky_line(outcome)] if is_flaky(outcome) else []
     history = [text] if (text := history_text(outcome)) else []
-    why = reason or "; ".join([*outcome.verdict.failure_reasons, *history, *flaky, *outcome.notes])
+    told = [*outcome.verdict.failure_reasons, *history, *flaky, *outcome.notes]
+    why = reason or "; ".join([*_check_of(outcome, sums), *told])
     cells = (
         "➖" if reason is not None else _MARKS[outcome.verdict.status],
         escaped(shorten(outcome.entry.key.label, CELL_LIMIT)),
@@ -123,6 +124,15 @@ def _row(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
         escaped(shorten(why, CELL_LIMIT)),
     )
     return f"| {' | '.join(cells)} |\n"
+
+
+def _check_of(outcome: ScenarioOutcome, sums: ScenarioTotals) -> list[str]:
+    """The first failing check, unless the scenario's own reasons name it."""
+    if not sums.reasons or outcome.verdict.passed:
+        return []
+    first = sums.reasons[0]
+    text = first.summary if first.status is not Status.FAILED or not first.lines else first.lines[0]
+    return [] if text in outcome.verdict.failure_reasons or first.status is Status.ERRORED else [failing_check(text)]
 
 
 def _causes(record: RunRecord) -> Iterator[str]:
