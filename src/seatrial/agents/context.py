@@ -52,6 +52,21 @@ class AgentContext:
         self.closed = False
         self.misses_calls = False
         """A tool was called outside of any trial, so the calls of this one may be incomplete."""
+        self.missing_input: TrialError | None = None
+        """The error of an agent that needs an input which its settings do not have, such as `deps`."""
+
+    def note_failure(self, raised: BaseException) -> None:
+        """End the trial if a tool or prompt failed because an input is missing: that is not the agent's fault."""
+        text = str(raised)
+        if self.missing_input is not None and text.startswith("'NoneType' object "):
+            info = self.missing_input.info
+            message = f"{info.message} ({type(raised).__name__}: {text})"
+            self.fatal = self.fatal or TrialError(ErrorKind.CONFIG, message, hint=info.hint)
+
+    @property
+    def decides(self) -> bool:
+        """Whether turns of the scenario approve or reject calls. If none does, a mocked tool needs no approval."""
+        return self._start.decides
 
     @property
     def trial_id(self) -> str:

@@ -102,6 +102,7 @@ class Worker:
             elapsed_ms=lambda: perf_counter() * 1000 - began,
             tool_schemas=tuple(trial["tools"]),
             mcp_url=trial["mcp_url"],
+            decides=trial["decides"],
         )
 
 
@@ -116,8 +117,9 @@ def main(parent: ParentConnection, arguments: list[str]) -> None:
         return
     if describe:
         names = agent.tool_names
-        about = {"keeps_conversation": agent.keeps_conversation, "tool_names": None if names is None else sorted(names)}
-        parent.send({"type": "agent", **about})
+        known = None if names is None else sorted(names)
+        about = {"keeps_conversation": agent.keeps_conversation, "takes_decisions": agent.takes_decisions}
+        parent.send({"type": "agent", "tool_names": known, **about})
         return
     asyncio.run(Worker(agent, parent).serve())
 

@@ -52,6 +52,9 @@ def resolve_isolated(spec: Any, *, name: str = "agent") -> Agent:
         raise _needs_import_path(spec["target"])
     if kind != "python":
         check_version(kind)
+    for key in FRAMEWORKS[kind].inputs if kind in FRAMEWORKS else ():
+        if plain_value(spec.get(key)) != spec.get(key):
+            raise _needs_import_path(spec[key])
     agent = IsolatedAgent({key: value for key, value in spec.items() if key != "mcp"})
     return serve_tools(agent) if spec.get("mcp") else agent
 
@@ -74,6 +77,7 @@ class IsolatedAgent:
         self.workers = WorkerPool("seatrial.agents.isolation_worker", json.dumps(dict(spec)))
         about = self._describe()
         self.keeps_conversation = bool(about["keeps_conversation"])
+        self.takes_decisions = bool(about["takes_decisions"])
         names = about.get("tool_names")
         self.tool_names = None if names is None else frozenset(names)
 
@@ -174,7 +178,7 @@ class _IsolatedSession:
 
     async def _send_trial(self, worker: JsonLinesProcess) -> None:
         self._worker, start = worker, self._start
-        trial = {name: getattr(start, name) for name in ("trial_id", "scenario", "index", "seed", "mcp_url")}
+        trial = {name: getattr(start, name) for name in ("trial_id", "scenario", "index", "seed", "mcp_url", "decides")}
         elapsed, tools = start.elapsed_ms(), list(start.tool_schemas)
         answer = await self._exchange({"type": "trial", **trial, "elapsed_ms": elapsed, "tools": tools})
         if answer["type"] != "ready":

@@ -23,6 +23,7 @@ from .chat_messages import latest_user_text, read_calls
 from .context import AgentContext, current_trial, late_calls_by_agent, running_agents, wrapped_tools
 from .frameworks.registry import framework_of
 from .return_values import only_new, plain_reply, read_reply
+from .sdk_results import is_sdk_message
 
 _MEANING = {
     "input": "input",
@@ -194,6 +195,8 @@ class CallableAgent:
         self.keeps_conversation = function is None or self._remembers(function)
         self.tool_names: frozenset[str] | None = None
         """The agent's tools, if its framework lists them; None: not known."""
+        self.takes_decisions = False
+        """Whether turns may approve or reject its calls."""
 
     def open(self, start: TrialStart) -> "CallableSession":
         late_calls_by_agent[id(self)] = self._late_calls
@@ -376,11 +379,14 @@ async def _read_later(awaitable: Awaitable[Any], ctx: AgentContext, messages: Se
     return read_reply(only_new(value, messages))
 
 
-async def _collect(pieces: AsyncIterable[Any]) -> str:
+async def _collect(pieces: AsyncIterable[Any]) -> Any:
     return _joined([piece async for piece in pieces])
 
 
-def _joined(pieces: list[Any]) -> str:
+def _joined(pieces: list[Any]) -> Any:
+    """The text of the pieces; messages of an SDK stay a list."""
+    if pieces and all(map(is_sdk_message, pieces)):
+        return pieces
     for piece in pieces:
         if not isinstance(piece, str):
             raise AgentFailure(
@@ -390,8 +396,8 @@ def _joined(pieces: list[Any]) -> str:
     return "".join(pieces)
 
 
-_OPTIONAL = ("tool_names", "offered_tools", "headers", "api_key", "env")
-"""Attributes that an agent may have: names of its tools, and settings that may hold secrets."""
+_OPTIONAL = ("tool_names", "offered_tools", "takes_decisions", "headers", "api_key", "env")
+"""Attributes that an agent may have: names of its tools, whether it waits for a person, settings with secrets."""
 
 
 class CustomAgent:

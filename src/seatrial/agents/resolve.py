@@ -121,27 +121,49 @@ _ENDPOINT_KEYS = ("model", "headers", "body", "stream", "tools", "api_key")
 def _from_framework(kind: str, spec: Mapping[str, Any], name: str) -> Agent:
     check_version(kind)  # before the import of the target, whose error would be less clear
     target, name = _load_target(spec["target"], name)
-    return _adapt(target, kind=kind, name=name)
+    given = {key: spec[key] for key in FRAMEWORKS[kind].inputs if key in spec}
+    return _adapt(target, kind=kind, name=name, given=given)
 
 
-def _adapt(target: Any, *, kind: str, name: str) -> Agent:
+class _TrialValue:
+    """A value that an agent gets in a trial, such as its `deps`: the same for all trials, or made for each."""
+
+    def __init__(self, given: Any, where: str) -> None:
+        from .python import is_factory
+
+        self._where = where
+        self._value = import_attribute(given, what=where) if isinstance(given, str) else given
+        plain = inspect.isroutine(self._value) or inspect.isclass(self._value) or isinstance(self._value, partial)
+        self._makes = plain and is_factory(self._value)
+
+    async def make(self) -> Any:
+        """The value for a new trial. A factory that fails is not the agent's fault."""
+        try:
+            made = self._value() if self._makes else self._value
+            return await made if self._makes and inspect.isawaitable(made) else made
+        except (Exception, SystemExit) as cause:
+            raise TrialError(ErrorKind.CONFIG, f"{self._where} cannot be made: {describe(cause)}") from None
+
+
+def _adapt(target: Any, *, kind: str, name: str, given: Mapping[str, Any] | None = None) -> Agent:
     """The agent around a framework's object. A function without parameters makes a new object for each trial."""
     from .python import CallableAgent, is_factory
 
     adapter = import_module(f".frameworks.{kind}", __package__).Adapter
     plain = inspect.isroutine(target) or inspect.isclass(target) or isinstance(target, partial)
     makes = plain and is_factory(target)
+    inputs = {key: _TrialValue(value, f"agent {name!r}.{key}") for key, value in (given or {}).items()}
 
-    def adapted(made: Any) -> Any:
+    def adapted(made: Any, **values: Any) -> Any:
         try:
-            return adapter(made)
+            return adapter(made, **values)
         except UsageError as problem:
             raise UsageError(f"agent {name!r}: {problem}") from None
 
-    def adapted_in_trial(made: Any) -> Any:
+    def adapted_in_trial(made: Any, **values: Any) -> Any:
         """A wrong object from the user's function shows only in the trial, and is not the agent's fault."""
         try:
-            return adapted(made)
+            return adapted(made, **values)
         except UsageError as problem:
             raise TrialError(ErrorKind.CONFIG, str(problem)) from None
 
@@ -150,12 +172,14 @@ def _adapt(target: Any, *, kind: str, name: str) -> Agent:
 
     async def make_on_loop() -> Any:
         made = target() if makes else target
-        return adapted_in_trial(await made if inspect.isawaitable(made) else made)
+        values = {key: await value.make() for key, value in inputs.items()}
+        return adapted_in_trial(await made if inspect.isawaitable(made) else made, **values)
 
     tool_names = None if makes else adapted(target).tool_names  # refuses a wrong object before the first trial
     is_async = inspect.iscoroutinefunction(adapter.run) or inspect.iscoroutinefunction(target)
     agent = CallableAgent(make_on_loop if is_async else make, name=name)
     agent.tool_names = tool_names
+    agent.takes_decisions = FRAMEWORKS[kind].decisions
     return agent
 
 
@@ -203,7 +227,10 @@ AGENT_TYPES: Mapping[str, AgentType] = {
         required=("path",),
         optional=("format", "messages", "conversation_name"),
     ),
-    **{kind: AgentType(make=partial(_from_framework, kind), required=("target",)) for kind in FRAMEWORKS},
+    **{
+        kind: AgentType(make=partial(_from_framework, kind), required=("target",), optional=framework.inputs)
+        for kind, framework in FRAMEWORKS.items()
+    },
 }
 
 

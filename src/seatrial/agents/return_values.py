@@ -24,10 +24,11 @@ from .chat_messages import (
     results_in,
     show_value,
 )
+from .sdk_results import read_sdk_result
 
 _FORMS = (
     "return a str, an AgentResult(output, tool_calls=[...]), a tuple (reply, [tool calls]), "
-    "a chat message dict, or a list of messages"
+    "a chat message dict, a list of messages, or the result object of an SDK"
 )
 _OTHER_TYPES = ("human", "tool", "function", "system")
 """The `type` of LangChain's messages that are not the agent's; they have no role."""
@@ -43,8 +44,13 @@ def read_reply(value: Any) -> AgentReply:
         return AgentReply(reply=plain_value(value))
     if isinstance(value, AgentResult):
         return _from_result(value)
+    if isinstance(value, AgentReply):
+        return plain_reply(value)
     if isinstance(value, tuple):
         return _from_tuple(value)
+    found = read_sdk_result(value)
+    if found is not None:
+        return found
     if isinstance(value, Mapping):
         return _from_mapping(value, plain=type(value) is dict)
     if isinstance(value, list):

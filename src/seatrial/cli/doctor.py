@@ -255,7 +255,7 @@ def _probe(scenario: Scenario | None) -> Scenario:
     """A scenario of one message that checks only that there is a reply."""
     if scenario is None:
         return Scenario(name="doctor", input=_GREETING, scorers=("passfail",))
-    said: str | None = scenario.input or (scenario.turns[0].user if scenario.turns else None)
+    said: str | None = scenario.input or (scenario.turns[0].said if scenario.turns else None)
     if said is None and isinstance(scenario.user, User):
         said = scenario.user.first_message
     kept: Mapping[str, Any] = {name: getattr(scenario, name) for name in _KEPT}

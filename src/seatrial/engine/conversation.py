@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from seatrial.clock import milliseconds
 from seatrial.model.conversation import (
@@ -24,6 +24,7 @@ from seatrial.model.conversation import (
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, TrialStart, TrialUser, UserMove
 from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_timed_out, sum_model_use
+from seatrial.model.scenario import Decision, decides
 
 from .schedule import RateLimit
 
@@ -31,7 +32,18 @@ from .schedule import RateLimit
 class TurnRecord:
     """The evidence of one turn, including retries: the reply, tool calls, tokens and cost."""
 
-    __slots__ = ("_costs", "_usages", "hides_calls", "is_answered", "listed", "recorded", "reply", "retries")
+    __slots__ = (
+        "_costs",
+        "_usages",
+        "awaits",
+        "guardrail",
+        "hides_calls",
+        "is_answered",
+        "listed",
+        "recorded",
+        "reply",
+        "retries",
+    )
 
     def __init__(self, *, recorded: list[ToolCall]) -> None:
         self.recorded = recorded
@@ -41,6 +53,8 @@ class TurnRecord:
         self.listed: list[ToolCall] | None = None
         self.hides_calls = False
         """The agent made calls that are not recorded."""
+        self.awaits: tuple[str, ...] = ()
+        self.guardrail: str | None = None
         self._usages: list[Usage | None] = []
         self._costs: list[float | None] = []
         self.retries = 0
@@ -159,6 +173,11 @@ class Conversation:
     def elapsed_ms(self) -> float:
         return milliseconds() - self._started
 
+    @property
+    def _awaits(self) -> tuple[str, ...]:
+        """The calls for which the agent waits since its last reply."""
+        return self._records[-1].awaits if self._records else ()
+
     def record(self, call: ToolCall) -> None:
         self._calls_seen = True
         self._calls.append(call)
@@ -211,6 +230,7 @@ class Conversation:
             tool_schemas=self._prepared.tool_schemas,
             definition=self._prepared.scenario,
             timeout_seconds=self._prepared.timeout_seconds,
+            decides=decides(self._prepared.scenario),
         )
 
     def _with_evidence(self) -> tuple[PlayedTurn, ...]:
@@ -239,13 +259,15 @@ class Conversation:
             try:
                 # A script does not depend on the replies.
                 move = await (user.next(()) if self._prepared.scripted else self._next_move(user))
+                if self._awaits and move.decision is None:
+                    raise _undecided(self._awaits)
             except TrialError as failure:
                 return _stopped_by(replace(failure.info, turn=len(self._turns)))
             if move.goal_met:
                 return StopReason.GOAL_MET, None
             if move.stop or move.message is None:
                 return (StopReason.SCRIPT_ENDED if self._prepared.scripted else StopReason.USER_STOPPED), None
-            turn = await self._play_turn(session, move.message)
+            turn = await self._play_turn(session, move.message, move.decision)
             self._turns.append(turn)
             if turn.error is not None:
                 return _stopped_by(turn.error)
@@ -269,11 +291,12 @@ class Conversation:
         if use is not None:
             self._use = use if self._use is None else sum_model_use((self._use, use))
 
-    async def _play_turn(self, session: AgentSession, message: str) -> PlayedTurn:
+    async def _play_turn(self, session: AgentSession, message: str, decision: Decision | None) -> PlayedTurn:
         self._calls = []
         started, paced = self.elapsed_ms(), self._paced_ms
         said_before = len(self._messages) + 1
-        self._messages.append({"role": "user", "content": message})
+        said: Message = {"role": "user", "content": message}
+        self._messages.append(said if decision is None else {**said, "decision": asdict(decision)})
         record = TurnRecord(recorded=self._calls)
         self._records.append(record)
         error: ErrorInfo | None = None
@@ -295,6 +318,7 @@ class Conversation:
             usage=record.usage,
             cost_usd=record.cost_usd,
             retries=record.retries,
+            guardrail=record.guardrail,
             error=error,
         )
 
@@ -330,6 +354,9 @@ class Conversation:
             if reply.tool_calls is not None:
                 record.listed = [*(record.listed or ()), *reply.tool_calls]
             self._messages.extend(reply.messages or ({"role": "assistant", "content": reply.reply or ""},))
+            record.awaits, record.guardrail = reply.awaits, reply.guardrail
+            if reply.guardrail is not None and not self._expects_guardrail():
+                raise _stopped_by_guardrail(reply.guardrail)
             if not reply.requested:
                 record.answer(reply.reply)
                 return
@@ -344,6 +371,13 @@ class Conversation:
             f"the agent asked for tools {MAX_TOOL_ROUNDS} times in one turn without replying",
             hint="look at its last calls: it may be in a loop",
         )
+
+    def _expects_guardrail(self) -> bool:
+        """Whether the scenario or this turn expects a guardrail to stop the agent."""
+        scenario = self._prepared.scenario
+        turn = scenario.turns[len(self._turns)] if len(self._turns) < len(scenario.turns) else None
+        expectations = (scenario.expect, None if turn is None else turn.expect)
+        return any(expect is not None and expect.guardrail is not None for expect in expectations)
 
     async def _wait_for_rate_limit(self, rate_limit: RateLimit) -> float:
         """The milliseconds of the wait, which do not count towards latency and timeouts."""
@@ -436,6 +470,21 @@ def _wait_for(failure: AgentFailure, *, trial_seconds_left: float) -> float:
     )
     message = f"{failure.info.message}; it asks to wait {wait:g} s, and {why}"
     raise AgentFailure(message, hint=failure.info.hint, traceback=failure.info.traceback, final=True) from None
+
+
+def _undecided(awaits: Sequence[str]) -> TrialError:
+    names = ", ".join(sorted(set(awaits)))
+    return TrialError(
+        ErrorKind.CONFIG,
+        f"the agent waits for a person to approve {names}",
+        hint=f"add a turn {{approve: [{names}]}} or {{reject: [{names}]}}, or mock the tool in a scenario without such "
+        "turns: mocked tools need no approval there",
+    )
+
+
+def _stopped_by_guardrail(name: str) -> AgentFailure:
+    hint = f"if it should, write expect: {{guardrail: {name}}} in the turn"
+    return AgentFailure(f"the guardrail {name!r} stopped the agent", hint=hint, final=True)
 
 
 def _too_many_calls(count: int) -> TrialError:

@@ -62,6 +62,7 @@ async def evaluate(
                 trial=index,
                 turn=turn.index,
                 redacted=transcript.redacted,
+                guardrail=turn.guardrail,
             )
             for evaluator in _about_calls(evaluators) if errored else evaluators:
                 result = await _ask(evaluator, ctx, turn.index, seconds)

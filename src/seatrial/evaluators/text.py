@@ -13,7 +13,7 @@ from seatrial.model.struct import Struct, set_field
 from seatrial.patterns import limited_schema, search
 
 from .built_in import BuiltInEvaluator, failed, flag, no_answer, pattern, text, texts
-from .matchers import shown
+from .matchers import matches, shown
 from .redacted_evidence import is_found_surely, secret_in_reply
 
 OUTPUT_PRODUCED = Check(name="output_produced", passed=True)
@@ -204,6 +204,46 @@ class JsonSchema(BuiltInEvaluator, frozen=True):
         if len(problems) > _MOST_ERRORS:
             texts.append(f"and {len(problems) - _MOST_ERRORS} more")
         return failed("json_schema", "Reply does not fit the schema: " + "; ".join(texts))
+
+
+class ReplyJson(BuiltInEvaluator, frozen=True, kw_only=True):
+    """Passes when the reply is a JSON object whose fields are as expected. It may have other fields."""
+
+    fields: Mapping[str, Any]
+
+    name: ClassVar[str] = "reply_json"
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        try:
+            document = json.loads(_without_fence(ctx.reply or ""), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            return failed("json_parsed", f"Reply is not JSON: {error}")
+        if not isinstance(document, Mapping):
+            return failed("reply_json", f"Reply is JSON, but no object: {shown(document)}")
+        wrong = [
+            f"{name}: expected {shown(value)}, got {shown(document[name]) if name in document else 'nothing'}"
+            for name, value in self.fields.items()
+            if name not in document or not matches(value, document[name])
+        ]
+        if any(REDACTED in json.dumps(document.get(name)) for name in self.fields):
+            return secret_in_reply("reply_json", ctx, searched_for=", ".join(self.fields))
+        if wrong:
+            return failed("reply_json", "Reply differs: " + "; ".join(wrong))
+        return EvalResult(passed=True, reasoning=f"Reply has the expected {', '.join(self.fields)}")
+
+
+class GuardrailTriggered(BuiltInEvaluator, frozen=True, kw_only=True):
+    """Passes when this guardrail stopped the agent."""
+
+    guardrail: str
+
+    name: ClassVar[str] = "guardrail"
+
+    async def evaluate(self, ctx: Context) -> EvalResult:
+        if ctx.guardrail == self.guardrail:
+            return EvalResult(passed=True, reasoning=f"Guardrail {self.guardrail!r} stopped the agent")
+        found = "no guardrail did" if ctx.guardrail is None else f"{ctx.guardrail!r} did"
+        return failed("guardrail", f"Guardrail {self.guardrail!r} must stop the agent, but {found}")
 
 
 def _refuse_constant(name: str) -> Any:

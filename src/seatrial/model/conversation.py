@@ -198,6 +198,8 @@ class PlayedTurn(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     retries: int = 0
     """How often the agent was called again after an error."""
+    guardrail: str | None = None
+    """The guardrail that stopped the agent."""
     error: ErrorInfo | None = None
 
 

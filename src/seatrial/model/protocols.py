@@ -8,7 +8,7 @@ from .causes import Cause
 from .conversation import Change, ErrorKind, Message, ToolCall, Transcript, Usage, WorldRecord
 from .results import EvalResult, Judgement, ModelUse, TrialError
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
-from .scenario import GoldCall, Scenario
+from .scenario import Decision, GoldCall, Scenario
 from .struct import Struct, set_field
 from .world_view import WorldView
 
@@ -86,6 +86,8 @@ class TurnContext(Struct, frozen=True):
     """False: the agent may have made other calls."""
     reachable_tools: tuple[str, ...] = ()
     """Tools that the agent calls through Seatrial. If no call to one is known, none was made."""
+    guardrail: str | None = None
+    """The guardrail that stopped the agent in this turn."""
 
     def __post_init__(self) -> None:
         calls: Sequence[Any] = self.tool_calls or ()
@@ -148,6 +150,12 @@ class TrialContext(Struct, frozen=True, kw_only=True):
     @property
     def tools_called(self) -> list[str]:
         return called_tools(self.tool_calls, complete=self.knows_all_calls, known=self.reachable_tools)
+
+    @property
+    def guardrail(self) -> str | None:
+        """The last guardrail that stopped the agent."""
+        found = [turn.guardrail for turn in self.transcript.turns if turn.guardrail is not None]
+        return found[-1] if found else None
 
     @property
     def history(self) -> Sequence[Message]:
@@ -230,6 +238,8 @@ class TrialStart(Struct, frozen=True, kw_only=True):
     """The scenario; replayed recordings are found by its user messages."""
     mcp_url: str | None = None
     """The address of the trial's tools over MCP; None unless the agent uses it."""
+    decides: bool = False
+    """Turns of the scenario approve or reject calls that wait for a person."""
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
@@ -248,6 +258,10 @@ class AgentReply(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     waited_ms: float = 0.0
     """Time before the agent started to work, such as the start of its process; it is not part of the latency."""
+    awaits: tuple[str, ...] = ()
+    """Calls that wait for a person: the next turn must approve, reject or resume them."""
+    guardrail: str | None = None
+    """The name of the guardrail that stopped the agent in this turn."""
 
 
 class AgentSession(Protocol):
@@ -300,9 +314,11 @@ class ScenarioWorld(Protocol):
 
 
 class UserMove(Struct, frozen=True, kw_only=True):
-    """The next step of the user: a message, or the end."""
+    """The next step of the user: a message, a decision, or the end."""
 
     message: str | None = None
+    decision: Decision | None = None
+    """The answer to an agent that waits for a person; `message` shows it."""
     goal_met: bool = False
     stop: bool = False
     use: ModelUse | None = None

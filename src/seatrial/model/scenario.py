@@ -4,14 +4,16 @@ Each key of scenario files is declared here once, by the annotation of its field
 in the same way.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Required, TypedDict
 
 from msgspec import Meta
 
 from .conversation import Message
+from .json_values import plain_value
 from .keys import Format, Key, declared_keys
-from .struct import InputStruct
+from .struct import InputStruct, Struct
 
 if TYPE_CHECKING:  # an evaluator is its own specification; imports at run time go downwards only
     from seatrial.evaluators.end_state import EndState
@@ -104,6 +106,8 @@ class Expect(InputStruct, frozen=True, kw_only=True):
     tool_calls_args: Annotated[
         Sequence["ToolArgs"], Meta(min_length=1), Key("the arguments with which tools must be called")
     ] = ()
+    reply_json: Annotated[Arguments | None, Key("fields of a reply that is JSON, as values or matchers")] = None
+    guardrail: Annotated[Name | None, Key("the guardrail that must stop the agent")] = None
     judge: Annotated["Judge | None", Key("a rubric that the judge must find to be true")] = None
     evaluators: Annotated[
         Sequence[Any],
@@ -137,13 +141,45 @@ class ExpectedCall(InputStruct, frozen=True, kw_only=True):
 TrajectoryMode = Literal["strict", "unordered", "contains", "in_order", "within"]
 
 
-class Turn(InputStruct, frozen=True, kw_only=True):
-    """A scripted user message and what must be true after the agent's reply."""
+class Decision(Struct, frozen=True, kw_only=True):
+    """A person's answer to an agent that waits: calls to make or to refuse by tool name, or a value to go on with."""
 
-    user: Annotated[Name, Key("what the user says")]
+    approve: tuple[str, ...] = ()
+    reject: tuple[str, ...] = ()
+    resume: Any = None
+
+    def __str__(self) -> str:
+        shown = [f"{word}: {', '.join(names)}" for word, names in self._named() if names]
+        if self.resume is not None:
+            shown.append(f"resume: {json.dumps(plain_value(self.resume), ensure_ascii=False)}")
+        return f"({'; '.join(shown)})"
+
+    def _named(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return ("approve", self.approve), ("reject", self.reject)
+
+
+class Turn(InputStruct, frozen=True, kw_only=True):
+    """A scripted user message, or a person's decision, and what must be true after the agent's reply."""
+
+    user: Annotated[Name | None, Key("what the user says")] = None
+    approve: Annotated[Names, Key("tools whose waiting calls a person approves, instead of `user`")] = ()
+    reject: Annotated[Names, Key("tools whose waiting calls a person rejects, instead of `user`")] = ()
+    resume: Annotated[Any, Key("the value with which an interrupted agent goes on, instead of `user`")] = None
     expect: Annotated[Expect | None, Key("what must be true after the agent's reply")] = None
     trajectory: Annotated["Trajectory | None", Key("the tool calls of this turn")] = None
     reply: Annotated[Literal["required", "optional"], Key("whether the agent must say something")] = "required"
+
+    @property
+    def decision(self) -> Decision | None:
+        """The person's decision; None if the user says something."""
+        if self.user is not None:
+            return None
+        return Decision(approve=tuple(self.approve), reject=tuple(self.reject), resume=plain_value(self.resume))
+
+    @property
+    def said(self) -> str:
+        """The user's side of the turn as text."""
+        return self.user if self.user is not None else str(self.decision)
 
 
 class User(InputStruct, frozen=True, kw_only=True):
@@ -415,3 +451,8 @@ class SuiteFile(TypedDict, total=False):
 
     suite: Annotated[Suite, Key("settings that the scenarios share")]
     scenarios: Required[Annotated[Sequence[Scenario], Meta(min_length=1), Key("what is tested")]]
+
+
+def decides(scenario: Scenario) -> bool:
+    """Whether a turn approves, rejects or resumes what waits for a person."""
+    return any(turn.user is None for turn in scenario.turns)

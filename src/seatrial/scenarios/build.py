@@ -9,10 +9,19 @@ from msgspec.structs import asdict, replace
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators.text import ReplyProduced
 from seatrial.foreign.import_path import import_attribute
-from seatrial.model.protocols import Agent, Evaluator, Hook, PreparedScenario, ToolBox, TrialJudge, TrialUser
+from seatrial.model.protocols import (
+    Agent,
+    Evaluator,
+    Hook,
+    PreparedScenario,
+    ToolBox,
+    TrialJudge,
+    TrialUser,
+    UserMove,
+)
 from seatrial.model.results import Severity
 from seatrial.model.run import Gates, ScenarioEntry, ScenarioKey
-from seatrial.model.scenario import Scenario, User
+from seatrial.model.scenario import Scenario, Turn, User, decides
 from seatrial.model.struct import Struct
 from seatrial.tools.tool_box import NoMocks
 from seatrial.tools.world import PreparedWorld
@@ -53,6 +62,7 @@ class SuiteContext(Struct, frozen=True, kw_only=True):
 def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> PreparedScenario:
     """The scenario, ready to be played. Raises UsageError if it does not fit the agent."""
     _require_memory(scenario, context.agent)
+    _require_decisions(scenario, context.agent)
     turns, every_turn = _turn_evaluators(scenario, context)
     world = world_of(scenario)
     return PreparedScenario(
@@ -167,8 +177,8 @@ def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
 def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int], TrialUser]:
     """(trial, seed) -> the user of that trial. Raises UsageError for a function that cannot be imported."""
     if scenario.user is None:
-        lines = (scenario.input or "",) if not scenario.turns else tuple(turn.user for turn in scenario.turns)
-        return lambda index, seed: ScriptedUser(lines)
+        moves = tuple(_move(turn) for turn in scenario.turns) or (UserMove(message=scenario.input or ""),)
+        return lambda index, seed: ScriptedUser(moves)
     if isinstance(scenario.user, User):
         make = context.models.simulated_user(scenario.user, scenario)
         return lambda index, seed: make(index)
@@ -177,6 +187,21 @@ def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int],
     from seatrial.users.scripted import FunctionUser
 
     return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
+
+
+def _move(turn: Turn) -> UserMove:
+    return UserMove(message=turn.said, decision=turn.decision)
+
+
+def _require_decisions(scenario: Scenario, agent: Agent) -> None:
+    if decides(scenario) and not getattr(agent, "takes_decisions", False):
+        from seatrial.agents.frameworks.registry import FRAMEWORKS
+
+        kinds = ", ".join(kind for kind, framework in FRAMEWORKS.items() if framework.decisions)
+        raise UsageError(
+            f"{_place(scenario)}scenario {scenario.name!r} has a turn with approve, reject or resume, but the agent "
+            f"{agent.name!r} cannot wait for a person; agents of these types can: {kinds}"
+        )
 
 
 def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:

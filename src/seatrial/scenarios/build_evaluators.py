@@ -8,7 +8,7 @@ from msgspec import Meta
 from seatrial.errors import UsageError
 from seatrial.evaluators.registry import EVALUATORS, build_evaluator, evaluator, keys_read_by
 from seatrial.evaluators.said import Ended, Said
-from seatrial.evaluators.text import Contains
+from seatrial.evaluators.text import Contains, GuardrailTriggered, ReplyJson
 from seatrial.evaluators.tool_calls import ToolCalls
 from seatrial.judges.rubric import Judge
 from seatrial.model.keys import Key
@@ -149,6 +149,10 @@ def build_expectations(expect: Expect, scenario: Scenario, models: RunModels) ->
             )
         )
     found += [models.bind(entry, scenario) for entry in expect.tool_calls_args]
+    if expect.reply_json is not None:
+        found.append(ReplyJson(fields=expect.reply_json))
+    if expect.guardrail is not None:
+        found.append(GuardrailTriggered(guardrail=expect.guardrail))
     if expect.judge is not None:
         found.append(models.bind(expect.judge, scenario))
     return [*found, *(evaluator_object(each, scenario, models) for each in expect.evaluators)]

@@ -89,6 +89,7 @@ def check_resolved(
         message = "nothing is asserted, so every conversation would pass"
         hint = "Give it expect, trajectory, metrics, expected_outcomes or another expectation"
         problems.add(where, message, hint)
+    _check_turns(scenario, where, problems)
     if max_turns is not None and len(scenario.turns) > max_turns:
         message = f"max_turns {max_turns} would end the script before its {len(scenario.turns)} turns are played"
         problems.add(where, message)
@@ -157,6 +158,20 @@ def _check_sequential(scenario: Scenario, where: KeyPath, problems: Problems) ->
         problems.add((*where, "sequential"), f"bad {spec.bad:g} must be below good {spec.good:g}")
     if values["alpha"] + values["beta"] >= 1.0:
         problems.add((*where, "sequential"), f"alpha {spec.alpha:g} and beta {spec.beta:g} add up to 1 or more")
+
+
+def _check_turns(scenario: Scenario, where: KeyPath, problems: Problems) -> None:
+    """Report turns with neither a message nor a decision, with both, or with a decision that contradicts itself."""
+    for index, turn in enumerate(scenario.turns):
+        place = (*where, "turns", index)
+        named, resumes = bool(turn.approve or turn.reject), turn.resume is not None
+        if turn.user is None and not named and not resumes:
+            problems.add(place, "'user' is missing: what the user says", "Or decide: approve, reject or resume")
+        elif (turn.user is not None) + named + resumes > 1:
+            problems.add(place, "has more than one of user, approve or reject, and resume", "Make them separate turns")
+        both = sorted(set(turn.approve) & set(turn.reject))
+        if both:
+            problems.add(place, f"both approves and rejects {both[0]!r}")
 
 
 def _checks_no_turn(scenario: Scenario) -> bool:

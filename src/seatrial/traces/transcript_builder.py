@@ -310,7 +310,7 @@ def script_of(scenario: Scenario) -> tuple[str, ...] | None:
     """The user's messages, turn by turn; None when a simulated user writes them."""
     if scenario.user is not None:
         return None
-    return tuple(turn.user for turn in scenario.turns) or (scenario.input or "",)
+    return tuple(turn.said for turn in scenario.turns) or (scenario.input or "",)
 
 
 def words_of(said: Sequence[str]) -> tuple[str, ...]:

@@ -15,21 +15,20 @@ from seatrial.model.results import TrialError
 
 
 class ScriptedUser:
-    """Says one message per turn, in order, then stops. One object per trial."""
+    """Makes one move per turn, in order, then stops. One object per trial."""
 
-    def __init__(self, messages: Sequence[str]) -> None:
-        if not messages:
+    def __init__(self, moves: Sequence[str | UserMove]) -> None:
+        if not moves:
             raise ValueError("a scripted user needs at least one message")
-        self._messages = tuple(messages)
-        self._said = 0
+        self._moves = tuple(UserMove(message=move) if isinstance(move, str) else move for move in moves)
+        self._made = 0
 
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
-        """The next message."""
-        if self._said == len(self._messages):
+        """The next move."""
+        if self._made == len(self._moves):
             return UserMove(stop=True)
-        message = self._messages[self._said]
-        self._said += 1
-        return UserMove(message=message)
+        self._made += 1
+        return self._moves[self._made - 1]
 
 
 _KEYS = ("message", "goal_met", "stop")

@@ -10,11 +10,12 @@ from langgraph.pregel import Pregel
 from seatrial.agents.context import AgentContext
 from seatrial.agents.frameworks import langgraph
 from seatrial.errors import UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message
+from seatrial.model.conversation import ErrorKind, Message
+from seatrial.model.protocols import AgentReply
 from seatrial.model.results import TrialError
 
 from .langgraph import LangChainTurn
-from .tool_recorder import as_text
+from .tool_recorder import as_text, decision_in
 
 TEXTS = ("input", "question", "query", "text")
 CONVERSATIONS = ("messages", "chat_history", "history")
@@ -24,21 +25,30 @@ CONVERSATIONS = ("messages", "chat_history", "history")
 class Adapter:
     """One trial's conversation with an agent, a chain or a chat model."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, *, context: Any = None, config: Mapping[str, Any] | None = None) -> None:
         if not isinstance(target, Runnable):
             raise UsageError(f"type 'langchain' needs an agent or another runnable, got {type(target).__name__}")
-        self._graph = langgraph.Adapter(target) if isinstance(target, Pregel) else None
+        is_graph = isinstance(target, Pregel)
+        if context is not None and not is_graph:
+            raise UsageError("only agents of create_agent take a context; give a chain its values in config")
+        self._graph: langgraph.Adapter | None = None
+        if is_graph:
+            self._graph = langgraph.Adapter(target, context=context, config=config, kind="langchain")
+        self._config = dict(config or {})
         self.tool_names = None if self._graph is None else self._graph.tool_names
         self._chain: Runnable[Any, Any] = target
         self._variables = set(target.get_input_jsonschema().get("properties", ()))
 
-    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
         if self._graph is not None:
             return await self._graph.run(messages, ctx)
+        if decision_in(messages) is not None:
+            raise TrialError(ErrorKind.CONFIG, "a chain cannot wait for a person; only agents of create_agent can")
         turn = LangChainTurn(ctx, told=set())
-        output = await self._chain.ainvoke(self._form(convert_to_messages(messages), ctx.input), {"callbacks": [turn]})
+        config: Any = {**self._config, "callbacks": [*(self._config.get("callbacks") or ()), turn]}
+        output = await self._chain.ainvoke(self._form(convert_to_messages(messages), ctx.input), config)
         await turn.end([output] if isinstance(output, BaseMessage) else [])
-        return AgentResult(_read(output), [], turn.usage)
+        return AgentReply(reply=_read(output), tool_calls=(), usage=turn.usage)
 
     def _form(self, said: list[BaseMessage], text: str) -> Any:
         """The input of the chain: its variables by name, otherwise a list of messages."""

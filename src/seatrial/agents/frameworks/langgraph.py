@@ -21,13 +21,24 @@ from langgraph.types import Command
 from seatrial.agents.chat_messages import parse_json
 from seatrial.agents.context import AgentContext, current_trial
 from seatrial.errors import ToolError, UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
+from seatrial.model.conversation import ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import ToolAnswer
-from seatrial.model.results import TrialError
+from seatrial.model.protocols import AgentReply, ToolAnswer
+from seatrial.model.results import AgentFailure, TrialError
+from seatrial.model.scenario import Decision
 from seatrial.model.struct import Struct
 
-from .tool_recorder import as_text, record_call, record_call_blocking, replace_method
+from .tool_recorder import (
+    as_text,
+    decide,
+    decision_in,
+    missing_input,
+    noting_failures,
+    record_call,
+    record_call_blocking,
+    replace_method,
+    waiting_reply,
+)
 
 _turn: ContextVar["LangChainTurn | None"] = ContextVar("turn", default=None)
 
@@ -111,17 +122,24 @@ class LangChainTurn(BaseCallbackHandler):
         return next(iter(fitting or left), None)
 
     async def end(
-        self, messages: Sequence[BaseMessage], *, is_form: Callable[[str], bool] = lambda name: False
+        self,
+        messages: Sequence[BaseMessage],
+        *,
+        is_form: Callable[[str], bool] = lambda name: False,
+        waiting: bool = False,
     ) -> None:
         """Record the calls for which no tool of LangChain ran: unknown tools, or functions that a node calls itself.
 
-        `is_form`: whether a tool is only the schema of the answer. Raises TrialError if a mock was bypassed.
+        `is_form`: whether a tool is only the schema of the answer. `waiting`: calls wait for a person; the turn in
+        which they are decided records them and those beside them. Raises TrialError if a mock was bypassed.
         """
         known = {*self._told, *(each.identity for each in self._requests)}
         for message in messages:
             if isinstance(message, AIMessage):
                 self._requests += [each for each in self._asked_in(message) if each.identity not in known]
         answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+        if waiting:
+            self._requests = [each for each in self._requests if each in self._made or each.call_id in answers]
         for request in self._requests:
             if not self._was_made(request) and not is_form(request.name):
                 answer = answers.get(request.call_id)
@@ -267,33 +285,78 @@ _HOW: dict[str, Any] = {"read": read_output, "unless": GraphBubbleUp}
 class Adapter:
     """One trial with a graph: its own thread, or all messages if the graph has no checkpointer."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, *, context: Any = None, config: Any = None, kind: str = "langgraph") -> None:
         if not isinstance(target, Pregel):
             raise UsageError(f"type 'langgraph' needs a compiled graph, got {type(target).__name__}")
         if "messages" not in target.channels:
             raise UsageError("the graph's state has no 'messages', so Seatrial cannot talk to it; use type 'python'")
+        if config is not None and not isinstance(config, Mapping):
+            raise UsageError(f"config must be a mapping, got {type(config).__name__}")
         self._graph = target
+        self._kind = kind
+        self._context = context
+        self._config = dict(config or {})
         self.tool_names = frozenset(_tool_names(target)) or None
         self._thread = str(uuid.uuid4())
         self._said: list[BaseMessage] = []
         self._told: set[Identity] = set()
         self._tried: int | None = None
-        self._interrupted = False
+        self._interrupts: Sequence[Any] = ()
+        """The questions that wait for an answer."""
 
-    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
         turn = LangChainTurn(ctx, told=self._told)
-        config: Any = {"configurable": {"thread_id": self._thread}, "callbacks": [turn]}
-        state = await self._graph.ainvoke(self._next_input(messages, ctx), config)
+        if self._context is None and self._graph.context_schema is not None:
+            schema = getattr(self._graph.context_schema, "__qualname__", "context_schema")
+            ctx.missing_input = missing_input("context", f"the agent needs a context of type {schema}", self._kind)
+        given = self._next_input(messages, ctx)
+        options = {} if self._context is None else {"context": self._context}
+        with noting_failures(ctx):
+            state = await self._graph.ainvoke(given, self._run_config(turn), **options)
         said = list(state["messages"])
-        await turn.end(said, is_form=_form_of(state))
+        asked = state.get("__interrupt__") or ()
+        awaits = tuple(name for interrupt in asked for name in _reviewed(interrupt))
+        await turn.end(said, is_form=_form_of(state), waiting=bool(awaits))
         self._said = said
         self._tried = None
-        asked = state.get("__interrupt__")
-        self._interrupted = bool(asked)
-        return AgentResult(as_text(asked[0].value) if asked else _last_text(said), [], turn.usage)
+        self._interrupts = asked
+        question = waiting_reply(awaits) if awaits else as_text(asked[0].value) if asked else None
+        reply = question if asked else _last_text(said)
+        return AgentReply(reply=reply, tool_calls=(), usage=turn.usage, awaits=awaits)
+
+    def _run_config(self, turn: LangChainTurn) -> Any:
+        """The user's config, with the trial's own thread and callbacks."""
+        callbacks = self._config.get("callbacks") or []
+        if not isinstance(callbacks, list):
+            raise TrialError(ErrorKind.CONFIG, "config.callbacks must be a list")
+        configurable = {**(self._config.get("configurable") or {}), "thread_id": self._thread}
+        return {**self._config, "configurable": configurable, "callbacks": [*callbacks, turn]}
+
+    def _answer(self, decision: Decision) -> Any:
+        """The value that resumes the graph."""
+        if decision.resume is not None:
+            if not self._interrupts:
+                raise AgentFailure("a turn resumes the agent, but it was not interrupted", final=True)
+            return decision.resume
+        reviewed = [(interrupt, name) for interrupt in self._interrupts for name in _reviewed(interrupt)]
+        if self._interrupts and not reviewed:
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the agent waits for an answer to {as_text(self._interrupts[0].value)}, not for an approval of calls",
+                hint="write the turn as {resume: ...} with the value that the graph expects",
+            )
+        verdicts = decide([name for _, name in reviewed], decision)
+        answers: dict[str, dict[str, Any]] = {}
+        for (interrupt, _), approved in zip(reviewed, verdicts, strict=True):
+            decisions = answers.setdefault(interrupt.id, {"decisions": []})["decisions"]
+            decisions.append({"type": "approve" if approved else "reject"})
+        return answers
 
     def _next_input(self, messages: Sequence[Message], ctx: AgentContext) -> Any:
-        if self._interrupted:
+        decision = decision_in(messages)
+        if decision is not None:
+            return Command(resume=self._answer(decision))
+        if self._interrupts:
             return Command(resume=parse_json(ctx.input))
         if not self._graph.checkpointer:
             earlier = self._said or _read(messages[:-1], self._told)
@@ -303,6 +366,13 @@ class Adapter:
         self._tried = ctx.turn
         earlier = _read(messages[:-1], self._told) if ctx.turn == 0 else []
         return {"messages": [*earlier, HumanMessage(ctx.input)]}
+
+
+def _reviewed(interrupt: Any) -> list[str]:
+    """The calls that LangChain's human-in-the-loop middleware shows to a person; none for other interrupts."""
+    asked = interrupt.value.get("action_requests") if isinstance(interrupt.value, Mapping) else None
+    named = [each.get("name") for each in asked if isinstance(each, Mapping)] if isinstance(asked, list) else []
+    return [str(name) for name in named]
 
 
 def _tool_names(graph: Any) -> Iterator[str]:

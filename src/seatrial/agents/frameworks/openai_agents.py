@@ -6,25 +6,45 @@ handoff. In a trial it returns copies that record their calls. The user's tools 
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 from agents import Agent, FunctionTool, Handoff, Runner
 from agents import tool as agents_tool
 from agents.agent import AgentBase
+from agents.exceptions import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
 from agents.items import HandoffCallItem, ToolCallItem, ToolCallOutputItem
+from msgspec.structs import replace
 
 from seatrial.agents.chat_messages import parse_arguments
 from seatrial.agents.context import AgentContext, current_trial
 from seatrial.agents.openai_responses import write_items
 from seatrial.errors import ToolError, UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, ToolCall, Usage
+from seatrial.model.conversation import ErrorKind, Message, ToolCall, Usage
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import ToolAnswer
+from seatrial.model.protocols import AgentReply, ToolAnswer
 from seatrial.model.results import TrialError
+from seatrial.model.scenario import Decision
 
-from .tool_recorder import as_text, record_call, replace_method, seatrial_answers
+from .tool_recorder import (
+    MISSING,
+    as_text,
+    decide,
+    decision_in,
+    missing_input,
+    noting_failures,
+    record_call,
+    replace_method,
+    seatrial_answers,
+    waiting_reply,
+)
 
 _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", default=None)
 """What the running tool raised: the SDK only returns a text for it."""
@@ -33,28 +53,89 @@ _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", defau
 class Adapter:
     """One trial. It continues with the agent that answered last, as after a handoff."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, *, context: Any = MISSING) -> None:
         if not isinstance(target, Agent):
             raise UsageError(f"type 'openai_agents' needs an agents.Agent, got {type(target).__name__}")
         replace_method(AgentBase, "get_all_tools", _with_recording_tools)
         replace_method(agents_tool, "maybe_invoke_function_tool_failure_error_function", _noting_failure)
         self.tool_names = _names_of(target, set())
         self._agent: Agent[Any] = target
+        self._context = context
         self._said: list[Any] | None = None
+        self._waiting: Any = None
+        """The result of the turn in which calls wait for a person."""
 
-    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
-        said = list(write_items(messages[:-1])) if self._said is None else self._said
-        result = await Runner.run(self._agent, [*said, {"role": "user", "content": ctx.input}])
-        if result.interruptions:
-            names = sorted({str(item.name) for item in result.interruptions})
-            raise TrialError(
-                ErrorKind.CONFIG,
-                f"the agent waits for a person to approve {', '.join(names)}, which Seatrial cannot do",
-                hint="mock the tool, or make it without needs_approval for the trial",
-            )
-        self._said = result.to_input_list()
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
+        decision = decision_in(messages)
+        context = self._find_context(ctx)
+        rejected: set[Any] = set()
+        earlier = 0
+        if decision is None:
+            said = list(write_items(messages[:-1])) if self._said is None else self._said
+            given: Any = [*said, {"role": "user", "content": ctx.input}]
+        else:
+            given, rejected = _decide(self._waiting, decision)
+            earlier = len(self._waiting.new_items)
+        try:
+            with noting_failures(ctx):
+                result = await Runner.run(self._agent, given, context=context)
+        except _TRIPWIRES as stopped:
+            return _stopped(stopped)
         self._agent = result.last_agent
-        return AgentResult(as_text(result.final_output), _read_calls(result.new_items), _read_usage(result))
+        self._waiting = result if result.interruptions else None
+        waiting = {_field(item.raw_item, "call_id") for item in result.interruptions}
+        if not waiting:
+            self._said = result.to_input_list()
+        names = tuple(str(item.name) for item in result.interruptions)
+        calls = _read_calls(result.new_items, rejected=rejected, waiting=waiting, earlier=earlier)
+        return AgentReply(
+            reply=waiting_reply(names) if names else as_text(result.final_output),
+            tool_calls=tuple(calls),
+            usage=_read_usage(result),
+            awaits=names,
+        )
+
+    def _find_context(self, ctx: AgentContext) -> Any:
+        if self._context is not MISSING:
+            return self._context
+        kind = next(iter(getattr(getattr(self._agent, "__orig_class__", None), "__args__", ())), None)
+        needed = missing_input("context", "the agent's tools and instructions get a context", "openai_agents")
+        if inspect.isclass(kind) and kind not in (type(None), object):
+            raise missing_input("context", f"the agent needs a context of type {kind.__qualname__}", "openai_agents")
+        ctx.missing_input = needed
+        return None
+
+
+_TRIPWIRES = (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
+
+
+def _stopped(stopped: Any) -> AgentReply:
+    """The reply of a run that a guardrail stopped."""
+    guardrail = stopped.guardrail if hasattr(stopped, "guardrail") else stopped.guardrail_result.guardrail
+    name = str(guardrail.get_name())
+    made = _read_calls(stopped.run_data.new_items) if stopped.run_data is not None else []
+    return AgentReply(reply=f"(guardrail {name} stopped the agent)", tool_calls=tuple(made), guardrail=name)
+
+
+def _decide(waiting: Any, decision: Decision) -> tuple[Any, set[Any]]:
+    """The state to go on from, and the ids of the rejected calls."""
+    if decision.resume is not None:
+        raise TrialError(ErrorKind.CONFIG, "agents of type 'openai_agents' wait for approvals; write approve or reject")
+    items = list(waiting.interruptions) if waiting is not None else []
+    verdicts = decide([str(item.name) for item in items], decision)
+    state, rejected = waiting.to_state(), set()
+    for item, approved in zip(items, verdicts, strict=True):
+        if approved:
+            state.approve(item)
+        else:
+            state.reject(item)
+            rejected.add(_field(item.raw_item, "call_id"))
+    return state, rejected
 
 
 def _read_usage(result: Any) -> Usage | None:
@@ -116,7 +197,7 @@ def _recording(tool: Any, ctx: AgentContext) -> Any:
             return str(error)
 
     copied.on_invoke_tool = invoke
-    if seatrial_answers(ctx, tool.name, control=_is_agent(tool)):
+    if seatrial_answers(ctx, tool.name, control=_is_agent(tool)) and not ctx.decides:
         copied.needs_approval = False
     return copied
 
@@ -162,15 +243,36 @@ def _noting_failure(original: Callable[..., Any]) -> Callable[..., Any]:
         failures = _failures.get()
         if failures is not None:
             failures.append(error)
+        ctx = current_trial.get()
+        if ctx is not None:
+            ctx.note_failure(error)
         return await original(error=error, **options)
 
     return maybe_invoke
 
 
-def _read_calls(items: Sequence[Any]) -> list[ToolCall]:
-    """The calls that the SDK reports: the recorded ones, handoffs, and tools that OpenAI runs."""
+def _read_calls(
+    items: Sequence[Any], *, rejected: Collection[Any] = (), waiting: Collection[Any] = (), earlier: int = 0
+) -> list[ToolCall]:
+    """The calls that the SDK reports: the recorded ones, handoffs, and tools that OpenAI runs.
+
+    Calls that wait for a person are not made yet. The first `earlier` items are those of the turn before: of these,
+    only calls that have waited until now count.
+    """
     outputs = {_field(item.raw_item, "call_id"): item.output for item in items if isinstance(item, ToolCallOutputItem)}
-    return [_read_call(item.raw_item, outputs) for item in items if isinstance(item, ToolCallItem | HandoffCallItem)]
+    old = {id(item) for item in items[:earlier]}
+    before = [item.raw_item for item in items[:earlier] if isinstance(item, ToolCallOutputItem)]
+    answered_before = {_field(raw, "call_id") for raw in before}
+    found = []
+    for item in items:
+        if not isinstance(item, ToolCallItem | HandoffCallItem):
+            continue
+        call_id = _field(item.raw_item, "call_id")
+        if call_id in waiting or (id(item) in old and (call_id is None or call_id in answered_before)):
+            continue
+        call = _read_call(item.raw_item, outputs)
+        found.append(replace(call, result=None, error="rejected by the user") if call_id in rejected else call)
+    return found
 
 
 def _read_call(raw: Any, outputs: dict[Any, Any]) -> ToolCall:

@@ -4,15 +4,16 @@ Every run of an agent, also of a nested one, starts in `Agent.iter`. In a trial 
 each tool call and may answer it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDenied
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -30,47 +31,107 @@ from pydantic_ai.toolsets import CombinedToolset, FunctionToolset
 from seatrial.agents.chat_messages import read_calls, text_of
 from seatrial.agents.context import AgentContext, current_trial
 from seatrial.errors import ToolError, UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
+from seatrial.model.conversation import ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import ToolAnswer
+from seatrial.model.protocols import AgentReply, ToolAnswer
 from seatrial.model.results import TrialError
+from seatrial.model.scenario import Decision
 
-from .tool_recorder import as_text, record_call, replace_method, seatrial_answers
+from .tool_recorder import (
+    MISSING,
+    as_text,
+    decide,
+    decision_in,
+    missing_input,
+    noting_failures,
+    record_call,
+    replace_method,
+    seatrial_answers,
+    waiting_reply,
+)
 
 _spent: ContextVar[list[Usage | None] | None] = ContextVar("spent", default=None)
 """The usage of all models in this turn, including those of nested agents."""
 
 
+_decided: ContextVar[frozenset[str]] = ContextVar("decided", default=frozenset())
+"""The ids of the calls that waited for a person until this turn."""
+
+
 class Adapter:
     """One trial with a pydantic-ai agent."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, *, deps: Any = MISSING) -> None:
         if not isinstance(target, AbstractAgent):
             raise UsageError(f"type 'pydantic_ai' needs a pydantic_ai.Agent, got {type(target).__name__}")
         replace_method(Agent, "iter", _with_recorder)
         self.tool_names = _names_of(target)
         self._agent: AbstractAgent[Any, Any] = target
+        self._deps = deps
         self._history: list[ModelMessage] | None = None
+        self._waiting: DeferredToolRequests | None = None
 
-    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
         if self._history is None:
             self._history = list(_read_history(messages[:-1]))
         spent: list[Usage | None] = []
         _spent.set(spent)
-        result = await self._agent.run(ctx.input, message_history=self._history)
-        if isinstance(result.output, DeferredToolRequests):
-            raise _unanswered_requests(result.output)
+        deps = self._find_deps(ctx)
+        decision = decision_in(messages)
+        with noting_failures(ctx):
+            if decision is None:
+                result = await self._agent.run(ctx.input, message_history=self._history, deps=deps)
+            else:
+                waiting = self._waiting or DeferredToolRequests()
+                results = _answer_requests(waiting, decision)
+                _decided.set(frozenset(call.tool_call_id for call in (*waiting.calls, *waiting.approvals)))
+                result = await self._agent.run(message_history=self._history, deferred_tool_results=results, deps=deps)
         self._history = result.all_messages()
-        return AgentResult(as_text(result.output), [], total_usage(spent))
+        self._waiting = result.output if isinstance(result.output, DeferredToolRequests) else None
+        if self._waiting is not None:
+            names = tuple(call.tool_name for call in (*self._waiting.calls, *self._waiting.approvals))
+            reply = waiting_reply(names)
+            return AgentReply(reply=reply, tool_calls=(), usage=total_usage(spent), awaits=names)
+        return AgentReply(reply=as_text(result.output), tool_calls=(), usage=total_usage(spent))
+
+    def _find_deps(self, ctx: AgentContext) -> Any:
+        """The dependencies. A mapping from a file becomes an object of the agent's `deps_type`."""
+        kind = getattr(self._agent, "deps_type", type(None))
+        if self._deps is MISSING:
+            needed = missing_input("deps", f"the agent needs deps of type {_name_of(kind)}", "pydantic_ai")
+            if inspect.isclass(kind) and kind not in (type(None), object):
+                raise needed
+            ctx.missing_input = needed
+            return None
+        if isinstance(self._deps, Mapping) and inspect.isclass(kind) and not issubclass(kind, Mapping | type(None)):
+            try:
+                return kind(**self._deps)
+            except (TypeError, ValueError) as problem:
+                raise TrialError(ErrorKind.CONFIG, f"deps are no {_name_of(kind)}: {problem}") from None
+        return self._deps
 
 
-def _unanswered_requests(waiting: DeferredToolRequests) -> TrialError:
-    names = sorted({call.tool_name for call in (*waiting.calls, *waiting.approvals)})
-    return TrialError(
-        ErrorKind.CONFIG,
-        f"the agent waits for a person to approve, or for another program to run, {', '.join(names)}, "
-        "which Seatrial cannot do",
-        hint="mock the tool, or make it without requires_approval for the trial",
+def _name_of(kind: Any) -> str:
+    return getattr(kind, "__qualname__", None) or str(kind)
+
+
+def _answer_requests(waiting: DeferredToolRequests, decision: Decision) -> DeferredToolResults:
+    """The results of waiting calls: a person's approvals, and values for calls that another program runs."""
+    given = decision.resume if isinstance(decision.resume, Mapping) else {}
+    external = [call for call in waiting.calls if call.tool_name not in given]
+    verdicts = decide([call.tool_name for call in (*waiting.approvals, *external)], decision)
+    if external:
+        raise TrialError(
+            ErrorKind.CONFIG,
+            f"the agent waits for the result of {external[0].tool_name!r} from another program",
+            hint=f"write the turn as {{resume: {{{external[0].tool_name}: ...}}}}, or mock the tool",
+        )
+    approvals: dict[str, Any] = {
+        call.tool_call_id: True if approved else ToolDenied("rejected by the user")
+        for call, approved in zip(waiting.approvals, verdicts, strict=True)
+    }
+    return DeferredToolResults(
+        approvals=approvals, calls={call.tool_call_id: given[call.tool_name] for call in waiting.calls}
     )
 
 
@@ -94,7 +155,9 @@ class _Watcher(AbstractCapability[Any]):
         """Tools that are only the form of the agent's answer."""
 
     async def prepare_tools(self, ctx: Any, tool_defs: list[Any]) -> list[Any]:
-        """Tools that Seatrial answers need no approval and no other program."""
+        """Tools that Seatrial answers need no approval and no other program, unless the scenario has decisions."""
+        if self._ctx.decides:
+            return tool_defs
         return [
             replace(tool, kind="function")
             if seatrial_answers(self._ctx, tool.name, control=_is_control(tool))
@@ -119,7 +182,12 @@ class _Watcher(AbstractCapability[Any]):
         self._recorded.add(call.tool_call_id)
         try:
             return await record_call(
-                self._ctx, call.tool_name, _arguments(call), lambda: handler(args), control=_is_control(tool_def)
+                self._ctx,
+                call.tool_name,
+                _arguments(call),
+                lambda: handler(args),
+                unless=(ApprovalRequired, CallDeferred),
+                control=_is_control(tool_def),
             )
         except ToolError as error:
             raise ToolFailed(str(error)) from None
@@ -129,8 +197,11 @@ class _Watcher(AbstractCapability[Any]):
         response, request = getattr(node, "model_response", None), getattr(result, "request", None)
         if response is not None and request is not None:
             answers = {getattr(part, "tool_call_id", None): part for part in request.parts}
-            for call in response.parts:
-                if isinstance(call, ToolCallPart) and self._reached_no_tool(call):
+            asked = [part for part in response.parts if isinstance(part, ToolCallPart)]
+            # Of a response whose calls waited, the other calls were recorded in the turn before.
+            waited = [call for call in asked if call.tool_call_id in _decided.get()]
+            for call in waited or asked:
+                if self._reached_no_tool(call):
                     self._record(call, ToolAnswer(error=_error_text(answers.get(call.tool_call_id))))
             # Some models use the same ids again in each response.
             self._recorded.clear()

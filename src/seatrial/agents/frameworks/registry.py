@@ -24,6 +24,10 @@ class Framework(Struct, frozen=True, kw_only=True):
     """The first version that was not tested."""
     modules: tuple[str, ...] = ()
     """Its Python packages. An object of a class from one of them is an agent of this framework."""
+    inputs: tuple[str, ...] = ()
+    """Settings with values that the framework gives to tools and prompts: its word for them, such as `deps`."""
+    decisions: bool = False
+    """Its agents can wait for a person, and turns with `approve`, `reject` or `resume` answer them."""
 
     @property
     def requirement(self) -> str:
@@ -35,10 +39,28 @@ class Framework(Struct, frozen=True, kw_only=True):
 
 
 FRAMEWORKS: Mapping[str, Framework] = {
-    "langchain": Framework(package="langchain", since="1.0", below="2", modules=("langchain", "langchain_core")),
-    "langgraph": Framework(package="langgraph", since="1.1.10", below="2", modules=("langgraph",)),
-    "openai_agents": Framework(package="openai-agents", since="0.22", below="0.25", modules=("agents",)),
-    "pydantic_ai": Framework(package="pydantic-ai-slim", since="2.20", below="3", modules=("pydantic_ai",)),
+    "langchain": Framework(
+        package="langchain",
+        since="1.0",
+        below="2",
+        modules=("langchain", "langchain_core"),
+        inputs=("context", "config"),
+        decisions=True,
+    ),
+    "langgraph": Framework(
+        package="langgraph",
+        since="1.1.10",
+        below="2",
+        modules=("langgraph",),
+        inputs=("context", "config"),
+        decisions=True,
+    ),
+    "openai_agents": Framework(
+        package="openai-agents", since="0.22", below="0.25", modules=("agents",), inputs=("context",), decisions=True
+    ),
+    "pydantic_ai": Framework(
+        package="pydantic-ai-slim", since="2.20", below="3", modules=("pydantic_ai",), inputs=("deps",), decisions=True
+    ),
     "smolagents": Framework(package="smolagents", since="1.23", below="2", modules=("smolagents",)),
     "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",)),
     "google_adk": Framework(package="google-adk", since="2.0", below="3", modules=("google.adk",)),

@@ -2,18 +2,76 @@
 
 import functools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from msgspec import convert
+
 from seatrial.agents.context import AgentContext, recorded_tool
 from seatrial.errors import UsageError
+from seatrial.model.conversation import ErrorKind, Message
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import ToolAnswer
+from seatrial.model.results import AgentFailure, TrialError
+from seatrial.model.scenario import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+MISSING: Any = object()
+"""An input that the settings do not have."""
+
+
+def missing_input(key: str, what: str, kind: str) -> TrialError:
+    """The error of an agent that needs an input."""
+    return TrialError(
+        ErrorKind.CONFIG,
+        f"{what}, and the agent's settings have no {key!r}",
+        hint=f'write {{type: {kind}, target: ..., {key}: "package.module:make_{key}"}}: a value, or a function that '
+        "makes one for each trial",
+    )
+
+
+def decision_in(messages: Sequence[Message]) -> Decision | None:
+    """The person's decision in the last message; None if the user said something."""
+    found = messages[-1].get("decision") if messages else None
+    return None if found is None else convert(found, Decision)
+
+
+def decide(waiting: Sequence[str], decision: Decision) -> list[bool]:
+    """For each waiting call, by the name of its tool: whether the person approves it."""
+    shown = ", ".join(sorted(set(waiting))) or "nothing"
+    for name in (*decision.approve, *decision.reject):
+        if name not in waiting:
+            raise AgentFailure(f"a person decides about {name!r}, but the agent waits for {shown}", final=True)
+    undecided = [name for name in waiting if name not in (*decision.approve, *decision.reject)]
+    if undecided:
+        raise TrialError(
+            ErrorKind.CONFIG,
+            f"the agent waits for a person to approve {', '.join(sorted(set(undecided)))}",
+            hint="the turn must name it, too, under approve or reject",
+        )
+    return [name in decision.approve for name in waiting]
+
+
+def waiting_reply(names: Sequence[str]) -> str:
+    """The reply of a turn in which the agent waits for a person."""
+    return f"(waits for approval: {', '.join(sorted(names))})"
+
+
+@contextmanager
+def noting_failures(ctx: AgentContext) -> "Iterator[None]":
+    """Report a missing input instead of the exception that it causes."""
+    try:
+        yield
+    except Exception as raised:
+        ctx.note_failure(raised)
+        if ctx.fatal is not None:
+            raise ctx.fatal from None
+        raise
 
 
 def as_text(value: Any) -> str | None:
@@ -108,6 +166,7 @@ def _recorded(
         raise
     except BaseException as raised:
         answers.append(ToolAnswer(error=f"{type(raised).__name__}: {raised}"))
+        ctx.note_failure(raised)
         raise
     finally:
         recorded_tool.reset(token)
