@@ -125,7 +125,7 @@ def test_a_call_that_waits_for_approval_is_no_sign_that_the_tool_was_not_called(
     (trial,) = play(an_agent_that_asks_before_it_adds(), expect={"tool_calls_exclude": ["add"]})
 
     assert trial.error.kind is ErrorKind.CONFIG
-    assert "waits for a person to approve, or for another program to run, add" in trial.error.message
+    assert "the agent waits for a person to approve add" in trial.error.message
 
 
 def test_a_mock_needs_no_approval() -> None:
