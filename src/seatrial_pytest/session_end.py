@@ -56,6 +56,8 @@ def end_session(
         lines += verdict.lines()
     cases_hold, broken = _check_suite_gates(report, results) if report is not None and completed else (False, [])
     problems += broken
+    if report is not None and report.run.gates.judge_corrected is not None:
+        problems.append(reasons.labels_needed(report.run.id, report.run.gates.judge_corrected))
     problems += [f"group {verdict.group.name} failed" for verdict in verdicts if not verdict.holds]
     lines += problems
     if exitstatus == pytest.ExitCode.OK and problems:

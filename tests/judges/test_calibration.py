@@ -2,6 +2,7 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.judges.labels import calibrate
+from seatrial.statistics.agreement import JudgedTrials
 
 PAIRS = [(True, True)] * 45 + [(True, False)] * 5 + [(False, True)] * 8 + [(False, False)] * 42
 
@@ -15,9 +16,10 @@ def test_human_labels_give_the_judges_rates_and_kappa() -> None:
 
 
 def test_the_pass_rate_of_other_trials_is_corrected_by_them() -> None:
-    corrected = calibrate(PAIRS, judged=(160, 200)).corrected
+    table = calibrate(PAIRS).table
+    corrected = calibrate(PAIRS, judged=JudgedTrials(passed=160, failed=60, labels=table)).corrected
     assert corrected is not None
-    assert corrected.estimate == pytest.approx(0.865, abs=1e-3)
+    assert corrected.estimate == pytest.approx(160 / 220 * 45 / 53 + 60 / 220 * 5 / 47)
 
 
 def test_without_labels_nothing_can_be_said() -> None:

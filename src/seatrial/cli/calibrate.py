@@ -13,12 +13,15 @@ from seatrial.errors import UsageError
 from seatrial.reports.terminal import TerminalWriter, shorten
 from seatrial.reports.texts import counted
 from seatrial.settings import read_settings
+from seatrial.verdicts.reasons import human_rate_text
 
-from .options import json_option, store_option
+from .options import json_option, open_stored, store_option
 
 if TYPE_CHECKING:
     from seatrial.judges.labels import Calibration
+    from seatrial.model.run import Run
     from seatrial.runs.calibrate import CalibrationReport
+    from seatrial.store.store import Store
 
 _SHOWN = 20
 
@@ -34,11 +37,12 @@ _SHOWN = 20
 @store_option
 @json_option
 def command(labels: str | None, as_json: bool, **options: Any) -> int:
-    """Compare a judge with human labels: agreement, errors, and the pass rate corrected for them.
+    """Compare a judge with human labels: agreement, errors, and the pass rate that humans would give.
 
     LABELS is a CSV file or JSON Lines with the column `label` (pass, fail or a score), and the conversation as `input`
     and `output`, as `messages`, or as the `scenario` and `trial` of a stored RUN. Without a file, the labels
-    stored with RUN are used. Exit code 1: a trial could not be judged.
+    stored with RUN are used. Labels must be chosen at random among the trials that the judge passed, and among those
+    that it failed: `seatrial label RUN --next 20` does. Exit code 1: a trial could not be judged.
     """
     from seatrial.runs.calibrate import CalibrationRequest, calibrate_judge
 
@@ -63,7 +67,23 @@ def command(labels: str | None, as_json: bool, **options: Any) -> int:
         click.echo(json.dumps(_json(report), ensure_ascii=True))
     else:
         _print(report)
-    return 1 if report.unanswered else 0
+    code = 0
+    if options["run"] is not None:
+        with open_stored(options["store"]) as opened:
+            code = show_gate(opened, opened.run(options["run"]), quiet=as_json)
+    return 1 if report.unanswered else code
+
+
+def show_gate(store: "Store", run: "Run", *, quiet: bool = False) -> int:
+    """Decide the run's gate `judge_corrected` by the labels stored with it. The exit code; 0 without such a gate."""
+    from seatrial.runs.calibrate import decide_gate
+
+    found, gate = decide_gate(store, run), run.gates.judge_corrected
+    if found is None or gate is None:
+        return 0
+    if not quiet:
+        click.echo(f"{found.decision.upper()}: {human_rate_text(found, gate, run_id=run.id)}")
+    return {"pass": 0, "fail": 1, "inconclusive": 3}[found.decision]
 
 
 def _json(report: "CalibrationReport") -> dict[str, Any]:
@@ -115,10 +135,12 @@ def _numbers(found: "Calibration") -> list[str]:
     ]
     if corrected is None:
         return lines
+    lines += [f"warning: {warning}" for warning in corrected.warnings]
     if not corrected.usable:
-        why = "the labels lack passes or failures" if corrected.youden is None else "the judge is no better than a coin"
-        return [*lines, f"pass rate: judge {_rate(corrected.raw)}; it cannot be corrected: {why}"]
-    rate = f"corrected {_rate(corrected.estimate)}{_interval(corrected.interval)}"
+        between = f"between {_rate(corrected.bounds[0])} and {_rate(corrected.bounds[1])}"
+        why = "one of the judge's verdicts has no label"
+        return [*lines, f"pass rate: judge {_rate(corrected.raw)}; humans would say {between}: {why}"]
+    rate = f"humans would say {_rate(corrected.estimate)}{_interval(corrected.interval)}"
     return [*lines, f"pass rate: judge {_rate(corrected.raw)}, {rate}"]
 
 

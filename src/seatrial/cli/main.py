@@ -80,6 +80,7 @@ COMMANDS = {
         "Judge stored conversations again, with edited expectations.",
     ),
     "mutate": ("mutate", "Find out which defects the checks of a suite do not notice."),
+    "label": ("label", "Choose trials for people to label, and store the labels."),
     "calibrate": ("calibrate", "Compare a judge with human labels."),
     "serve": ("serve", "Serve runs as web pages and as a JSON API."),
     "export": ("stored_runs:export_command", "Write a stored run as JSON Lines."),

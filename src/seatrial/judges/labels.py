@@ -10,11 +10,12 @@ from typing import Any
 from seatrial.errors import UsageError
 from seatrial.model.conversation import PlayedTurn, StopReason, ToolCall, Transcript
 from seatrial.statistics.agreement import (
+    CalibratedRate,
     ConfusionTable,
-    CorrectedRate,
     JudgeAgreement,
+    JudgedTrials,
+    calibrate_rate,
     confusion_table,
-    corrected_rate,
     judge_agreement,
 )
 
@@ -25,14 +26,14 @@ class Calibration:
 
     table: ConfusionTable
     agreement: JudgeAgreement
-    corrected: CorrectedRate | None = None
-    """The corrected pass rate of the trials that only the judge labelled."""
+    corrected: CalibratedRate | None = None
+    """The pass rate that humans would give to all judged trials."""
 
 
 def calibrate(
-    labels: Iterable[tuple[bool, bool]], *, judged: tuple[int, int] | None = None, confidence: float = 0.95
+    labels: Iterable[tuple[bool, bool]], *, judged: JudgedTrials | None = None, confidence: float = 0.95
 ) -> Calibration:
-    """The calibration for (human, judge) labels of the same trials; `judged` is (passed, all) of those to correct."""
+    """The calibration for (human, judge) labels of the same trials; `judged`: all trials of the judge."""
     pairs = list(labels)
     if not pairs:
         raise UsageError("calibrate: there is no labelled trial. Label some, passes and failures, and try again.")
@@ -40,7 +41,7 @@ def calibrate(
     return Calibration(
         table=table,
         agreement=judge_agreement(table, confidence=confidence),
-        corrected=corrected_rate(*judged, calibration=table, confidence=confidence) if judged else None,
+        corrected=calibrate_rate(judged, confidence=confidence) if judged else None,
     )
 
 

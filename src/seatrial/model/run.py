@@ -282,6 +282,25 @@ class RunHistory(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class CorrectedGate(Struct, frozen=True, kw_only=True):
+    """The pass rate that human labels must confirm."""
+
+    pass_rate: float
+    confidence: float
+
+
+class HumanRate(Struct, frozen=True, kw_only=True):
+    """The pass rate that humans would give, estimated from the judge's verdicts and some labels."""
+
+    labels: int
+    """Labelled trials."""
+    estimate: float | None
+    """None if a verdict of the judge has no label."""
+    interval: tuple[float, float] | None
+    decision: Literal["pass", "fail", "inconclusive"]
+    """Of the gate `judge_corrected`."""
+
+
 class RunGates(Struct, frozen=True, kw_only=True):
     """The rules that turn scenarios into the run's verdict."""
 
@@ -289,6 +308,7 @@ class RunGates(Struct, frozen=True, kw_only=True):
     metrics_pass_threshold: float = 80.0
     groups: tuple[Mapping[str, Any], ...] = ()
     """Each: name, tags, threshold, must_pass."""
+    judge_corrected: CorrectedGate | None = None
     history: RunHistory | None = None
     """Set by `run --against`."""
 
@@ -430,6 +450,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """An error outside the trials, which keeps the run from passing."""
     accepted: bool = False
     """It is or was a baseline, so its trials belong to the history."""
+    human_rate: HumanRate | None = None
+    """The result of `calibrate` with stored labels, if a gate asks for it."""
 
 
 def summarise(trial: Trial) -> TrialSummary:

@@ -198,6 +198,13 @@ class GateSpec(InputStruct, frozen=True, kw_only=True):
     confidence: Annotated[Rate | None, Key("how sure one must be", default=0.95)] = None
 
 
+class JudgeCorrectedSpec(InputStruct, frozen=True, kw_only=True):
+    """The pass rate that humans would give, as labels show, and how sure one must be."""
+
+    pass_rate: Annotated[Rate, Key("the pass rate that must be shown; 1 cannot be shown")]
+    confidence: Annotated[Rate | None, Key("how sure one must be", default=0.95)] = None
+
+
 class SequentialSpec(InputStruct, frozen=True, kw_only=True):
     """The test of `trials: auto`: two rates to tell apart, two errors to allow, a limit. After merging all are set."""
 
@@ -391,6 +398,10 @@ class SuiteConfig(Settings, frozen=True, kw_only=True):
     default_scorers: Annotated[Scorers | None, Key("the scorers of scenarios that name none")] = None
     metrics_file: Annotated[
         Name | None, Key("a TOML file that defines metrics of your own, beside the suite's own file")
+    ] = None
+    judge_corrected: Annotated[
+        JudgeCorrectedSpec | None,
+        Key("the pass rate that people must confirm with labels; the run is inconclusive until they do"),
     ] = None
     cases_pass_threshold: Annotated[
         Annotated[float, Meta(gt=0, le=100, extra={"percent": True, **_ZERO})] | None,

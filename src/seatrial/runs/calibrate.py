@@ -2,17 +2,27 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seatrial.clock import now
 from seatrial.errors import UsageError
 from seatrial.judges.labels import Calibration, LabelRow, calibrate, read_label_rows
 from seatrial.model.protocols import TrialContext
 from seatrial.model.results import Judgement, ModelUse, sum_model_use
-from seatrial.model.run import ScenarioKey, Status, Trial
+from seatrial.model.run import HumanRate, Run, ScenarioKey, Status, Trial
 from seatrial.model.scenario import MetricChoice
+from seatrial.statistics.agreement import (
+    JudgedTrials,
+    allocate_labels,
+    calibrate_rate,
+    confusion_table,
+    decide_calibrated,
+    draw_labels,
+)
+from seatrial.store.runs import Label
 from seatrial.store.store import Store, open_store
 
 from .event_loop import run_until_complete
@@ -100,19 +110,103 @@ def calibrate_judge(request: CalibrationRequest) -> CalibrationReport:
         why = next((f" The first: {row.reason}" for row in rows if row.judge is None), "")
         raise UsageError(f"calibrate: no trial has both a label and an answer of the judge.{why}")
     return CalibrationReport(
-        calibration=calibrate(pairs, judged=_count_judged(cases, rows)),
+        calibration=calibrate(pairs, judged=count_judged(_places(cases, rows))),
         rows=tuple(rows),
         use=sum_model_use(row.use for row in rows),
     )
 
 
-def _count_judged(cases: list[_Case], rows: list[JudgedRow]) -> tuple[int, int]:
-    """(passed, all) by the judge. A trial with several labels counts once."""
-    judged: dict[Any, bool] = {}
+def _places(cases: list[_Case], rows: list[JudgedRow]) -> Iterator[tuple[object, bool, bool | None]]:
+    """(trial, judge, human) of each row that the judge answered."""
     for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
         if row.judge is not None:
-            judged.setdefault(number if case.trial is None else (case.trial.key, case.trial.index), row.judge)
-    return sum(judged.values()), len(judged)
+            place = number if case.trial is None else (case.trial.key, case.trial.index)
+            yield place, row.judge, row.human
+
+
+def count_judged(rows: Iterable[tuple[object, bool, bool | None]]) -> JudgedTrials:
+    """The trials by verdict and label. A trial with several labels counts once: as passed if most of them say so."""
+    judged: dict[object, bool] = {}
+    labels: dict[object, list[bool]] = {}
+    for place, judge, human in rows:
+        judged.setdefault(place, judge)
+        if human is not None:
+            labels.setdefault(place, []).append(human)
+    pairs = [(2 * sum(said) > len(said), judged[place]) for place, said in labels.items()]
+    return JudgedTrials(
+        passed=sum(judged.values()),
+        failed=len(judged) - sum(judged.values()),
+        labels=confusion_table([human for human, _ in pairs], [judge for _, judge in pairs]),
+    )
+
+
+def judged_trials(store: Store, run_id: str) -> JudgedTrials:
+    """The trials of a run by verdict, and their stored labels of the whole trial."""
+    said: dict[tuple[ScenarioKey, int], list[bool]] = {}
+    for label in store.labels(run_id, metric=WHOLE_TRIAL):
+        said.setdefault((label.key, label.index), []).append(label.value >= 0.5)
+    return count_judged(
+        ((one.key, one.index), one.status is Status.PASSED, human)
+        for one in store.summaries(run_id)
+        if one.status in (Status.PASSED, Status.FAILED)
+        for human in said.get((one.key, one.index), [None])
+    )
+
+
+def decide_gate(store: Store, run: Run) -> HumanRate | None:
+    """Decide the gate `judge_corrected` by the stored labels, and keep the result; None without such a gate."""
+    gate = run.gates.judge_corrected
+    if gate is None:
+        return None
+    trials = judged_trials(store, run.id)
+    rate = calibrate_rate(trials)
+    found = HumanRate(
+        labels=trials.labels.total,
+        estimate=rate.estimate,
+        interval=rate.interval,
+        decision=decide_calibrated(rate, pass_rate=gate.pass_rate, confidence=gate.confidence),
+    )
+    store.keep_human_rate(run.id, found)
+    return found
+
+
+def choose_next(store: Store, run: Run, count: int) -> list[tuple[ScenarioKey, int]]:
+    """The next trials to label: chosen at random within each verdict, more where a label says more.
+
+    The run's seed decides, so that the choice does not depend on what people looked at.
+    """
+    trials = judged_trials(store, run.id)
+    labelled = {(label.key, label.index) for label in store.labels(run.id, metric=WHOLE_TRIAL)}
+    chosen: list[tuple[ScenarioKey, int]] = []
+    for wanted, status in zip(allocate_labels(trials, count), (Status.PASSED, Status.FAILED), strict=True):
+        free = {
+            repr((one.key, one.index)): (one.key, one.index)
+            for one in store.summaries(run.id)
+            if one.status is status and (one.key, one.index) not in labelled
+        }
+        chosen += [free[each] for each in draw_labels(list(free), wanted, seed=run.seed)]
+    # In the order of the run, so that the list does not tell the verdicts.
+    order = {entry.key: entry.position for entry in store.entries(run.id)}
+    return sorted(chosen, key=lambda place: (order[place[0]], place[1]))
+
+
+def store_labels(store: Store, run: Run, file: Path, *, who: str) -> int:
+    """Store the labels of a file with the run. Returns how many. Raises UsageError for a row that fits no trial."""
+    rows = [row for row in read_label_rows(file) if row.human is not None]
+    if not rows:
+        raise UsageError(f"{file}: no row has a label. Write pass or fail into the column `label`")
+    found = []
+    for case in _with_trials(store, run.id, rows, everything=False):
+        value = case.row.human
+        if case.trial is None or value is None or value not in (0.0, 1.0):
+            raise UsageError(f"{case.row.place}: expected pass or fail for the whole trial")
+        place = case.trial
+        found.append(
+            Label(run_id=run.id, key=place.key, index=place.index, metric=WHOLE_TRIAL, value=value, who=who, at=now())
+        )
+    for label in found:
+        store.label(label)
+    return len(found)
 
 
 def _cases(request: CalibrationRequest) -> Iterator[_Case]:

@@ -36,6 +36,7 @@ from seatrial.model.run import (
 )
 from seatrial.store.runs import damaged
 from seatrial.store.store import Store
+from seatrial.verdicts.reasons import human_rate_text, labels_needed
 from seatrial.verdicts.run import RunDecision, decide_run
 from seatrial.verdicts.scenario import decide_scenario
 
@@ -286,7 +287,8 @@ def _decide_scenarios(
 
 
 def _require_end(run: Run, outcome: RunOutcome) -> RunOutcome:
-    """The outcome, but not passed if the run has a problem or did not finish."""
+    """The outcome, but not passed if the run has a problem, lacks labels or did not finish."""
+    outcome = _require_labels(run, outcome)
     if run.problem is not None:
         harmless = (Status.PASSED, Status.INCONCLUSIVE)
         status = Status.ERRORED if outcome.verdict.status in harmless else outcome.verdict.status
@@ -296,6 +298,21 @@ def _require_end(run: Run, outcome: RunOutcome) -> RunOutcome:
         return outcome
     why = "the run was interrupted" if run.state is RunState.INTERRUPTED else "the run has not finished"
     return replace(outcome, verdict=Verdict(status=Status.NOT_RUN, failure_reasons=(why,)))
+
+
+def _require_labels(run: Run, outcome: RunOutcome) -> RunOutcome:
+    """The outcome, but not passed unless human labels confirm the pass rate, if a gate asks for that."""
+    gate, found = run.gates.judge_corrected, run.human_rate
+    if gate is None:
+        return outcome
+    if found is not None and found.decision == "pass":
+        return replace(outcome, notes=(*outcome.notes, human_rate_text(found, gate)))
+    status = Status.FAILED if found is not None and found.decision == "fail" else Status.INCONCLUSIVE
+    why = labels_needed(run.id, gate) if found is None else human_rate_text(found, gate, run_id=run.id)
+    before = outcome.verdict
+    if before.passed or (before.status is Status.INCONCLUSIVE and status is Status.FAILED):
+        before = replace(before, status=status)
+    return replace(outcome, verdict=replace(before, failure_reasons=(*before.failure_reasons, why)))
 
 
 def _budget_of(run: Run) -> float | None:

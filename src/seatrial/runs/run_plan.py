@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario
-from seatrial.model.run import RunGates
+from seatrial.model.run import CorrectedGate, RunGates
 from seatrial.model.scenario import Group, Scenario
 from seatrial.model.struct import Struct
 from seatrial.scenarios.build import prepare
 from seatrial.scenarios.load import load
 from seatrial.scenarios.loaded_suite import LoadedSuite, select
-from seatrial.scenarios.merge import CONFIG_DEFAULTS, merge_config
+from seatrial.scenarios.merge import CONFIDENCE, CONFIG_DEFAULTS, merge_config
 from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.tool_names import can_know_tools, find_unknown_tools
 from seatrial.scenarios.worlds import world_of
@@ -45,6 +45,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     cases_pass_threshold: float | None = None
     metrics_pass_threshold: float = METRICS_PASS_THRESHOLD
+    judge_corrected: CorrectedGate | None = None
 
 
 class RunPlan:
@@ -235,6 +236,11 @@ def merge_run_configs(suites: Sequence[LoadedSuite]) -> RunConfig:
     scores = [config.metrics_pass_threshold for config in configs]
     filled = [METRICS_PASS_THRESHOLD if score is None else score for score in scores]
     merged["metrics_pass_threshold"] = max(filled, default=METRICS_PASS_THRESHOLD)
+    if corrected := given("judge_corrected"):
+        merged["judge_corrected"] = CorrectedGate(
+            pass_rate=max(each.pass_rate for each in corrected),
+            confidence=max(each.confidence or CONFIDENCE for each in corrected),
+        )
     return RunConfig(**merged)
 
 
@@ -244,6 +250,7 @@ def make_gates(suites: Sequence[LoadedSuite], groups: Sequence[tuple[LoadedSuite
     return RunGates(
         cases_pass_threshold=config.cases_pass_threshold,
         metrics_pass_threshold=config.metrics_pass_threshold,
+        judge_corrected=config.judge_corrected,
         groups=tuple({"suite": suite.name, **_group_fields(group)} for suite, group in groups),
     )
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.model.run import MergedErrors, Run, RunState, ScenarioKey, Status
+from seatrial.model.run import HumanRate, MergedErrors, Run, RunState, ScenarioKey, Status
 from seatrial.model.struct import Struct
 
 from . import schema
@@ -82,6 +82,11 @@ def note_problem(pool: ConnectionPool, run_id: str, problem: str) -> None:
     with pool.transaction() as connection:
         run = _lock_run(connection, run_id)
         rewrite_run(connection, replace(run, problem=run.problem or problem))
+
+
+def keep_human_rate(pool: ConnectionPool, run_id: str, rate: HumanRate) -> None:
+    with pool.transaction() as connection:
+        rewrite_run(connection, replace(_lock_run(connection, run_id), human_rate=rate))
 
 
 def _lock_run(connection: Connection, run_id: str) -> Run:

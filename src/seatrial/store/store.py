@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.json_patch import merge_patch
-from seatrial.model.run import MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
+from seatrial.model.run import HumanRate, MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
 
 from . import runs, schema
 from .codec import encode, read, write
@@ -76,6 +76,10 @@ class Store:
     def note_problem(self, run_id: str, problem: str) -> None:
         """Store why a run has not passed, whatever its trials say."""
         runs.note_problem(self._connections, run_id, problem)
+
+    def keep_human_rate(self, run_id: str, rate: HumanRate) -> None:
+        """Store the pass rate that humans would give, by the labels of the run."""
+        runs.keep_human_rate(self._connections, run_id, rate)
 
     def finish_run(self, run_id: str, state: RunState, finished_at: datetime) -> None:
         runs.change_state(self._connections, run_id, state, finished_at)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from seatrial.model.conversation import ErrorInfo
-from seatrial.model.run import Gates, Status, Totals
+from seatrial.model.run import CorrectedGate, Gates, HumanRate, Status, Totals
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -195,6 +195,26 @@ def scenarios_undecided(labels: Sequence[str]) -> str:
 
 def invariants_violated(names: Sequence[str]) -> str:
     return f"{'an invariant was' if len(names) == 1 else 'invariants were'} violated: {_some(names)}"
+
+
+def labels_needed(run_id: str, gate: CorrectedGate) -> str:
+    need = f"judge_corrected: people must confirm a pass rate of {number(100 * gate.pass_rate)} %"
+    return f"{need}. Label trials: seatrial label {run_id} --next 20"
+
+
+def human_rate_text(found: HumanRate, gate: CorrectedGate, *, run_id: str | None = None) -> str:
+    need = f"required: {number(100 * gate.pass_rate)} % at {number(100 * gate.confidence)} % confidence"
+    labels = f"by {counted(found.labels, 'label')}"
+    if found.estimate is None or found.interval is None:
+        said = (
+            f"judge_corrected: humans' pass rate is not known {labels}, since a verdict of the judge has none ({need})"
+        )
+    else:
+        low, high = (100 * bound for bound in found.interval)
+        rate = f"{100 * found.estimate:.0f} % [{low:.0f}, {high:.0f}]"
+        said = f"judge_corrected: humans would pass {rate} {labels} ({need})"
+    undecided = run_id is not None and found.decision == "inconclusive"
+    return f"{said}. Label more trials: seatrial label {run_id} --next 20" if undecided else said
 
 
 def suite_worse(passed: int, total: int, expected: float) -> str:
