@@ -65,7 +65,7 @@ def _turns(chance: random.Random, passed: bool, slow: float) -> tuple[PlayedTurn
                 index=index,
                 user=user,
                 reply=reply,
-                tool_calls=_calls(passed, chance.randrange(1000, 9999)) if index else (),
+                tool_calls=_calls(passed, 1001) if index else (),
                 started_ms=index * 900.0,
                 latency_ms=slow * chance.lognormvariate(6.6, 0.4),
                 usage=Usage(input_tokens=900, output_tokens=120),

@@ -72,6 +72,7 @@ COMMANDS = {
     "show": ("show", "Show a stored run, scenario or trial."),
     "explain": ("explain", "Group the failures of a stored run by cause."),
     "compare": ("compare", "Compare two stored runs."),
+    "plot": ("plot", "Write a plot of a stored run as SVG."),
     "baseline": ("stored_runs:baseline_command", "Set, show or clear the baseline run."),
     "trend": ("trend", "Find a slow decay of the pass rate over the accepted runs."),
     "plan": ("plan", "Calculate how many trials detect a drop of the pass rate."),

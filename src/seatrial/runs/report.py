@@ -159,6 +159,17 @@ class Report:
             return 3
         return 0 if outcome.verdict.passed else 1
 
+    def _repr_html_(self) -> str:
+        """The report in a notebook: the verdict and a dot for each trial."""
+        from html import escape
+
+        from seatrial.reports.run_plots import plot_run
+        from seatrial.reports.texts import scenario_counts_line, verdict_line
+
+        outcome = self.record.outcome
+        head = f"<b>{escape(verdict_line(outcome))}</b><br>{escape(scenario_counts_line(outcome))}"
+        return f"<div>{head}{plot_run(self.record, 'trials').file()}</div>"
+
     def __repr__(self) -> str:
         # Without the verdict: event loops print pending objects, and a verdict reads every row.
         return f"<Report {self.run.id}>"

@@ -15,7 +15,7 @@ from .app_state import AppState, State
 from .filters import take_page
 from .form_actions import silent_since
 from .responses import render
-from .run_history import MOST_COLUMNS, costs_of, decided_runs, heat_map_of, trend_of_runs
+from .run_history import MOST_COLUMNS, decided_runs, plots_of, trend_of_runs
 from .run_processes import list_suites
 
 RUNS_PER_PAGE = 50
@@ -114,6 +114,7 @@ def show_runs(
     ]
     verdicts = {one.row.run.id: one.verdict for one in shown if one.verdict is not None}
     decided = decided_runs(state, rows, wait=False)
+    heat_map, costs = plots_of(decided)
     finished = [row for row in rows[:MOST_COLUMNS] if row.run.state is not RunState.RUNNING and row.trials]
     values: dict[str, Any] = {
         "title": "Runs",
@@ -123,8 +124,8 @@ def show_runs(
         "choices": _choices(known),
         "from_id": _compare_from(shown),
         "trend": trend_of_runs(rows, verdicts, baselines),
-        "heat_map": heat_map_of(decided),
-        "costs": costs_of(decided),
+        "heat_map": heat_map,
+        "costs": costs,
         "load_history": len(decided) < len(finished),
         "has_accepted": bool(baselines) or any(run.accepted for run in known),
         "suites": [] if state.options.read_only else list_suites(state.options.root),
@@ -145,7 +146,7 @@ def show_history(
     run_filter = RunFilter(text=q, suite=suite, agent=agent, branch=branch)
     found = [run for run in state.store.runs() if run_filter.matches(run)][:MOST_COLUMNS]
     decided = decided_runs(state, state.store.rows_of(found), wait=True)
-    return render(request, "history.html.jinja", {"heat_map": heat_map_of(decided), "costs": costs_of(decided)})
+    return render(request, "history.html.jinja", {"heat_map": plots_of(decided)[0]})
 
 
 @router.get("/drift")

@@ -57,7 +57,7 @@ def show_scenario(
         "said": said,
         "status": status,
         "q": q,
-        "history": trend_of_scenario(history, key, statuses, run_id),
+        "history": trend_of_scenario(history, key, statuses),
         "scores": scores_of(trials),
         "dots": dots_of(outcome, trials, lambda one: trial_url(run_id, one.key, one.index)),
         "plots": _plots(state, decided, outcome),

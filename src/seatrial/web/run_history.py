@@ -1,25 +1,16 @@
 """The plots over several runs: pass rates, scenarios by runs, costs."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 from seatrial.model.run import RunState, ScenarioKey, Verdict
+from seatrial.reports.history_plots import costs_of, heat_map_of
 from seatrial.reports.plots.svg import Plot
-from seatrial.reports.plots.trends import (
-    UNKNOWN,
-    CostPoint,
-    HeatCell,
-    HeatRow,
-    TrendPoint,
-    cost_over_time,
-    heat_map,
-    trend,
-)
-from seatrial.reports.texts import money, percent
+from seatrial.reports.plots.trends import UNKNOWN, TrendPoint, trend
+from seatrial.reports.texts import percent
 from seatrial.statistics.intervals import wilson_interval
 from seatrial.store.runs import RunRow
 
 from .app_state import AppState
-from .filters import status_of
 from .urls import run_url, scenario_url
 from .verdict_cache import DecidedRun
 
@@ -56,7 +47,7 @@ def _tip(row: RunRow) -> str:
     return f"{row.run.name}, {when}: {percent(row.passed / row.trials)} of {row.trials:,} trials passed"
 
 
-def trend_of_scenario(rows: Sequence[RunRow], key: ScenarioKey, statuses: Sequence[str], shown: str) -> Plot | None:
+def trend_of_scenario(rows: Sequence[RunRow], key: ScenarioKey, statuses: Sequence[str]) -> Plot | None:
     """The pass rates of one scenario, oldest first; None for fewer than two runs."""
     points = [
         TrendPoint(
@@ -85,41 +76,9 @@ def decided_runs(state: AppState, rows: Sequence[RunRow], *, wait: bool) -> list
     return found[::-1]
 
 
-def heat_map_of(runs: Sequence[DecidedRun]) -> Plot | None:
-    """Scenarios by runs; None for fewer than two runs."""
-    if len(runs) < 2:
-        return None
-    names: dict[ScenarioKey, None] = {}
-    for decided in reversed(runs):
-        names |= {one.entry.key: None for one in decided.outcome.scenarios if not one.skipped}
-    by_run = [{one.entry.key: one for one in decided.outcome.scenarios} for decided in runs]
-    rows = []
-    for key in names:
-        cells: list[HeatCell | None] = []
-        for decided, outcomes in zip(runs, by_run, strict=True):
-            one = outcomes.get(key)
-            if one is None:
-                cells.append(None)
-                continue
-            rate = one.passed / one.played if one.played else None
-            tip = f"{key.label}, {decided.run.started_at:%Y-%m-%d}: {one.passed}/{one.played} passed"
-            cells.append(HeatCell(status=status_of(one), rate=rate, tip=tip, href=scenario_url(decided.run.id, key)))
-        rows.append(HeatRow(name=key.label, cells=tuple(cells), href=_newest_page(runs, by_run, key)))
-    return heat_map(rows, [decided.run.started_at for decided in runs], title="Scenarios in recent runs")
-
-
-def _newest_page(runs: Sequence[DecidedRun], by_run: Sequence[Container[ScenarioKey]], key: ScenarioKey) -> str | None:
-    newest = next((one for one, keys in zip(reversed(runs), reversed(by_run), strict=True) if key in keys), None)
-    return None if newest is None else scenario_url(newest.run.id, key)
-
-
-def costs_of(runs: Sequence[DecidedRun]) -> Plot | None:
-    """The cost of each run; None if fewer than two are known."""
-    points = []
-    for decided in runs:
-        cost = decided.outcome.totals.cost_usd
-        if cost is not None:
-            tip = f"{decided.run.name}, {decided.run.started_at:%Y-%m-%d %H:%M}: {money(cost)}"
-            href = run_url(decided.run.id)
-            points.append(CostPoint(at=decided.run.started_at, cost_usd=cost, tip=tip, href=href))
-    return cost_over_time(points, title="Cost of runs", width=760, height=130) if len(points) > 1 else None
+def plots_of(runs: Sequence[DecidedRun]) -> tuple[Plot | None, Plot | None]:
+    """The heat map and the costs of the runs; None for fewer than two runs."""
+    decided = [(one.run, one.outcome) for one in runs]
+    if len(decided) < 2:
+        return None, None
+    return heat_map_of(decided, scenario_url), costs_of(decided, run_url)

@@ -30,9 +30,9 @@ class RatePair(Struct, frozen=True, kw_only=True):
         return self.word.replace(" ", "-")
 
 
-def slope(pairs: Sequence[RatePair], *, before: str, after: str, width: float = 460.0, height: float = 300.0) -> Plot:
+def slope(pairs: Sequence[RatePair], *, before: str, after: str, width: float = 560.0, height: float = 250.0) -> Plot:
     """One line for each scenario, from its pass rate in the first run to the second. Equal lines are drawn once."""
-    left, right, top, bottom = 60.0, width - 190, 24.0, height - 14
+    left, right, top, bottom = 60.0, width - 230, 24.0, height - 14
     groups: dict[tuple[float, float, str], list[RatePair]] = {}
     for pair in pairs:
         groups.setdefault((pair.before, pair.after, pair.kind), []).append(pair)
@@ -70,7 +70,7 @@ def _slope_label(group: Sequence[RatePair], x: float, y: float, taken: list[floa
     taken.append(y)
     more = f" +{len(group) - 1}" if len(group) > 1 else ""
     name = group[0].name
-    return label(x + 9, y + 4, f"{name if len(name) <= 26 else name[:25] + '…'}{more}", kind="row")
+    return label(x + 9, y + 4, f"{name if len(name) <= 34 else name[:33] + '…'}{more}", kind="row")
 
 
 MOST_ROWS = 16
@@ -140,7 +140,7 @@ def tool_flow(passed: ToolFlow, failed: ToolFlow, *, title: str, width: float = 
     """For each step from tool to tool: the share of passed and of failed trials, largest difference first."""
     every = sorted({*passed.steps, *failed.steps}, key=lambda step: -abs(_share(passed, step) - _share(failed, step)))
     shown = every[: 2 * MOST_TOOLS]
-    left, full = 280.0, width - 290
+    left, full = 280.0, width - 340
     parts = []
     for place, step in enumerate(shown):
         y = 4 + 30 * place

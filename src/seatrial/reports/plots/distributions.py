@@ -78,7 +78,7 @@ def interval_bar(rate: float, low: float, high: float, *, required: float | None
 
 def latency_histogram(values_ms: Sequence[float], *, title: str, width: float = 460.0, height: float = 150.0) -> Plot:
     """How long trials took, with the median and the 95th percentile."""
-    left, right, top, bottom = 34.0, width - 10, 16.0, height - 26
+    left, right, top, bottom = 34.0, width - 26, 16.0, height - 26
     ordered = sorted(values_ms)
     steps = nice_steps(ordered[-1] if ordered else 0.0, most=6)
     highest, bins = steps[-1], 24
@@ -126,8 +126,8 @@ def metric_strip(values: Sequence[float], *, name: str, threshold: float | None 
 
 def pass_curve(pass_hat_k: Sequence[float], pass_at_k: Sequence[float], *, title: str) -> Plot:
     """The chance that all of k tries pass (pass^k), and that at least one does (pass@k)."""
-    width, height = 320.0, 150.0
-    left, right, top, bottom = 46.0, width - 60, 14.0, height - 28
+    width, height = 350.0, 150.0
+    left, right, top, bottom = 46.0, width - 84, 14.0, height - 28
     places = spread(len(pass_hat_k), left + 8, right - 8)
     parts = [rate_axis(left, right, top, bottom)]
     for chances, kind, name in ((pass_at_k, "some", "at least one"), (pass_hat_k, "every", "all")):
@@ -181,4 +181,64 @@ def severity_bars(found: Mapping[str, Mapping[str, int]], *, title: str, width: 
         width=width,
         height=8 + 24 * max(len(rows), 1),
         body=join(parts) or label(70, 16, "No behaviour failures", kind="note"),
+    )
+
+
+class ScenarioRow(Struct, frozen=True, kw_only=True):
+    """A scenario as a row of a plot."""
+
+    name: str
+    status: str
+    counts: str
+    dots: tuple[TrialDot, ...] = ()
+    rate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def scenario_rows(rows: Sequence[ScenarioRow], *, title: str) -> Plot:
+    """Each scenario with its trials as dots, or with its interval if no trials are given."""
+    left, wide = 300.0, 360.0
+    parts = []
+    for place, row in enumerate(rows):
+        y = 6 + 18 * place
+        name = row.name if len(row.name) <= 46 else f"{row.name[:45]}…"
+        parts.append(link(None, row.name, label(left - 10, y + 11, name, anchor="end", kind="row")))
+        parts.append(label(left + wide + 12, y + 11, row.counts))
+        if row.dots:
+            step = min(_DOT, wide / len(row.dots))
+            parts += [
+                circle(left + step * (at + 0.5), y + 7, min(4, step / 2), dot.status, tip=f"{dot.id} {dot.status}")
+                for at, dot in enumerate(row.dots)
+            ]
+        elif row.rate is not None and row.low is not None and row.high is not None:
+            tip = f"{percent(row.rate)}, between {percent(row.low)} and {percent(row.high)}"
+            parts.append(line(left, y + 7, left + wide, y + 7, "grid"))
+            parts.append(rect(left + wide * row.low, y + 4, max(wide * (row.high - row.low), 1), 6, "span", tip=tip))
+            parts.append(link(None, tip, circle(left + wide * row.rate, y + 7, 4, "dot"), kind=row.status))
+    passed = sum(row.status == "passed" for row in rows)
+    return Plot(
+        kind="rows",
+        title=title,
+        summary=f"{passed} of {counted(len(rows), 'scenario')} passed",
+        width=left + wide + 70,
+        height=12 + 18 * max(len(rows), 1),
+        body=join(parts),
+    )
+
+
+def metric_strips(scores: Mapping[str, Sequence[float]], *, title: str) -> Plot:
+    """A strip of scores for each metric."""
+    parts = []
+    for place, (name, values) in enumerate(scores.items()):
+        strip = metric_strip(values, name=name)
+        texts = label(140, 26 * place + 17, name, anchor="end", kind="row") + label(380, 26 * place + 17, strip.summary)
+        parts.append(f'{texts}<g transform="translate(150 {26 * place + 5})">{strip.body}</g>')
+    return Plot(
+        kind="strips",
+        title=title,
+        summary=counted(len(scores), "metric"),
+        width=640,
+        height=10 + 26 * max(len(scores), 1),
+        body=join(parts) or label(20, 16, "No judge scored these trials", kind="note"),
     )

@@ -123,7 +123,7 @@ def rate_axis(left: float, right: float, top: float, bottom: float, *, lowest: f
 
 
 def date_axis(dates: Sequence[datetime], places: Sequence[float], y: float, *, room: float = 70.0) -> str:
-    """The dates below a plot, as many as fit, always with the first and the last."""
+    """The dates below a plot, as many as fit; the first always, and the last if it fits."""
     shown: list[tuple[float, str]] = []
     pattern = "%Y-%m-%d" if len({date.year for date in dates}) > 1 else "%b %d"
     if len({date.date() for date in dates}) == 1:
@@ -132,8 +132,9 @@ def date_axis(dates: Sequence[datetime], places: Sequence[float], y: float, *, r
         if not shown or x - shown[-1][0] >= room:
             shown.append((x, f"{date:{pattern}}"))
     if dates and shown[-1][0] != places[-1]:
-        replaced = len(shown) > 1 and places[-1] - shown[-1][0] < room
-        shown[-1 if replaced else len(shown) :] = [(places[-1], f"{dates[-1]:{pattern}}")]
+        is_close = places[-1] - shown[-1][0] < room
+        if not is_close or len(shown) > 1:
+            shown[-1 if is_close else len(shown) :] = [(places[-1], f"{dates[-1]:{pattern}}")]
     return "".join(label(x, y, text, anchor="middle") for x, text in shown)
 
 

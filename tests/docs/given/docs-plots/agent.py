@@ -1,0 +1,2 @@
+def answer(input):
+    return f"You said {input}."
