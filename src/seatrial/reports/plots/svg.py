@@ -97,7 +97,9 @@ def link(href: str | None, tip: str, inside: str, *, kind: str = "") -> str:
     told = f"<title>{text_of(tip)}</title>{inside}"
     if href is None:
         return f"<g{of_kind}>{told}</g>"
-    return f'<a href="{text_of(href)}"{of_kind} aria-label="{text_of(tip)}">{told}</a>'
+    # A link that shows text is named by it, and the tooltip follows; a mark has only its tooltip.
+    named = "" if "<text" in inside else f' aria-label="{text_of(tip)}"'
+    return f'<a href="{text_of(href)}"{of_kind}{named}>{told}</a>'
 
 
 def _n(value: float) -> str:

@@ -37,7 +37,7 @@
       search.select();
     } else if (event.key === "j") choose(chosen + 1);
     else if (event.key === "k") choose(chosen - 1);
-    else if (event.key === "n") (document.querySelector("[data-next-failure]") ?? document.querySelector("tr.bad td.why a, tr.bad a"))?.click();
+    else if (event.key === "n") (document.querySelector("[data-next-failure]") ?? (document.querySelector("tr.bad td.why a") ?? document.querySelector("tr.bad a")))?.click();
     else if (event.key === "Enter" && chosen >= 0 && !event.target.closest("a, button, summary")) open();
   });
 

@@ -1,0 +1,266 @@
+"""Every page in Chromium: no serious fault that axe finds, five tasks by mouse and by keyboard, sizes, pictures.
+
+axe-core is an npm package. `make axe` installs it; without it, its tests are skipped, or fail with
+SEATRIAL_REQUIRE_BROWSER=1.
+"""
+
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from tests.web.sample_store import NAMES, SUITE, fill
+
+from seatrial.model.run import ScenarioKey
+from seatrial.reports.registry import write_report
+from seatrial.runs.report import StoredRecord
+from seatrial.store.store import open_store
+from seatrial.web.access import ServeOptions
+from seatrial.web.app import make_app, make_config
+from seatrial.web.urls import scenario_id
+
+ROOT = Path(__file__).parent.parent.parent
+ARTIFACTS = ROOT / "test-artifacts"
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+BROKEN = scenario_id(ScenarioKey(SUITE, NAMES[9]))
+BOTH = "baseline_run_id=night-1&candidate_run_id=night-7"
+PAGES = {
+    "runs": "/",
+    "run": "/runs/night-7",
+    "run-trials": "/runs/night-7?view=trials&status=failed",
+    "run-plots": "/runs/night-7?view=plots",
+    "scenario": f"/runs/night-7/scenarios/{BROKEN}",
+    "trial": f"/runs/night-7/scenarios/{BROKEN}/trials/2",
+    "trial-passed": f"/runs/night-1/scenarios/{BROKEN}/trials/1",
+    "choose": "/compare",
+    "compare": f"/compare?{BOTH}",
+    "side-by-side": f"/compare/{BROKEN}?{BOTH}",
+    "unknown": "/runs/nosuch",
+    "empty": "/?q=nosuch",
+}
+
+
+def require(found: object, what: str, target: str) -> None:
+    if found:
+        return
+    text = f"{what} is not installed. Install it: make {target}"
+    if os.environ.get("SEATRIAL_REQUIRE_BROWSER") == "1":
+        pytest.fail(text)
+    pytest.skip(text)
+
+
+@dataclass(frozen=True)
+class Site:
+    address: str
+    report: Path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    require(CHROMIUM, "Chromium", "browser")
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "shop.yaml").write_text(
+        "suite: {name: shop, agent: 'a:b'}\nscenarios: [{name: x, input: hi}]\n", encoding="utf-8"
+    )
+    store = str(folder / "runs.db")
+    with open_store(store) as opened:
+        fill(opened)
+        write_report("html", StoredRecord(opened, opened.run("night-7")), folder / "report.html")
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(make_config(make_app(ServeOptions(store=store, root=folder))))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    yield Site(f"http://127.0.0.1:{listening.getsockname()[1]}", folder / "report.html")
+    server.should_exit = True
+    thread.join()
+    listening.close()
+
+
+@pytest.fixture(scope="module")
+def chromium(site: Site) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Any, site: Site) -> Iterator[Any]:
+    context = chromium.new_context(viewport={"width": 1440, "height": 900}, base_url=site.address)
+    made = context.new_page()
+    made.set_default_timeout(30_000)
+    yield made
+    context.close()
+
+
+def keep(page: Any, name: str) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
+
+
+def faults_of(page: Any) -> list[str]:
+    """What axe calls serious or critical."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{one['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"][:3]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_fault_of_access(chromium: Any, site: Site, scheme: str) -> None:
+    require(AXE.exists(), "axe-core", "axe")
+    context = chromium.new_context(
+        viewport={"width": 1440, "height": 900}, color_scheme=scheme, base_url=site.address, bypass_csp=True
+    )
+    page = context.new_page()
+    faults = {}
+    for name, path in {**PAGES, "report": site.report.as_uri()}.items():
+        page.goto(path)
+        page.locator("h1").first.wait_for()
+        keep(page, f"access-{name}-{scheme}")
+        faults[name] = faults_of(page)
+    context.close()
+
+    assert {name: found for name, found in faults.items() if found} == {}
+
+
+def test_a_screen_shows_at_least_18_scenarios(page: Any) -> None:
+    page.goto("/runs/night-7")
+    inside = "rows => rows.filter(row => row.getBoundingClientRect().bottom <= innerHeight).length"
+
+    assert page.eval_on_selector_all("tr[data-row]", inside) >= 18
+
+
+def test_pages_use_the_width_of_a_wide_screen(chromium: Any, site: Site) -> None:
+    page = chromium.new_page(viewport={"width": 1920, "height": 1080}, base_url=site.address)
+    for path in PAGES.values():
+        page.goto(path)
+        page.locator("h1").first.wait_for()
+        assert page.eval_on_selector("main", "main => main.getBoundingClientRect().width") == 1600, path
+    page.close()
+
+
+def test_every_page_fits_a_phone(chromium: Any, site: Site) -> None:
+    page = chromium.new_page(viewport={"width": 390, "height": 844}, base_url=site.address)
+    for name, path in {**PAGES, "report": site.report.as_uri()}.items():
+        page.goto(path)
+        page.locator("h1").first.wait_for()
+        keep(page, f"phone-{name}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    page.close()
+
+
+def test_why_a_scenario_failed_takes_two_clicks(page: Any) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="nightly v2").first.click()
+    page.locator("tr", has_text=NAMES[9]).locator("td.why a").click()
+
+    assert "reply lacks" in page.inner_text("header.top")
+    assert page.locator("#failed-step").count() == 1
+
+
+def test_why_a_scenario_failed_by_keyboard(page: Any) -> None:
+    page.goto("/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/night-7")
+    page.keyboard.press("n")
+    page.wait_for_url("**/trials/**")
+
+    assert page.locator("#failed-step").count() == 1
+
+
+def test_what_changed_since_the_baseline_takes_one_click(page: Any) -> None:
+    page.goto("/")
+    page.get_by_role("button", name="Compare").click()
+
+    assert "nightly v1 → nightly v2" in page.inner_text("h1")
+    assert page.locator("svg.forest").count() == 1
+
+
+def test_what_changed_since_the_baseline_by_keyboard(page: Any) -> None:
+    page.goto("/runs/night-7")
+    page.get_by_role("link", name="Compare with baseline").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare?**")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare/**")
+
+    assert page.locator("table.aligned").count() == 1
+
+
+def test_which_scenarios_are_flaky_takes_two_steps(page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page.goto("/")
+    page.get_by_role("link", name="nightly v2").first.click()
+    page.select_option("select[name=status]", "flaky")
+    page.wait_for_url("**status=flaky**")
+    expect(page.locator("tr[data-row]")).not_to_have_count(47)
+    counts = page.locator("tr[data-row] td.number").all_inner_texts()
+
+    assert all(0 < int(text.split("/")[0]) < 5 for text in counts if "/" in text)
+
+
+def test_which_scenarios_are_flaky_by_keyboard(page: Any) -> None:
+    page.goto("/runs/night-7")
+    page.get_by_label("Status").focus()
+    page.keyboard.type("flaky")
+    page.wait_for_url("**status=flaky**")
+
+
+def test_what_the_judge_said_takes_two_clicks(page: Any) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="nightly v2").first.click()
+    page.locator("tr", has_text=NAMES[9]).locator("td.why a").click()
+
+    assert "helpfulness" in page.inner_text("#judge")
+
+
+def test_what_a_call_did_is_one_fold_away_with_the_keyboard(page: Any) -> None:
+    page.goto(PAGES["trial-passed"])
+    page.locator("details.call summary").nth(1).focus()
+    page.keyboard.press("Enter")
+
+    shown = page.locator("details.call[open]")
+    assert '"amount": 40' in shown.inner_text()
+
+
+def test_markdown_is_shown_and_raw_on_request(page: Any) -> None:
+    page.goto(PAGES["trial-passed"])
+    said = page.locator(".said.agent", has_text="refunded")
+
+    assert said.locator("strong").inner_text() == "refunded"
+    assert page.locator("main img").count() == 0
+    said.get_by_role("button", name="raw").click()
+    assert "**refunded**" in said.inner_text()
+
+
+def test_the_first_tab_stop_leads_to_the_content(page: Any) -> None:
+    page.goto("/runs/night-7")
+    page.keyboard.press("Tab")
+
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+
+
+def test_a_run_without_colour_still_says_what_failed(page: Any) -> None:
+    page.emulate_media(forced_colors="active")
+    page.goto("/runs/night-7")
+
+    marks = page.locator("tr.bad .mark")
+    assert set(marks.all_inner_texts()) <= {"✗", "!", "?", "–"}
