@@ -10,7 +10,7 @@ from seatrial.store.store import Store, open_store
 pytest_plugins = ["pytester"]
 
 SUITE = """
-    suite: {name: shop, agent: "shop:answer", config: {trials: 2}}
+    suite: {name: shop, agent: "history_shop:answer", config: {trials: 2}}
     scenarios:
       - {name: refund, input: refund, expected_output: ok}
       - {name: hours, input: hours, expected_output: ok}
@@ -26,7 +26,7 @@ SHOP = """
 
 @pytest.fixture
 def shop(project: Any) -> Any:
-    project.write("shop.py", SHOP)
+    project.write("history_shop.py", SHOP)
     project.write("shop.trial.yaml", SUITE)
     return project
 

@@ -68,6 +68,7 @@ CONFIG_ONLY: dict[str, tuple[Any, Any]] = {
     "default_timeout": (5.0, -5),
     "default_scorers": (["passfail"], []),
     "metrics_file": ("metrics.toml", "nowhere.toml"),
+    "judge_corrected": ({"pass_rate": 0.8, "confidence": 0.9}, {"confidence": 0.9}),
     "thresholds": ({"helpfulness": 3.5}, {}),
     "cases_pass_threshold": (90.0, 900),
     "metrics_pass_threshold": (70.0, "70"),

@@ -5,7 +5,7 @@ import random
 import pytest
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from seatrial.statistics.agreement import ConfusionTable, confusion_table, judge_agreement
+from seatrial.statistics.agreement import ConfusionTable, confusion_table, corrected_rate, judge_agreement
 
 
 def a_table(tp: int, fn: int, fp: int, tn: int) -> ConfusionTable:
@@ -95,3 +95,56 @@ def test_no_labels_say_nothing() -> None:
 def test_negative_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="need 0 <= passed <= total"):
         a_table(-1, 5, 0, 0)
+
+
+def test_a_perfect_judge_needs_no_correction() -> None:
+    result = corrected_rate(30, 40, calibration=a_table(500, 0, 0, 500))
+    assert (result.estimate, result.raw, result.youden) == (0.75, 0.75, 1.0)
+    assert result.interval[0] < 0.75 < result.interval[1]
+
+
+def test_the_correction_undoes_what_a_flawed_judge_does() -> None:
+    for rate in (0.2, 0.5, 0.9):
+        judged = round(10_000 * (rate * 0.9 + (1 - rate) * 0.2))
+        result = corrected_rate(judged, 10_000, calibration=a_table(90, 10, 20, 80))
+        assert result.estimate == pytest.approx(rate, abs=1e-3)
+
+
+def test_the_interval_of_a_corrected_rate_holds_the_truth_as_often_as_promised() -> None:
+    draw = random.Random(4)
+    truth, sees_pass, sees_failure = 0.7, 0.9, 0.8
+    held = 0
+    for _ in range(400):
+        judged = sum(draw.random() < truth * sees_pass + (1 - truth) * (1 - sees_failure) for _ in range(150))
+        tp = sum(draw.random() < sees_pass for _ in range(50))
+        tn = sum(draw.random() < sees_failure for _ in range(50))
+        low, high = corrected_rate(judged, 150, calibration=a_table(tp, 50 - tp, 50 - tn, tn)).interval
+        held += low <= truth <= high
+    assert 0.92 <= held / 400 <= 0.995
+
+
+@pytest.mark.parametrize("calibration", [a_table(28, 22, 28, 22), a_table(5, 5, 9, 1), a_table(0, 10, 10, 0)])
+def test_a_judge_no_better_than_a_coin_corrects_nothing(calibration: ConfusionTable) -> None:
+    result = corrected_rate(60, 100, calibration=calibration)
+    assert (result.usable, result.raw, result.estimate, result.interval) == (False, 0.6, None, None)
+    assert result.youden <= 1e-12
+
+
+def test_a_judge_barely_better_than_a_coin_by_few_labels_corrects_nothing() -> None:
+    result = corrected_rate(60, 100, calibration=a_table(1, 0, 51, 49))
+    assert result.youden == pytest.approx(0.49)
+    assert result.usable
+    weak = corrected_rate(60, 100, calibration=a_table(1, 0, 97, 3))
+    assert weak.youden > 0
+    assert not weak.usable
+
+
+@pytest.mark.parametrize("calibration", [a_table(0, 0, 5, 45), a_table(45, 5, 0, 0), a_table(0, 0, 0, 0)])
+def test_calibration_without_passes_or_failures_corrects_nothing(calibration: ConfusionTable) -> None:
+    result = corrected_rate(60, 100, calibration=calibration)
+    assert (result.usable, result.youden, result.estimate) == (False, None, None)
+
+
+def test_nothing_judged_corrects_to_nothing() -> None:
+    result = corrected_rate(0, 0, calibration=a_table(45, 5, 5, 45))
+    assert (result.usable, result.raw, result.estimate) == (False, None, None)

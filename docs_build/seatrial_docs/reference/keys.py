@@ -73,8 +73,8 @@ def _default(schema: Schema) -> str | None:
     return f"{default:g}" if isinstance(default, float) else None if default is None else str(default)
 
 
-def _collect(heading: str, schema: Schema, found: dict[str, Schema], seen: set[frozenset[str]]) -> None:
-    own = frozenset(schema["properties"])
+def _collect(heading: str, schema: Schema, found: dict[str, Schema], seen: set[tuple[frozenset[str], ...]]) -> None:
+    own = frozenset(schema["properties"]), frozenset(schema.get("required", ()))
     if own in seen:
         return
     seen.add(own)

@@ -7,7 +7,7 @@ what the human passed, and how often it fails what the human failed.
 (post-stratification; Begg and Greenes 1983). Within each verdict of the judge, the labels estimate the share that a
 human passes. Labels must be drawn at random within each verdict; how many each verdict gets does not matter.
 `allocate_labels` and `draw_labels` choose the next trials to label. Simulated coverage of the 95 % interval is 0.93 or
-more from 50 labels on (benchmarks/gate.py).
+more from 50 labels on (benchmarks/gate.py). `corrected_rate` (TPR and TNR) needs two to three times as many labels.
 """
 
 import math
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .distributions import normal_quantile, require_counts, require_open_rate, require_rate, two_sided_z
+from .distributions import ROUNDING, normal_quantile, require_counts, require_open_rate, require_rate, two_sided_z
 from .intervals import Interval, wilson_interval
 
 
@@ -78,6 +78,23 @@ class JudgeAgreement:
     """The Matthews correlation coefficient."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedRate:
+    """A judge's pass rate corrected for its errors (Rogan and Gladen)."""
+
+    usable: bool
+    """False if the judge is no better than chance, or the labels lack passes or failures."""
+    raw: float | None
+    """The judge's own pass rate; None when it judged nothing."""
+    estimate: float | None
+    unclipped: float | None
+    """The estimate before clipping to 0..1. Far outside: the labels do not represent these trials."""
+    youden: float | None
+    """TPR + TNR - 1. The judge shrinks every difference by this factor."""
+    interval: Interval | None
+    """Bounds by Lang and Reiczigel (2014), which include the uncertainty of the labels."""
+
+
 def confusion_table(human: Sequence[bool], judge: Sequence[bool]) -> ConfusionTable:
     """The counts for two lists of labels of the same trials."""
     if len(human) != len(judge):
@@ -112,6 +129,46 @@ def judge_agreement(table: ConfusionTable, *, confidence: float = 0.95) -> Judge
         gwet_ac1=_gwet_ac1(table),
         correlation=_correlation(table),
     )
+
+
+def corrected_rate(passed: int, total: int, *, calibration: ConfusionTable, confidence: float = 0.95) -> CorrectedRate:
+    """The pass rate corrected for the judge's errors."""
+    require_counts(passed, total)
+    require_open_rate("confidence", confidence)
+    raw = _share(passed, total)
+    sees_pass = _share(calibration.seen_passes, calibration.passes)
+    sees_failure = _share(calibration.seen_failures, calibration.failures)
+    youden = None if sees_pass is None or sees_failure is None else sees_pass + sees_failure - 1.0
+    interval = _lang_reiczigel(passed, total, calibration, two_sided_z(confidence))
+    if raw is None or sees_failure is None or youden is None or youden <= ROUNDING or interval is None:
+        return CorrectedRate(usable=False, raw=raw, estimate=None, unclipped=None, youden=youden, interval=None)
+    unclipped = (raw + sees_failure - 1.0) / youden
+    return CorrectedRate(
+        usable=True,
+        raw=raw,
+        estimate=_clip(unclipped),
+        unclipped=unclipped,
+        youden=youden,
+        interval=interval,
+    )
+
+
+def _lang_reiczigel(passed: int, total: int, calibration: ConfusionTable, z: float) -> Interval | None:
+    """Adjusted rates, then the delta method; None if the adjusted judge is no better than chance."""
+    square = z * z
+    trials, passes, failures = total + square, calibration.passes + 2, calibration.failures + 2
+    rate = (passed + square / 2.0) / trials
+    sees_pass, sees_failure = (calibration.seen_passes + 1) / passes, (calibration.seen_failures + 1) / failures
+    youden = sees_pass + sees_failure - 1.0
+    if youden <= ROUNDING:
+        return None
+    middle = (rate + sees_failure - 1.0) / youden
+    pass_noise = sees_pass * (1.0 - sees_pass) / passes
+    fail_noise = sees_failure * (1.0 - sees_failure) / failures
+    shift = 2.0 * square * (middle * pass_noise - (1.0 - middle) * fail_noise)
+    noise = rate * (1.0 - rate) / trials + middle**2 * pass_noise + (1.0 - middle) ** 2 * fail_noise
+    half = z * math.sqrt(noise) / youden
+    return _clip(middle + shift - half), _clip(middle + shift + half)
 
 
 def _kappa(table: ConfusionTable, *, added: float = 0.0) -> float | None:
@@ -164,6 +221,10 @@ def _correlation(table: ConfusionTable) -> float | None:
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+def _clip(value: float) -> float:
+    return min(1.0, max(0.0, value))
 
 
 FEWEST_LABELS = 5
