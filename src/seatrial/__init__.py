@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from seatrial.judges.rubric import Judge as Judge
     from seatrial.judges.rubric import JudgeEvaluator as JudgeEvaluator
     from seatrial.judges.similarity import Similarity as Similarity
+    from seatrial.model.content import Attachment as Attachment
     from seatrial.model.conversation import AgentResult as AgentResult
     from seatrial.model.conversation import ToolCall as ToolCall
     from seatrial.model.conversation import Usage as Usage
@@ -64,6 +65,7 @@ _NAMES_BY_MODULE = {
     "seatrial.evaluators.trajectory": "Trajectory",
     "seatrial.judges.rubric": "Judge JudgeEvaluator",
     "seatrial.judges.similarity": "Similarity",
+    "seatrial.model.content": "Attachment",
     "seatrial.model.conversation": "AgentResult ToolCall Usage",
     "seatrial.model.protocols": "AgentReply Evaluator TrialContext TurnContext",
     "seatrial.model.results": "EvalResult",

@@ -87,7 +87,7 @@ def answer_responses(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict
             said.append({"role": "tool", "content": item["output"]})
         elif "role" in item:
             content = item["content"]
-            text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+            text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
             said.append({"role": item["role"], "content": text})
     step = decide(said)
     output: list[dict[str, Any]] = [{"type": "reasoning", "id": "rs_1", "summary": []}]

@@ -13,9 +13,9 @@ from seatrial.model.conversation import ErrorKind, Message
 from seatrial.model.protocols import AgentReply, AgentSession, TrialStart
 from seatrial.model.results import AgentFailure, TrialError, agent_timed_out
 
-from .chat_messages import latest_user_text
 from .endpoint import read_object
 from .http_client import HttpConnections, HttpRequest, check_headers, check_url, not_an_answer
+from .message_parts import a2a_parts
 
 CARD_PATH = "/.well-known/agent-card.json"
 _WORKING = ("submitted", "working")
@@ -30,6 +30,7 @@ class A2AAgent:
 
     answers_own_tools: bool = field(default=True, init=False)
     keeps_conversation: bool = field(default=True, init=False)
+    takes_attachments: bool = field(default=True, init=False)
 
     url: str
     """The address of the agent, or of its card."""
@@ -125,7 +126,7 @@ class _A2ASession:
                 hint="say it in the first user message",
             )
         _, version = await self._agent.find_service(timeout=timeout)
-        message = self._write(latest_user_text(messages), old=version.startswith("0."))
+        message = self._write(messages[-1].get("content"), old=version.startswith("0."))
         result = await self._agent.call("SendMessage", {"message": message}, timeout=_left(deadline, timeout))
         pause = _FIRST_PAUSE
         while _state(task := _task_in(result)) in _WORKING:
@@ -134,12 +135,11 @@ class _A2ASession:
             result = await self._agent.call("GetTask", {"id": task["id"]}, timeout=_left(deadline, timeout))
         return self._read(result)
 
-    def _write(self, text: str, *, old: bool) -> dict[str, Any]:
-        part: dict[str, Any] = {"kind": "text", "text": text} if old else {"text": text}
+    def _write(self, content: Any, *, old: bool) -> dict[str, Any]:
         message: dict[str, Any] = {
             "messageId": str(uuid.uuid4()),
             "role": "user" if old else "ROLE_USER",
-            "parts": [part],
+            "parts": list(a2a_parts(content, old=old)),
         }
         if old:
             message["kind"] = "message"

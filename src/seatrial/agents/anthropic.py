@@ -14,6 +14,7 @@ from seatrial.traces.anthropic import is_call, is_result, result_in
 from .chat_messages import parse_arguments, parse_json, read_calls, read_requested, text_of
 from .endpoint import EndpointAgent, Tools, broken_off, end_path, is_function, is_system, merge_roles
 from .http_client import not_an_answer
+from .message_parts import anthropic_blocks
 from .server_events import Event, read_event
 
 MAX_TOKENS = 4096
@@ -70,7 +71,7 @@ def _write_blocks(message: Message) -> Iterator[Any]:
         yield _write_result(message)
         return
     if isinstance(content, list):
-        yield from content
+        yield from anthropic_blocks(content)
     elif text_of(message).strip():  # the API refuses empty texts
         yield {"type": "text", "text": content}
     for call in read_calls(message.get("tool_calls") or ()):

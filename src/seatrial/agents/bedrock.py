@@ -13,6 +13,7 @@ from seatrial.model.results import AgentFailure
 from .chat_messages import parse_json, read_calls, read_requested, read_usage, text_of
 from .endpoint import EndpointAgent, StreamedReply, Tools, is_function, is_system, merge_roles
 from .http_client import not_an_answer
+from .message_parts import converse_blocks_of
 
 
 class ConverseApi:
@@ -89,8 +90,8 @@ def _write_blocks(message: Message) -> Iterator[Any]:
     if message.get("role") == "tool":
         yield _write_result(message)
         return
-    if message.get("role") == "assistant" and isinstance(content, list):
-        yield from content
+    if isinstance(content, list):
+        yield from converse_blocks_of(content)
     elif text_of(message).strip():  # the API refuses empty texts
         yield {"text": text_of(message)}
     for call in read_calls(message.get("tool_calls") or ()):

@@ -29,6 +29,7 @@ class CommandAgent:
 
     answers_own_tools: bool = field(default=False, init=False)
     keeps_conversation: bool = field(default=True, init=False)
+    takes_attachments: bool = field(default=True, init=False)
 
     argv: Sequence[str]
     env: Mapping[str, str] | None = field(default=None, repr=False)

@@ -11,6 +11,7 @@ from contextvars import ContextVar, copy_context
 from typing import Any, Self, TypeVar
 
 from seatrial.errors import ToolError
+from seatrial.model.content import Attachment
 from seatrial.model.conversation import ErrorKind, Message, ToolCall
 from seatrial.model.json_values import plain_arguments, plain_value
 from seatrial.model.protocols import ToolAnswer, TrialStart
@@ -47,6 +48,8 @@ class AgentContext:
         """Calls that have not ended: name, arguments, start, and whether a real tool runs."""
         self.messages: Sequence[Message] = ()
         self.input = ""
+        self.attachments: Sequence[Attachment] = ()
+        """Images and files of the latest user message."""
         self.fatal: TrialError | None = None
         """Ends the trial even if the agent catches the exception."""
         self.closed = False

@@ -117,9 +117,13 @@ def main(parent: ParentConnection, arguments: list[str]) -> None:
         return
     if describe:
         names = agent.tool_names
-        known = None if names is None else sorted(names)
-        about = {"keeps_conversation": agent.keeps_conversation, "takes_decisions": agent.takes_decisions}
-        parent.send({"type": "agent", "tool_names": known, **about})
+        about = {
+            "keeps_conversation": agent.keeps_conversation,
+            "takes_decisions": agent.takes_decisions,
+            "takes_attachments": getattr(agent, "takes_attachments", False),
+            "tool_names": None if names is None else sorted(names),
+        }
+        parent.send({"type": "agent", **about})
         return
     asyncio.run(Worker(agent, parent).serve())
 

@@ -20,6 +20,7 @@ from .chat_messages import (
 )
 from .endpoint import EndpointAgent, Tools, broken_off, end_path
 from .http_client import not_an_answer, show_body
+from .message_parts import attachments_in
 from .server_events import Event, read_event
 
 
@@ -182,9 +183,14 @@ def read_message(message: Mapping[str, Any], *, usage: Any, position: int) -> Ag
         tool_calls=(),
         requested=calls,
         messages=(_to_append(message, content, calls),),
+        attachments=attachments_in([*_parts(message.get("content")), *_parts(message.get("images"))]),
         usage=read_usage(usage),
         cost_usd=read_amount(usage.get("cost")) if isinstance(usage, Mapping) else None,
     )
+
+
+def _parts(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else []
 
 
 def _read_content(message: Mapping[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ from seatrial.model.results import AgentFailure
 from .chat_messages import parse_arguments, read_calls, read_requested, read_usage, text_of
 from .endpoint import EndpointAgent, Tools, broken_off, end_path, is_function
 from .http_client import not_an_answer
+from .message_parts import responses_parts
 from .server_events import Event, read_event
 
 _RUN_BY_US = (
@@ -78,7 +79,10 @@ def write_items(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
         if message.get("role") == "tool":
             yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": text}
             continue
-        if text:
+        content = message.get("content")
+        if isinstance(content, list) and message.get("role") == "user":
+            yield {"role": "user", "content": list(responses_parts(content))}
+        elif text:
             yield {"role": message.get("role", "user"), "content": text}
         for call in read_calls(message.get("tool_calls") or ()):
             arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)

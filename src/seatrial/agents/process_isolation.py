@@ -78,6 +78,7 @@ class IsolatedAgent:
         about = self._describe()
         self.keeps_conversation = bool(about["keeps_conversation"])
         self.takes_decisions = bool(about["takes_decisions"])
+        self.takes_attachments = bool(about["takes_attachments"])
         names = about.get("tool_names")
         self.tool_names = None if names is None else frozenset(names)
 

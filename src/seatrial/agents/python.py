@@ -22,6 +22,7 @@ from seatrial.model.struct import Struct
 from .chat_messages import latest_user_text, read_calls
 from .context import AgentContext, current_trial, late_calls_by_agent, running_agents, wrapped_tools
 from .frameworks.registry import framework_of
+from .message_parts import latest_attachments
 from .return_values import only_new, plain_reply, read_reply
 from .sdk_results import is_sdk_message
 
@@ -193,6 +194,8 @@ class CallableAgent:
         self.makes_per_trial = self._make is not None and scope == "trial"
         """Whether each trial makes its own object."""
         self.keeps_conversation = function is None or self._remembers(function)
+        self.takes_attachments = function is None or function.sees_conversation
+        """The messages have the attachments."""
         self.tool_names: frozenset[str] | None = None
         """The agent's tools, if its framework lists them; None: not known."""
         self.takes_decisions = False
@@ -300,6 +303,8 @@ class CallableSession:
             self._ctx = self._agent.make_context(self._start)
         ctx = self._ctx
         ctx.input = latest_user_text(messages)
+        named = self._start.attachments
+        ctx.attachments = latest_attachments(messages) if named is None else named()
         if function.sees_conversation:
             ctx.messages = [plain_value(message) for message in messages]
         running_agents.add(ctx)
@@ -396,8 +401,8 @@ def _joined(pieces: list[Any]) -> Any:
     return "".join(pieces)
 
 
-_OPTIONAL = ("tool_names", "offered_tools", "takes_decisions", "headers", "api_key", "env")
-"""Attributes that an agent may have: names of its tools, whether it waits for a person, settings with secrets."""
+_OPTIONAL = ("takes_attachments", "takes_decisions", "tool_names", "offered_tools", "headers", "api_key", "env")
+"""Attributes that an agent may have: what it takes, names of its tools, settings with secrets."""
 
 
 class CustomAgent:

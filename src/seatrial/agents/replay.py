@@ -21,6 +21,7 @@ class ReplayAgent:
 
     answers_own_tools: bool = field(default=True, init=False)
     keeps_conversation: bool = field(default=True, init=False)
+    takes_attachments: bool = field(default=True, init=False)
     replays: bool = field(default=True, init=False)
     """Its calls were made before: a world runs them again to produce the end state."""
 
@@ -111,6 +112,8 @@ class _Replay:
             hides_calls=not turn.calls_complete,
             usage=turn.usage,
             cost_usd=turn.cost_usd,
+            attachments=turn.reply_attachments,
+            contexts=turn.contexts,
             # The recorded time counts as the agent's time.
             waited_ms=-turn.latency_ms,
         )

@@ -24,6 +24,7 @@ from .chat_messages import (
     results_in,
     show_value,
 )
+from .message_parts import attachments_in, read_attachments, read_contexts
 from .sdk_results import read_sdk_result
 
 _FORMS = (
@@ -75,6 +76,8 @@ def plain_reply(reply: AgentReply) -> AgentReply:
         messages=tuple(map(plain_value, reply.messages)),
         usage=_read_usage(reply.usage),
         cost_usd=_read_cost(reply.cost_usd),
+        attachments=read_attachments(reply.attachments),
+        contexts=read_contexts(reply.contexts),
     )
 
 
@@ -84,6 +87,8 @@ def _from_result(result: AgentResult) -> AgentReply:
         tool_calls=None if result.tool_calls is None else read_calls(result.tool_calls),
         usage=_read_usage(result.usage),
         cost_usd=_read_cost(result.cost_usd),
+        attachments=read_attachments(result.attachments),
+        contexts=read_contexts(result.contexts),
     )
 
 
@@ -151,6 +156,7 @@ def _from_message(message: Mapping[str, Any], *, plain: bool, usage: Usage | Non
         hides_calls=bool(answered) and not states,
         requested=requested,
         messages=(plain_value(_with_ids(message, calls) if message.get("tool_calls") else message),),
+        attachments=attachments_in(message.get("content")),
         usage=usage,
     )
 
@@ -185,6 +191,7 @@ def _from_messages(messages: Sequence[Any]) -> AgentReply:
         tool_calls=answered,
         requested=requested,
         messages=tuple(map(plain_value, messages)),
+        attachments=attachments_in(last.get("content")) if last.get("role") == "assistant" else (),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from seatrial.clock import milliseconds
+from seatrial.model.content import Attachment, RetrievedText, chat_content
 from seatrial.model.conversation import (
     Change,
     ErrorInfo,
@@ -24,7 +25,7 @@ from seatrial.model.conversation import (
 from seatrial.model.json_values import plain_value
 from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, TrialStart, TrialUser, UserMove
 from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_timed_out, sum_model_use
-from seatrial.model.scenario import Decision, decides
+from seatrial.model.scenario import decides
 
 from .schedule import RateLimit
 
@@ -33,20 +34,14 @@ class TurnRecord:
     """The evidence of one turn, including retries: the reply, tool calls, tokens and cost."""
 
     __slots__ = (
-        "_costs",
-        "_usages",
-        "awaits",
-        "guardrail",
-        "hides_calls",
-        "is_answered",
-        "listed",
-        "recorded",
-        "reply",
-        "retries",
+        *("_costs", "_usages", "attachments", "awaits", "contexts", "guardrail", "hides_calls"),
+        *("is_answered", "listed", "recorded", "reply", "retries"),
     )
 
     def __init__(self, *, recorded: list[ToolCall]) -> None:
         self.recorded = recorded
+        self.attachments: tuple[Attachment, ...] = ()
+        self.contexts: tuple[RetrievedText, ...] | None = None
         self.reply: str | None = None
         self.is_answered = False
         """Whether the turn has its reply. Programs report usage with the reply, and 0 before."""
@@ -124,6 +119,11 @@ def _merge(seen: Sequence[ToolCall], listed: Sequence[ToolCall]) -> Iterator[Too
         yield from beside.get(place, ())
 
 
+def _seen_reply(turn: PlayedTurn) -> str:
+    """The reply as a user sees it: the text, and what is attached."""
+    return "\n".join([turn.reply or "", *(f"[attached: {each.label}]" for each in turn.reply_attachments)])
+
+
 def _is_same(listed: ToolCall, seen: ToolCall) -> bool:
     """Whether the agent lists a call that we recorded; it may list only the name."""
     return listed.name == seen.name and (listed.arguments is None or listed.arguments == seen.arguments)
@@ -162,6 +162,7 @@ class Conversation:
         self._turns: list[PlayedTurn] = []
         self._calls: list[ToolCall] = []
         self._calls_seen = False
+        self._attachments: tuple[Attachment, ...] = ()
         self._records: list[TurnRecord] = []
         """The record of each turn. The agent may add calls after its reply."""
         self._paced_ms = 0.0
@@ -169,6 +170,10 @@ class Conversation:
 
     def turn(self) -> int:
         return len(self._turns)
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Images and files of the current user message."""
+        return self._attachments
 
     def elapsed_ms(self) -> float:
         return milliseconds() - self._started
@@ -231,6 +236,7 @@ class Conversation:
             definition=self._prepared.scenario,
             timeout_seconds=self._prepared.timeout_seconds,
             decides=decides(self._prepared.scenario),
+            attachments=self.attachments,
         )
 
     def _with_evidence(self) -> tuple[PlayedTurn, ...]:
@@ -267,7 +273,7 @@ class Conversation:
                 return StopReason.GOAL_MET, None
             if move.stop or move.message is None:
                 return (StopReason.SCRIPT_ENDED if self._prepared.scripted else StopReason.USER_STOPPED), None
-            turn = await self._play_turn(session, move.message, move.decision)
+            turn = await self._play_turn(session, move)
             self._turns.append(turn)
             if turn.error is not None:
                 return _stopped_by(turn.error)
@@ -275,7 +281,11 @@ class Conversation:
                 return StopReason.ENDED_BY_TOOL, None
 
     async def _next_move(self, user: TrialUser) -> UserMove:
-        visible = [(turn.user, turn.reply or "") for turn in self._turns]
+        visible = [(turn.user, _seen_reply(turn)) for turn in self._turns]
+        attached = [each for turn in self._turns for each in turn.reply_attachments]
+        see = getattr(user, "see", None)
+        if attached and see is not None:
+            see(attached)
         try:
             async with asyncio.timeout(self._trial_seconds_left()):
                 move = await user.next(visible)
@@ -291,12 +301,13 @@ class Conversation:
         if use is not None:
             self._use = use if self._use is None else sum_model_use((self._use, use))
 
-    async def _play_turn(self, session: AgentSession, message: str, decision: Decision | None) -> PlayedTurn:
+    async def _play_turn(self, session: AgentSession, move: UserMove) -> PlayedTurn:
+        message, self._attachments = move.message or "", move.attachments
         self._calls = []
         started, paced = self.elapsed_ms(), self._paced_ms
         said_before = len(self._messages) + 1
-        said: Message = {"role": "user", "content": message}
-        self._messages.append(said if decision is None else {**said, "decision": asdict(decision)})
+        said: Message = {"role": "user", "content": chat_content(message, move.attachments)}
+        self._messages.append(said if move.decision is None else {**said, "decision": asdict(move.decision)})
         record = TurnRecord(recorded=self._calls)
         self._records.append(record)
         error: ErrorInfo | None = None
@@ -320,6 +331,9 @@ class Conversation:
             retries=record.retries,
             guardrail=record.guardrail,
             error=error,
+            attachments=move.attachments,
+            reply_attachments=record.attachments,
+            contexts=record.contexts,
         )
 
     async def _ask_again(
@@ -351,6 +365,9 @@ class Conversation:
             record.add(reply.usage, reply.cost_usd)
             if reply.hides_calls:
                 record.hides_calls = True
+            record.attachments += reply.attachments
+            if reply.contexts is not None:
+                record.contexts = (*(record.contexts or ()), *reply.contexts)
             if reply.tool_calls is not None:
                 record.listed = [*(record.listed or ()), *reply.tool_calls]
             self._messages.extend(reply.messages or ({"role": "assistant", "content": reply.reply or ""},))

@@ -63,6 +63,9 @@ async def evaluate(
                 turn=turn.index,
                 redacted=transcript.redacted,
                 guardrail=turn.guardrail,
+                attachments=turn.attachments,
+                reply_attachments=turn.reply_attachments,
+                contexts=turn.contexts,
             )
             for evaluator in _about_calls(evaluators) if errored else evaluators:
                 result = await _ask(evaluator, ctx, turn.index, seconds)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from seatrial.model.content import Attachment
 from seatrial.model.conversation import REDACTED, Change, ErrorInfo, PlayedTurn, ToolCall, Transcript
 
 SHORTEST_SECRET = 8
@@ -105,7 +106,28 @@ class Redaction:
         reply = None if turn.reply is None else self.text(turn.reply, found)
         calls = None if turn.tool_calls is None else tuple(self._call(call, found) for call in turn.tool_calls)
         error = turn.error and self.error(turn.error, found)
-        return replace(turn, user=user, reply=reply, tool_calls=calls, error=error)
+        turn = replace(turn, user=user, reply=reply, tool_calls=calls, error=error)
+        return self._content(turn, found) if turn.attachments or turn.reply_attachments or turn.contexts else turn
+
+    def _content(self, turn: PlayedTurn, found: set[str]) -> PlayedTurn:
+        """The turn with redacted text files and retrieved texts. Secrets in images and other files stay."""
+        contexts = turn.contexts and tuple(
+            replace(each, text=self.text(each.text, found), source=self.value(each.source, found))
+            for each in turn.contexts
+        )
+        return replace(
+            turn,
+            contexts=contexts,
+            attachments=tuple(self.attachment(each, found) for each in turn.attachments),
+            reply_attachments=tuple(self.attachment(each, found) for each in turn.reply_attachments),
+        )
+
+    def attachment(self, each: Attachment, found: set[str] | None = None) -> Attachment:
+        """The attachment; a text file without its secrets."""
+        text = each.text
+        if text is None or (redacted := self.text(text, found)) == text:
+            return each
+        return Attachment.of(redacted.encode(), name=each.name, media_type=each.media_type)
 
     def _call(self, call: ToolCall, found: set[str]) -> ToolCall:
         result, error, identity = (self.value(part, found) for part in (call.result, call.error, call.id))

@@ -83,7 +83,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Names for several metrics."""
 LABELS = ("critical_fail", "fail", "poor", "acceptable", "good", "excellent")
 _METRICS_FILE = Path(__file__).with_name("metrics.toml")
-_KEYS = ("asks", "scope", "scale", "weight", "tier", "scores", "pass")
+_KEYS = ("asks", "scope", "scale", "weight", "tier", "scores", "pass", "needs")
 
 
 class Metric(Struct, frozen=True, kw_only=True):
@@ -100,6 +100,8 @@ class Metric(Struct, frozen=True, kw_only=True):
     """What each score means, by the score; `pass` and `fail` for binary metrics."""
     pass_value: float = FULL_MARKS
     """The value of a pass, for binary metrics; a fail is 0."""
+    needs: Literal["contexts"] | None = None
+    """What the agent must return, so that it can be graded."""
 
     @property
     def lowest(self) -> int:
@@ -260,7 +262,14 @@ def read_metric(name: str, table: Any, *, where: str) -> Metric:
         tier=table.get("tier"),
         scores={str(score): str(means) for score, means in scores.items()},
         pass_value=_read_pass_value(table, scale, where=where),
+        needs=_read_needs(table.get("needs"), where=where),
     )
+
+
+def _read_needs(needs: Any, *, where: str) -> Literal["contexts"] | None:
+    if needs is None or needs == "contexts":
+        return "contexts" if needs else None
+    raise UsageError(f"{where}: 'needs' can only be 'contexts', got {needs!r}.")
 
 
 def _read_pass_value(table: Mapping[str, Any], scale: Scale, *, where: str) -> float:

@@ -50,11 +50,12 @@ class Judge(InputStruct, frozen=True):
         return await self._ask(what, ctx)
 
     async def _ask(self, what: str, ctx: Context) -> EvalResult:
-        from .prompts import conversation_message, record_of, rubric_system
+        from .prompts import attachments_of, conversation_message, record_of, rubric_system
         from .voting import ask_judge
 
         system = rubric_system(self.rubric, what=what)
-        return await ask_judge(self, system=system, message=conversation_message(record_of(ctx), ctx.scenario))
+        message = conversation_message(record_of(ctx), ctx.scenario)
+        return await ask_judge(self, system=system, message=message, attached=attachments_of(ctx))
 
 
 class BoundJudge(Judge, frozen=True, kw_only=True):

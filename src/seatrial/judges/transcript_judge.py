@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.llm.client import LLM
-from seatrial.llm.model import ModelFailure, ModelSpec, Question
+from seatrial.llm.model import ModelFailure, ModelSpec, Question, shown_to
+from seatrial.model.content import Attachment
 from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.protocols import TrialContext
 from seatrial.model.results import (
@@ -29,7 +30,15 @@ from seatrial.model.results import (
 )
 
 from .metrics import Category, Metric, load_categories, overall_score
-from .prompts import LONGEST, conversation_message, make_record, record_of, trial_system
+from .prompts import (
+    LONGEST,
+    attachments_of,
+    conversation_message,
+    make_record,
+    mention_attachments,
+    record_of,
+    trial_system,
+)
 from .rubric import check_votes
 from .voting import (
     NOT_THE_AGENT,
@@ -95,7 +104,11 @@ class TranscriptJudge:
         system = trial_system(self.metrics, outcome_ids(self.outcomes), self._categories)
         votes = _Votes()
         try:
-            await self._collect(votes, system, conversation_message(record, ctx.scenario), turns)
+            self._require_contexts(ctx)
+            attached = attachments_of(ctx)
+            shown = shown_to(self.model, attached)
+            message = conversation_message(record, ctx.scenario) + mention_attachments(attached, shown)
+            await self._collect(votes, system, message, turns, shown)
             judgement = self._judgement(combine(votes.answers, self.votes))
         except Undecided as left_open:
             judgement = Judgement(error=self._failure(votes, left_open))
@@ -115,7 +128,18 @@ class TranscriptJudge:
     def _weighted(self) -> bool:
         return any(metric.weight is not None for metric in self.metrics)
 
-    async def _collect(self, votes: _Votes, system: str, message: str, turns: int) -> None:
+    def _require_contexts(self, ctx: TrialContext) -> None:
+        """Without the retrieved texts there is nothing to compare a reply with."""
+        asking = [metric.name for metric in self.metrics if metric.needs == "contexts"]
+        if asking and all(turn.contexts is None for turn in ctx.transcript.turns):
+            raise UsageError(
+                f"{', '.join(asking)}: the agent returned no contexts, so there is nothing to compare with. "
+                "Return AgentResult(reply, contexts=[...])"
+            )
+
+    async def _collect(
+        self, votes: _Votes, system: str, message: str, turns: int, shown: tuple[Attachment, ...]
+    ) -> None:
         asked = TrialQuestion(
             metrics=tuple(scale_of(metric) for metric in self.metrics),
             turns=turns,
@@ -129,6 +153,7 @@ class TranscriptJudge:
                 model=self.model,
                 system=system,
                 messages=(("user", message),),
+                attachments=shown,
                 schema=answer_type(asked),
                 fallback=None if without_outcomes is None else answer_type(without_outcomes),
                 salt=f"vote {index}",

@@ -12,12 +12,14 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias
 
 from seatrial.errors import UsageError
 from seatrial.llm.client import LLM
-from seatrial.llm.model import ModelFailure, ModelSpec, Question, parse_model
+from seatrial.llm.model import ModelFailure, ModelSpec, Question, parse_model, shown_to
+from seatrial.model.content import Attachment
 from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.results import BehaviourFailure, Check, EvalResult, ModelUse, Severity, TrialError, sum_model_use
 from seatrial.model.struct import Struct
 
 from .metrics import Category, Metric, Scale, Scope
+from .prompts import mention_attachments
 from .rubric import Judge
 
 Answer: TypeAlias = dict[str, Any]
@@ -163,7 +165,7 @@ class Vote:
     use: ModelUse | None = None
 
 
-async def ask_judge(judge: Judge, *, system: str, message: str) -> EvalResult:
+async def ask_judge(judge: Judge, *, system: str, message: str, attached: Sequence[Attachment] = ()) -> EvalResult:
     """What the majority of the votes says; an error of class judge if there is no majority."""
     llm: LLM | None = getattr(judge, "llm", None)
     try:
@@ -173,10 +175,10 @@ async def ask_judge(judge: Judge, *, system: str, message: str) -> EvalResult:
             return EvalResult(passed=False, reasoning=f"{NO_MODEL}. {SET_MODEL}", error=error)
         model = parse_model(given)
         if llm is not None:
-            votes = await _collect(judge, llm, model, system, message)
+            votes = await _collect(judge, llm, model, system, message, attached)
         else:
             async with LLM() as own:
-                votes = await _collect(judge, own, model, system, message)
+                votes = await _collect(judge, own, model, system, message, attached)
     except UsageError as mistake:
         error = ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake))
         return EvalResult(passed=False, reasoning=str(mistake), error=error)
@@ -185,14 +187,19 @@ async def ask_judge(judge: Judge, *, system: str, message: str) -> EvalResult:
     return _count(votes, judge.votes)
 
 
-async def _collect(judge: Judge, llm: LLM, model: ModelSpec, system: str, message: str) -> list[Vote]:
+async def _collect(
+    judge: Judge, llm: LLM, model: ModelSpec, system: str, message: str, attached: Sequence[Attachment]
+) -> list[Vote]:
     votes: list[Vote] = []
+    shown = shown_to(model, attached)
+    message += mention_attachments(attached, shown)
     for index in range(judge.votes):
         question: Question[Answer] = Question(
             role="judge",
             model=model,
             system=system,
             messages=(("user", message),),
+            attachments=shown,
             schema=opinion_type(),
             salt=f"vote {index}",
             timeout=judge.timeout,

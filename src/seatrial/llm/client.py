@@ -42,6 +42,7 @@ def cache_key(question: Question[Any], *, system: str) -> str:
         question.messages,
         json_schema(question.schema),
         question.salt,
+        *(each.hash for each in question.attachments),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
@@ -239,6 +240,7 @@ class LLM:
                 question.model,
                 system=system,
                 messages=messages,
+                attachments=question.attachments,
                 schema=question.schema,
                 timeout=question.timeout,
             )

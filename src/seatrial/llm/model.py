@@ -3,17 +3,20 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from seatrial.errors import SeatrialError, UsageError
+from seatrial.model.content import Attachment
 from seatrial.model.results import ModelUse
 
 from .providers import ALIASES, NAME_PREFIXES, PROVIDERS
 
-_KEYS = ("model", "base_url", "api_key", "settings", "output", "price")
+_KEYS = ("model", "base_url", "api_key", "settings", "output", "price", "attachments")
+_SHOWN = 20
+"""Providers take this many attachments."""
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "thinking", "extra_headers", "extra_body")
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
@@ -34,6 +37,8 @@ class ModelSpec:
     """native: the server also enforces the JSON Schema, if it can."""
     price: tuple[float, float] | None = None
     """US dollars for a million input and output tokens; None: from the price list."""
+    attachments: bool = True
+    """False: it takes only text."""
     places: tuple[str, ...] = ()
     """Environment variables with which the SDK finds the server, as `NAME=value`."""
 
@@ -76,6 +81,7 @@ def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[s
         settings=_settings(given.get("settings")),
         output=_output(given.get("output")),
         price=_price(given.get("price")),
+        attachments=_takes_attachments(given.get("attachments")),
         places=tuple(f"{variable}={environ[variable]}" for variable in known.places if environ.get(variable)),
     )
 
@@ -146,6 +152,12 @@ def _output(output: Any) -> Literal["prompt", "native"]:
     raise UsageError(f"model: output must be 'prompt' or 'native', got {output!r}")
 
 
+def _takes_attachments(given: Any) -> bool:
+    if given is not None and not isinstance(given, bool):
+        raise UsageError(f"model: attachments must be true or false, got {given!r}")
+    return given is not False
+
+
 def _price(price: Any) -> tuple[float, float] | None:
     if price is None:
         return None
@@ -183,6 +195,8 @@ class Question(Generic[T]):
     """The first and the last one have the role `user`."""
     schema: type[T]
     """A pydantic model, dataclass or TypedDict. Its JSON Schema is sent, and the answer must fit it."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and PDF files that follow the first message; see `shown_to`."""
     salt: str = ""
     """Separates cached answers that must differ: the vote index, the trial index."""
     timeout: float = 30.0
@@ -197,6 +211,14 @@ class Question(Generic[T]):
             raise ValueError("messages must begin and end with the user's side")
         if self.attempts < 1 or self.timeout <= 0:
             raise ValueError(f"attempts and timeout must be positive, got {self.attempts!r} and {self.timeout!r}")
+
+
+def shown_to(model: ModelSpec, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+    """The attachments that the model is shown: images and PDF files, each once; none if it takes only text."""
+    if not model.attachments:
+        return ()
+    fitting = [each for each in attachments if each.is_image or each.media_type == "application/pdf"]
+    return tuple(dict.fromkeys(fitting))[:_SHOWN]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

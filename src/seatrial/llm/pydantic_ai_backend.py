@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from seatrial.errors import UsageError
+from seatrial.model.content import Attachment
 from seatrial.model.results import ModelUse
 
 from .model import ChatMessage, ModelSpec
@@ -89,7 +90,14 @@ def _open_compatible(spec: ModelSpec, given: dict[str, Any]) -> "Model":
 
 
 async def send(
-    model: "Model", spec: ModelSpec, *, system: str, messages: Sequence[ChatMessage], schema: type[Any], timeout: float
+    model: "Model",
+    spec: ModelSpec,
+    *,
+    system: str,
+    messages: Sequence[ChatMessage],
+    schema: type[Any],
+    timeout: float,
+    attachments: Sequence[Attachment] = (),
 ) -> Reply:
     """The model's reply to one request. Raises RequestFailed."""
     from pydantic_ai.direct import model_request
@@ -99,7 +107,7 @@ async def send(
     try:
         response = await model_request(
             model,
-            _history(system, messages),
+            _history(system, messages, attachments),
             model_settings=settings,
             model_request_parameters=_parameters(spec, schema),
         )
@@ -118,10 +126,22 @@ async def send(
     return Reply(text=text, model=response.model_name or spec.name, use=use, cut_off=cut_off)
 
 
-def _history(system: str, messages: Sequence[ChatMessage]) -> "list[ModelMessage]":
-    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+def _history(
+    system: str, messages: Sequence[ChatMessage], attachments: Sequence[Attachment] = ()
+) -> "list[ModelMessage]":
+    from pydantic_ai.messages import (
+        BinaryContent,
+        ModelRequest,
+        ModelResponse,
+        SystemPromptPart,
+        TextPart,
+        UserPromptPart,
+    )
 
-    history: list[ModelMessage] = [ModelRequest(parts=[SystemPromptPart(system)])]
+    (_, first), *messages = messages
+    files = [BinaryContent(data=each.content, media_type=each.media_type) for each in attachments]
+    asked = UserPromptPart([first, *files] if files else first)
+    history: list[ModelMessage] = [ModelRequest(parts=[SystemPromptPart(system), asked])]
     for speaker, text in messages:
         if speaker == "assistant":
             history.append(ModelResponse(parts=[TextPart(text)]))

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 from unicodedata import category
 
+from .content import Attachment, RetrievedText
 from .struct import Struct
 
 Message: TypeAlias = dict[str, Any]
@@ -162,6 +163,10 @@ class AgentResult(Struct, frozen=True):
     """All calls, as ToolCalls, names or mappings. None: not known; an empty list: no call was made."""
     usage: Usage | None = None
     cost_usd: float | None = None
+    contexts: Any = None
+    """The texts that the agent retrieved for this reply: texts, or mappings with `text` and `source`."""
+    attachments: Any = ()
+    """Images and files of the reply: Attachments, or paths of files."""
 
     @property
     def tools_called(self) -> list[str]:
@@ -201,6 +206,12 @@ class PlayedTurn(Struct, frozen=True, kw_only=True):
     guardrail: str | None = None
     """The guardrail that stopped the agent."""
     error: ErrorInfo | None = None
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files of the user's message."""
+    reply_attachments: tuple[Attachment, ...] = ()
+    """Images and files of the agent's reply."""
+    contexts: tuple[RetrievedText, ...] | None = None
+    """The texts that the agent retrieved; None: not known."""
 
 
 class WorldRecord(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from .causes import Cause
+from .content import Attachment, RetrievedText
 from .conversation import Change, ErrorKind, Message, ToolCall, Transcript, Usage, WorldRecord
 from .results import EvalResult, Judgement, ModelUse, TrialError
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
@@ -88,6 +89,12 @@ class TurnContext(Struct, frozen=True):
     """Tools that the agent calls through Seatrial. If no call to one is known, none was made."""
     guardrail: str | None = None
     """The guardrail that stopped the agent in this turn."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files of the user's message."""
+    reply_attachments: tuple[Attachment, ...] = ()
+    """Images and files of the reply."""
+    contexts: tuple[RetrievedText, ...] | None = None
+    """The texts that the agent retrieved; None: not known."""
 
     def __post_init__(self) -> None:
         calls: Sequence[Any] = self.tool_calls or ()
@@ -240,6 +247,8 @@ class TrialStart(Struct, frozen=True, kw_only=True):
     """The address of the trial's tools over MCP; None unless the agent uses it."""
     decides: bool = False
     """Turns of the scenario approve or reject calls that wait for a person."""
+    attachments: Callable[[], tuple[Attachment, ...]] | None = None
+    """Images and files of the current user message, with their names; None: they are in the messages."""
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
@@ -256,6 +265,10 @@ class AgentReply(Struct, frozen=True, kw_only=True):
     """Messages to append to the conversation; empty: an assistant message with the reply."""
     usage: Usage | None = None
     cost_usd: float | None = None
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files of the reply."""
+    contexts: tuple[RetrievedText, ...] | None = None
+    """The texts that the agent retrieved; None: not known."""
     waited_ms: float = 0.0
     """Time before the agent started to work, such as the start of its process; it is not part of the latency."""
     awaits: tuple[str, ...] = ()
@@ -282,7 +295,10 @@ class Agent(Protocol):
     answers_own_tools: bool
     """False if Seatrial answers its tool calls (endpoint, command)."""
     keeps_conversation: bool
-    """False for a function that takes only the latest text; it cannot have several turns."""
+    """False for a function that takes only the latest text; it cannot have several turns.
+
+    An optional `takes_attachments` says whether it can receive images and files; without it, it cannot.
+    """
 
     def open(self, start: TrialStart) -> AgentSession: ...
 
@@ -321,6 +337,8 @@ class UserMove(Struct, frozen=True, kw_only=True):
     """The answer to an agent that waits for a person; `message` shows it."""
     goal_met: bool = False
     stop: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files of the message."""
     use: ModelUse | None = None
     """Model calls of a simulated user."""
 

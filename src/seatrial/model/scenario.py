@@ -43,6 +43,7 @@ Function = Annotated[Any, Format("function")]
 Arguments = Annotated[Mapping[str, Any], Format("matchers")]
 Scorers = Annotated[Sequence[Annotated[Any, Format("scorer")]], Meta(min_length=1)]
 AgentSpec = Annotated[Any, Format("agent")]
+Attachments = Annotated[Sequence[Annotated[Any, Format("attachment")]], Meta(min_length=1)]
 
 
 class Price(TypedDict):
@@ -61,6 +62,9 @@ class ModelSettings(TypedDict, total=False):
         Literal["prompt", "native"], Key("native: the server enforces the schema of the answer", default="prompt")
     ]
     price: Annotated[Price, Key("US dollars for a million tokens, if the price list does not have the model")]
+    attachments: Annotated[
+        bool, Key("false: it takes only text, so images and PDF files are only described to it", default=True)
+    ]
 
 
 Model = Name | ModelSettings
@@ -165,6 +169,7 @@ class Turn(InputStruct, frozen=True, kw_only=True):
     approve: Annotated[Names, Key("tools whose waiting calls a person approves, instead of `user`")] = ()
     reject: Annotated[Names, Key("tools whose waiting calls a person rejects, instead of `user`")] = ()
     resume: Annotated[Any, Key("the value with which an interrupted agent goes on, instead of `user`")] = None
+    attach: Annotated[Attachments, Key("images and files of this message: paths, beside the suite")] = ()
     expect: Annotated[Expect | None, Key("what must be true after the agent's reply")] = None
     trajectory: Annotated["Trajectory | None", Key("the tool calls of this turn")] = None
     reply: Annotated[Literal["required", "optional"], Key("whether the agent must say something")] = "required"
@@ -353,6 +358,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         Key("for people and for scorers (regex_pattern, exact_normalize, similarity_threshold)"),
     ] = None
     input: Annotated[Name | None, Key("what the user says, once")] = None
+    attach: Annotated[Attachments, Key("images and files of the user's first message: paths, beside the suite")] = ()
     turns: Annotated[Sequence[Turn], Meta(min_length=1), Key("a script: what the user says, turn by turn")] = ()
     user: Annotated[User | Function | None, Key("a simulated user, or the function of a programmed one")] = None
     history: Annotated[Sequence[Annotated[Message, Format("message")]], Key("messages before the first turn")] = ()

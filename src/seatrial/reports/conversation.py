@@ -84,12 +84,17 @@ def _converse_turn(turn: PlayedTurn) -> Iterator[Line]:
     retries = f", {turn.retries} retries" if turn.retries else ""
     yield 0, f"turn {turn.index + 1} ({duration(turn.latency_ms)}{retries})"
     yield 1, shorten(f"user: {turn.user}", TEXT_LIMIT)
+    yield from ((2, f"attached: {each.label}") for each in turn.attachments)
     if turn.tool_calls is None:
         yield 1, "tool calls: not recorded"
     for call in turn.tool_calls or ():
         yield 1, shorten(f"tool: {describe_call(call)}", TEXT_LIMIT)
         yield from ((2, shorten(f"changed {describe_change(change)}", TEXT_LIMIT)) for change in call.changes)
+    for found in turn.contexts or ():
+        source = f" ({found.source})" if found.source else ""
+        yield 1, shorten(f"retrieved{source}: {found.text}", TEXT_LIMIT)
     yield 1, "agent: (no reply)" if turn.reply is None else shorten(f"agent: {turn.reply}", TEXT_LIMIT)
+    yield from ((2, f"attached: {each.label}") for each in turn.reply_attachments)
     if turn.error is not None:
         yield 1, _describe_error(turn.error)
 

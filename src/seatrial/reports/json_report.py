@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from seatrial.model.causes import Cause
 from seatrial.model.comparison import Alignment, Change, Comparison, GateDecision
+from seatrial.model.content import Attachment
 from seatrial.model.conversation import PlayedTurn, Usage
 from seatrial.model.protocols import RunRecord
 from seatrial.model.results import EvalResult, Judgement, MetricScore, TrajectoryMatch, UniqueError
@@ -98,12 +99,18 @@ def _turn(turn: PlayedTurn, fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "calls_complete": turn.tool_calls is not None and turn.calls_complete}
 
 
+def _attachment(attachment: Attachment, fields: dict[str, Any]) -> dict[str, Any]:
+    """Without the content, which would be in the report once for each trial: the store and exports have it."""
+    return {**_without("data")(attachment, fields), "bytes": attachment.size, "hash": attachment.hash}
+
+
 def _unique_error(error: UniqueError, fields: dict[str, Any]) -> dict[str, Any]:
     examples = [{"trial": f"trial-{trial + 1}", "turn": turn} for trial, turn in error.examples]
     return {**fields, "occurrences": error.occurrences, "examples": examples}
 
 
 _ADJUST: dict[type[Any], Any] = {
+    Attachment: _attachment,
     EvalResult: _without("use"),
     PlayedTurn: _turn,
     Run: _without("gates"),

@@ -7,9 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from seatrial.engine.redact import Redaction, Secret
+from seatrial.model.content import Attachment
 from seatrial.model.protocols import PreparedScenario, TrialUser, UserMove
 from seatrial.model.scenario import User
 from seatrial.scenarios.loaded_suite import LoadedSuite
+from seatrial.users.scripted import show_to
 
 
 def redact_user_input(prepared: PreparedScenario, redaction: Redaction) -> PreparedScenario:
@@ -28,6 +30,9 @@ class _RedactedUser:
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
         redacted = [(self._redaction.text(said), self._redaction.text(reply)) for said, reply in conversation]
         return await self._user.next(redacted)
+
+    def see(self, attachments: Sequence[Attachment]) -> None:
+        show_to(self._user, [self._redaction.attachment(each) for each in attachments])
 
 
 _SECRET_NAME = re.compile(

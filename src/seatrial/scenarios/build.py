@@ -25,7 +25,7 @@ from seatrial.model.scenario import Scenario, Turn, User, decides
 from seatrial.model.struct import Struct
 from seatrial.tools.tool_box import NoMocks
 from seatrial.tools.world import PreparedWorld
-from seatrial.users.scripted import ScriptedUser
+from seatrial.users.scripted import AttachingUser, ScriptedUser
 
 from .build_evaluators import build_expectations, build_scorer, scorer_names
 from .fingerprint import fingerprints
@@ -63,6 +63,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
     """The scenario, ready to be played. Raises UsageError if it does not fit the agent."""
     _require_memory(scenario, context.agent)
     _require_decisions(scenario, context.agent)
+    _require_attachments(scenario, context.agent)
     turns, every_turn = _turn_evaluators(scenario, context)
     world = world_of(scenario)
     return PreparedScenario(
@@ -163,6 +164,17 @@ def _require_memory(scenario: Scenario, agent: Agent) -> None:
         )
 
 
+def _require_attachments(scenario: Scenario, agent: Agent) -> None:
+    """Refuse to drop images and files: the agent would be judged by what it never got."""
+    attached = scenario.attach or any(turn.attach for turn in scenario.turns)
+    if attached and not getattr(agent, "takes_attachments", False):
+        raise UsageError(
+            f"{_place(scenario)}scenario {scenario.name!r} attaches images or files, but the agent {agent.name!r} "
+            "takes only text. A function gets them if it takes messages or ctx; type http, if its body has "
+            "{{messages}}; endpoints and commands, always; frameworks, not yet"
+        )
+
+
 def _place(scenario: Scenario) -> str:
     return f"{scenario.source}: " if scenario.source else ""
 
@@ -177,20 +189,25 @@ def _history(scenario: Scenario) -> tuple[dict[str, Any], ...]:
 def make_user(scenario: Scenario, context: SuiteContext) -> Callable[[int, int], TrialUser]:
     """(trial, seed) -> the user of that trial. Raises UsageError for a function that cannot be imported."""
     if scenario.user is None:
-        moves = tuple(_move(turn) for turn in scenario.turns) or (UserMove(message=scenario.input or ""),)
+        first = UserMove(message=scenario.input or "", attachments=tuple(scenario.attach))
+        moves = tuple(_move(turn) for turn in scenario.turns) or (first,)
         return lambda index, seed: ScriptedUser(moves)
     if isinstance(scenario.user, User):
         make = context.models.simulated_user(scenario.user, scenario)
-        return lambda index, seed: make(index)
+        return lambda index, seed: _attaching(make(index), scenario)
     given = scenario.user
     function = import_attribute(given, what=f"{_place(scenario)}user") if isinstance(given, str) else given
     from seatrial.users.scripted import FunctionUser
 
-    return lambda index, seed: FunctionUser(function, trial=index, seed=seed)
+    return lambda index, seed: _attaching(FunctionUser(function, trial=index, seed=seed), scenario)
+
+
+def _attaching(user: TrialUser, scenario: Scenario) -> TrialUser:
+    return AttachingUser(user, scenario.attach) if scenario.attach else user
 
 
 def _move(turn: Turn) -> UserMove:
-    return UserMove(message=turn.said, decision=turn.decision)
+    return UserMove(message=turn.said, decision=turn.decision, attachments=tuple(turn.attach))
 
 
 def _require_decisions(scenario: Scenario, agent: Agent) -> None:

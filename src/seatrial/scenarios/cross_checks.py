@@ -169,6 +169,8 @@ def _check_turns(scenario: Scenario, where: KeyPath, problems: Problems) -> None
             problems.add(place, "'user' is missing: what the user says", "Or decide: approve, reject or resume")
         elif (turn.user is not None) + named + resumes > 1:
             problems.add(place, "has more than one of user, approve or reject, and resume", "Make them separate turns")
+        elif turn.user is None and turn.attach:
+            problems.add((*place, "attach"), "belongs to a message: this turn has no 'user'", on_key=True)
         both = sorted(set(turn.approve) & set(turn.reject))
         if both:
             problems.add(place, f"both approves and rejects {both[0]!r}")

@@ -11,6 +11,7 @@ from seatrial import patterns
 from seatrial.errors import UsageError
 from seatrial.evaluators.built_in import check_expected
 from seatrial.foreign.import_path import is_import_path
+from seatrial.model.content import Attachment
 from seatrial.model.scenario import MetricChoice
 from seatrial.model.value_paths import parse_path
 
@@ -119,6 +120,8 @@ def merge_metrics(base: Sequence[MetricChoice] | None, own: Sequence[MetricChoic
 
 
 SIDES = ("input", "turns", "user")
+_FILES = ("file", "image")
+"""Keys of an attachment that name its file."""
 """Keys that say what the user does; a scenario has exactly one."""
 _ROLES = ("system", "user", "assistant", "tool")
 
@@ -348,6 +351,8 @@ def _check_categories(made: Mapping[str, Any], where: KeyPath, problems: Problem
 
 
 def _check_scenario(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    if "attach" in made and "turns" in made:
+        problems.add((*where, "attach"), "belongs to a turn: write it beside 'user'", on_key=True)
     sides = [key for key in SIDES if key in made]
     if not sides:
         problems.add(where, "the user's side is missing: give exactly one of 'input', 'turns' and 'user'")
@@ -454,6 +459,38 @@ class _System(Reader):
         return {"anyOf": [Text(pattern=r"\S").schema(), {**file, "additionalProperties": False}]}
 
 
+class _Attachment(Reader):
+    """An image or file: its path, or a mapping with the path and its type; from Python also an Attachment."""
+
+    words = "the path of a file, or {file: PATH, media_type: TYPE}"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        if isinstance(value, Mapping):
+            return len(value.keys() & _FILES) == 1 and value.keys() <= {*_FILES, "media_type"}
+        return isinstance(value, str) or (problems.python and isinstance(value, Path | Attachment))
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        if isinstance(value, Attachment):
+            return value
+        given = value if isinstance(value, Mapping) else {"file": str(value)}
+        media_type = given.get("media_type")
+        if media_type is not None and (not isinstance(media_type, str) or "/" not in media_type):
+            problems.add((*where, "media_type"), f"expected a type such as image/png, got {show(media_type)}")
+            return None
+        path = _find_file(next(given[key] for key in _FILES if key in given), where, problems)
+        if path is None:
+            return None
+        try:
+            return Attachment.of(path.read_bytes(), name=path.name, media_type=media_type)
+        except (OSError, ValueError) as problem:
+            problems.add(where, f"{path.name}: cannot be attached: {problem}")
+            return None
+
+    def schema(self) -> Schema:
+        keys = {key: {"type": "string"} for key in (*_FILES, "media_type")}
+        return {"anyOf": [{"type": "string"}, {"type": "object", "properties": keys, "additionalProperties": False}]}
+
+
 class _Seed(Reader):
     """A mapping, a file of JSON or YAML, or a function."""
 
@@ -555,6 +592,7 @@ def _check_end_state(made: Mapping[str, Any], where: KeyPath, problems: Problems
 
 READERS: Mapping[str, Reader] = {
     "agent": _Agent(),
+    "attachment": _Attachment(),
     "audio": _Audio(),
     "event pattern": _EventPattern(),
     "function": _Function(),

@@ -176,6 +176,9 @@ def pack_document(document: dict[str, Any]) -> tuple[bytes, dict[str, bytes]]:
                 holder[name] = None
 
     for number, turn in enumerate(document["transcript"]["turns"]):
+        for kind in ("attachments", "reply_attachments"):
+            for place, each in enumerate(turn.get(kind) or ()):
+                set_apart(each, ("transcript", "turns", number, kind, place), "data")
         for place, call in enumerate(turn.get("tool_calls") or ()):
             set_apart(call, ("transcript", "turns", number, "tool_calls", place), "arguments", "result", "changes")
     set_apart(document["transcript"], ("transcript",), "history", "state", "world", "recorded")

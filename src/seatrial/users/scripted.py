@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from seatrial import foreign
 from seatrial.errors import UsageError
+from seatrial.model.content import Attachment
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import UserMove
+from seatrial.model.protocols import TrialUser, UserMove
 from seatrial.model.results import TrialError
 
 
@@ -29,6 +30,29 @@ class ScriptedUser:
             return UserMove(stop=True)
         self._made += 1
         return self._moves[self._made - 1]
+
+
+class AttachingUser:
+    """A user whose first message has attachments. One object per trial."""
+
+    def __init__(self, user: TrialUser, attachments: Sequence[Attachment]) -> None:
+        self._user = user
+        self._left = tuple(attachments)
+
+    async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
+        move = await self._user.next(conversation)
+        attached, self._left = self._left, ()
+        return replace(move, attachments=attached) if attached else move
+
+    def see(self, attachments: Sequence[Attachment]) -> None:
+        show_to(self._user, attachments)
+
+
+def show_to(user: TrialUser, attachments: Sequence[Attachment]) -> None:
+    """Show the agent's attachments to a user that can see them."""
+    see = getattr(user, "see", None)
+    if see is not None:
+        see(attachments)
 
 
 _KEYS = ("message", "goal_met", "stop")

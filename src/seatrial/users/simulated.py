@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seatrial.llm.client import LLM
-from seatrial.llm.model import ChatMessage, ModelFailure, ModelSpec, Question
+from seatrial.llm.model import ChatMessage, ModelFailure, ModelSpec, Question, shown_to
+from seatrial.model.content import Attachment
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.protocols import UserMove
 from seatrial.model.results import TrialError
@@ -116,6 +117,11 @@ class SimulatedUser:
         self._timeout = timeout
         self._attempts = attempts
         self._system = system_prompt(user)
+        self._seen: tuple[Attachment, ...] = ()
+
+    def see(self, attachments: Sequence[Attachment]) -> None:
+        """Everything that the agent has attached so far."""
+        self._seen = tuple(attachments)
 
     async def next(self, conversation: Sequence[tuple[str, str]]) -> UserMove:
         """The next move. Raises TrialError(simulator) when the model gives none."""
@@ -127,6 +133,7 @@ class SimulatedUser:
             model=self._model,
             system=self._system,
             messages=dialogue(conversation),
+            attachments=shown_to(self._model, self._seen),
             schema=schema,
             salt=f"trial {self._trial}",
             timeout=self._timeout,
