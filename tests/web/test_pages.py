@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 import seatrial
 from seatrial.store.store import Store, open_store
 
-VOID = {"meta", "link", "br", "input", "col"}
+VOID = {"meta", "link", "br", "img", "input", "col"}
 SCRIPTS = {"/static/htmx.min.js", "/static/seatrial.js"}
 
 
@@ -233,6 +234,29 @@ def test_an_empty_store_says_how_to_begin(serve: Any, tmp_path: Any) -> None:
 
     assert "No run is stored yet" in page(served, "/").text
     assert "At least two runs" in page(served, "/compare").text
+
+
+def test_the_page_of_a_trial_shows_images_and_offers_files(serve: Any, tmp_path: Any) -> None:
+    picture, file = b"\x89PNG picture", bytes(5_000_000)
+    (tmp_path / "receipt.png").write_bytes(picture)
+    (tmp_path / "page.html").write_bytes(file)
+    scenario = seatrial.Scenario(
+        name="x", input="What is it?", attach=[str(tmp_path / "receipt.png"), str(tmp_path / "page.html")]
+    )
+    store = str(tmp_path / "runs.db")
+    contexts = [{"text": "<b>ten years</b>", "source": "law.md"}]
+    report = seatrial.run(
+        scenario, agent=lambda messages: seatrial.AgentResult("A receipt.", contexts=contexts), store=store
+    )
+    served = serve(store=store, root=tmp_path)
+
+    found = page(served, f"/runs/{report.run.id}/scenarios/{served.scenario(report.run.id, 'x')}/trials/1")
+
+    (image,) = found.all("img")
+    assert image["src"] == f"data:image/png;base64,{b64encode(picture).decode()}"
+    downloads = {each["download"]: str(each["href"]) for each in found.all("a") if "download" in each}
+    assert downloads["page.html"] == f"data:application/octet-stream;base64,{b64encode(file).decode()}"
+    assert "retrieved from law.md <b>ten years</b>" in found.text
 
 
 def test_one_failure_in_thousands_is_not_rounded_away(own_project: Any, serve: Any) -> None:
