@@ -150,7 +150,17 @@ def test_an_agent_returns_files_by_content_and_by_path(files: list[str]) -> None
     assert (receipt.name, receipt.content) == ("receipt.png", PICTURE)
 
 
-@pytest.mark.parametrize("wrong", ["receipt.png", [3], ["missing.png"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "receipt.png",
+        [3],
+        ["missing.png"],
+        [Attachment(media_type="image/png", data='"><script>')],
+        [Attachment.of(bytes(9), name="a"), Attachment(media_type="text/plain", data="A" * (4 * MAX_BYTES // 3 + 4))],
+    ],
+    ids=["text", "number", "no file", "no base64", "too large"],
+)
 def test_an_attachment_of_an_agent_that_cannot_be_read_is_its_error(wrong: Any) -> None:
     trial = play(lambda input: AgentResult("Here.", attachments=wrong), input="Export it.")
 

@@ -1,10 +1,11 @@
 """Attachments in messages: from the parts of chat completions to the form of each API, and back."""
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seatrial.model.content import Attachment, RetrievedText
+from seatrial.model.content import MAX_BYTES, Attachment, RetrievedText
 from seatrial.model.json_values import plain_value
 from seatrial.model.results import AgentFailure
 
@@ -43,9 +44,16 @@ def _from_url(url: Any, *, name: str | None) -> Attachment | None:
         return None
     head, _, data = url.removeprefix("data:").partition(",")
     media_type, _, encoding = head.partition(";")
-    if encoding != "base64" or not data:
+    if encoding != "base64" or not _is_base64(data):
         return None
     return Attachment(media_type=media_type or "application/octet-stream", data=data, name=name)
+
+
+def _is_base64(data: Any) -> bool:
+    try:
+        return bool(b64decode(data, validate=True))
+    except (TypeError, ValueError):
+        return False
 
 
 def image_address(part: Any) -> str | None:
@@ -135,7 +143,7 @@ def read_attachments(given: Any) -> tuple[Attachment, ...]:
 
 def _read_attachment(each: Any) -> Attachment:
     if isinstance(each, Attachment):
-        return each
+        return _checked(each)
     found = attachment_in(each)
     if found is not None:
         return found
@@ -150,6 +158,19 @@ def _read_attachment(each: Any) -> Attachment:
             ) from None
     shown = type(each).__name__
     raise AgentFailure(f"an attachment must be a seatrial.Attachment or the path of a file, got {shown}", final=True)
+
+
+def _checked(given: Attachment) -> Attachment:
+    """The attachment, if its fields are what they should be: an agent may write anything."""
+    if not isinstance(given.media_type, str) or not isinstance(given.name, str | None) or not _is_base64(given.data):
+        raise AgentFailure(
+            "an attachment has a media_type, and data in base64; make it with Attachment.of(content, name=...)",
+            final=True,
+        )
+    if given.size > MAX_BYTES:
+        limit = MAX_BYTES // 1_000_000
+        raise AgentFailure(f"the agent attached {given.size:,} bytes; an attachment has at most {limit} MB", final=True)
+    return given
 
 
 _TEXT_KEYS = ("text", "page_content", "content")
