@@ -84,6 +84,7 @@ def test_an_agent_that_cannot_wait_is_refused_before_the_first_trial() -> None:
         ("{expect: {reply_contains_any: [x]}}", "'user' is missing: what the user says"),
         ("{user: Yes., approve: [a]}", "has more than one of user, approve or reject, and resume"),
         ("{approve: [a], resume: 1}", "has more than one of user, approve or reject, and resume"),
+        ("{approve: [a], attach: [suite.yaml]}", "attach: belongs to a message: this turn has no 'user'"),
         ("{approve: [a], reject: [a]}", "both approves and rejects 'a'"),
     ],
 )

@@ -45,6 +45,7 @@ SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
     "tags": (["read"], "read"),
     "metadata": ({"owner": "me", "regex_pattern": "a+"}, {"regex_pattern": "("}),
     "input": ("hello", ""),
+    "attach": (["more.include.yaml"], ["nowhere.png"]),
     "turns": ([{"user": "hello", "reply": "optional"}], []),
     "user": ("shop.users:buyer", "a busy person"),
     "history": ([{"role": "user", "content": "before"}], [{"role": "nobody", "content": "x"}]),
@@ -78,6 +79,7 @@ CONFIG_ONLY: dict[str, tuple[Any, Any]] = {
     "fail_fast": (True, "true"),
     "seed": (7, "seven"),
     "isolation": ("process", "container"),
+    "judge_corrected": ({"pass_rate": 0.9, "confidence": 0.8}, {"pass_rate": 2}),
 }
 SUITE_ONLY: dict[str, tuple[Any, Any]] = {
     "name": ("shop", ""),
@@ -164,7 +166,7 @@ def test_every_key_has_a_case():
     assert FILE.keys.keys() == {"suite", "scenarios"}
 
 
-@pytest.mark.parametrize("key", sorted(SCENARIO_CASES.keys() - {"examples"}))
+@pytest.mark.parametrize("key", sorted(SCENARIO_CASES.keys() - {"attach", "examples"}))
 def test_a_scenario_keeps_what_its_key_says(key, tmp_path):
     right = SCENARIO_CASES[key][0]
     [scenario] = _load(tmp_path, _with_scenario(key, right)).scenarios

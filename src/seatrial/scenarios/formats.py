@@ -120,9 +120,9 @@ def merge_metrics(base: Sequence[MetricChoice] | None, own: Sequence[MetricChoic
 
 
 SIDES = ("input", "turns", "user")
+"""Keys that say what the user does; a scenario has exactly one."""
 _FILES = ("file", "image")
 """Keys of an attachment that name its file."""
-"""Keys that say what the user does; a scenario has exactly one."""
 _ROLES = ("system", "user", "assistant", "tool")
 
 
