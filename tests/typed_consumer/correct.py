@@ -8,6 +8,7 @@ import seatrial
 from seatrial import (
     AgentReply,
     AgentResult,
+    Attachment,
     Contains,
     ContainsEvaluator,
     EndState,
@@ -96,7 +97,9 @@ status: str = lookup("ORD-1")["order"]
 
 def agent(input: str) -> AgentResult:
     calls = [ToolCall("lookup", {"order": "ORD-1"}), ToolCall(name="refund", arguments={"amount": 5})]
-    return AgentResult(f"Done: {input}", tool_calls=calls, usage=Usage(input_tokens=10, output_tokens=5), cost_usd=0.01)
+    receipt = Attachment.of(b"order A-1", name="receipt.txt")
+    usage = Usage(input_tokens=10, output_tokens=5)
+    return AgentResult(f"Done: {input}", tool_calls=calls, usage=usage, cost_usd=0.01, attachments=[receipt])
 
 
 class Session:
@@ -177,7 +180,8 @@ def play(folder: Path) -> str:
         check(report)
     except UsageError as mistake:
         return str(mistake)
-    return f"{report.passed} {names} {difference.regression_detected}"
+    mutated = mutate(report)
+    return f"{report.passed} {names} {difference.regression_detected} {mutated}"
 
 
 async def play_async() -> bool:
