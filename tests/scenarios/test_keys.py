@@ -79,7 +79,6 @@ CONFIG_ONLY: dict[str, tuple[Any, Any]] = {
     "fail_fast": (True, "true"),
     "seed": (7, "seven"),
     "isolation": ("process", "container"),
-    "judge_corrected": ({"pass_rate": 0.9, "confidence": 0.8}, {"pass_rate": 2}),
 }
 SUITE_ONLY: dict[str, tuple[Any, Any]] = {
     "name": ("shop", ""),
