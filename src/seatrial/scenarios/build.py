@@ -32,7 +32,7 @@ from .fingerprint import fingerprints
 from .loaded_suite import LoadedSuite
 from .merge import DEFAULTS, SEQUENTIAL, default_unmocked_tools
 from .models import RunModels
-from .tool_names import must_not_call, offered_tools
+from .tool_names import must_not_call, offered_definitions, offered_tools
 from .worlds import world_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
         retries=_setting(scenario, "retries"),
         setup=(*context.setup, *_hooks(scenario.setup, f"{_place(scenario)}setup")),
         teardown=(*_hooks(scenario.teardown, f"{_place(scenario)}teardown"), *context.teardown),
-        tool_schemas=tuple(scenario.tools or ()),
+        tool_schemas=offered_definitions(scenario, world),
         world=world,
     )
 

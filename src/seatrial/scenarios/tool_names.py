@@ -9,6 +9,8 @@ from seatrial.evaluators.registry import EVALUATORS, build_evaluator
 from seatrial.evaluators.tool_calls import ToolArgs
 from seatrial.model.protocols import Agent
 from seatrial.model.scenario import Expect, ExpectedCall, Scenario, Turn
+from seatrial.tools.world import PreparedWorld
+from seatrial.tools.world_tools import definitions
 
 from .worlds import find_world_tools
 
@@ -54,11 +56,24 @@ def must_not_call(scenario: Scenario) -> tuple[str, ...]:
 
 def offered_tools(scenario: Scenario) -> frozenset[str]:
     """The tools under `tools:`, and those of the world."""
-    functions = (tool.get("function", tool) for tool in scenario.tools or ())
-    named = frozenset(str(each.get("name")) for each in functions if isinstance(each, Mapping))
+    named = _defined_tools(scenario)
     if scenario.world is None or scenario.world.tools is None:
         return named
     return named.union(find_world_tools(scenario.world))
+
+
+def offered_definitions(scenario: Scenario, world: PreparedWorld | None) -> tuple[Mapping[str, Any], ...]:
+    """The definitions that endpoints and programs get: those under `tools:`, and the other tools of the world."""
+    defined = tuple(scenario.tools or ())
+    if world is None:
+        return defined
+    named = _defined_tools(scenario)
+    return (*defined, *definitions(tool for tool in world.tools.values() if tool.name not in named))
+
+
+def _defined_tools(scenario: Scenario) -> frozenset[str]:
+    functions = (tool.get("function", tool) for tool in scenario.tools or ())
+    return frozenset(str(each.get("name")) for each in functions if isinstance(each, Mapping))
 
 
 def find_unknown_tools(scenario: Scenario, agents: Sequence[Agent]) -> list[str]:

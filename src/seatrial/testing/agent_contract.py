@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import field
 
 import seatrial
-from seatrial import Scenario, ToolCall, Turn
+from seatrial import Scenario, ToolCall, Turn, World
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Trial
@@ -230,6 +230,20 @@ def _mock_error(contract: AgentContract) -> None:
     assert "the till is locked" in trial.transcript.reply, trial.transcript.reply
 
 
+def _world(contract: AgentContract) -> None:
+    def refund_order(state: dict[str, Any], order_id: str) -> str:
+        state["refunds"].append(order_id)
+        return "paid by the world"
+
+    world = World(seed={"refunds": []}, tools=[refund_order])
+    (trial,) = contract.play(Scenario(name="world", input="Please refund order B-2.", world=world))
+    _require_no_error(trial)
+    assert "paid by the world" in trial.transcript.reply, trial.transcript.reply
+    assert trial.transcript.world is not None
+    changes = [(change.path, change.value) for change in trial.transcript.world.changes]
+    assert changes == [("/refunds/0", "B-2")], changes
+
+
 def _refuses_mocks(contract: AgentContract) -> None:
     (trial,) = contract.play(_mocked("M-1", {"returns": "nowhere"}))
     _require_refusal(trial, "mocks cannot be used with this agent, and it ran without them")
@@ -288,6 +302,7 @@ _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentCon
     "a history that cannot reach the agent is refused": (lambda c: not c.history, _refuses_history),
     "mocks answer, separately for each trial": (lambda c: c.mocks, _mocks),
     "a mock's error reaches the agent": (lambda c: c.mocks, _mock_error),
+    "a world answers, and its end state is recorded": (lambda c: c.mocks, _world),
     "in a scenario with mocks, a tool without one never runs": (lambda c: c.mocks, _unmocked),
     "no real tool runs with unmocked_tools: error": (lambda c: c.mocks, _unmocked_and_none),
     "a mock of an unknown tool is refused": (lambda c: c.mocks and c.tells_tools, _refuses_unknown_names),

@@ -79,13 +79,18 @@ class MockedTools:
         return not self.knows(name) and self._unmocked_tools == "passthrough"
 
     def offered(self) -> Sequence[Mapping[str, Any]]:
-        """The definitions of all tools, those of `tools:` first, then mocks, recorded ones, then the world's."""
-        found = tuple(offer(self._mocks, self._schemas))
-        if self._recorded is not None:
-            mentioned = {definition["name"] for definition in found}
-            found += tuple(tool for tool in self._recorded.definitions() if tool["name"] not in mentioned)
-        names = {definition["name"] for definition in found}
-        return (*found, *definitions(tool for tool in self._world_tools.values() if tool.name not in names))
+        """The definitions of all tools: of `tools:`, then the world's and recorded ones, then those made of mocks."""
+        found: dict[str, Mapping[str, Any]] = {}
+        recorded = () if self._recorded is None else self._recorded.definitions()
+        # A mock knows less about its tool than the world or a recording.
+        for tool in (
+            *offer({}, self._schemas),
+            *definitions(self._world_tools.values()),
+            *recorded,
+            *offer(self._mocks, {}),
+        ):
+            found.setdefault(tool["name"], tool)
+        return tuple(found.values())
 
     async def call(self, name: str, arguments: Any, *, turn: int) -> ToolAnswer:
         """The answer of the mock, or else of the world. Raises TrialError without either, or if it has a bug."""
