@@ -79,6 +79,8 @@ class Job:
         self._environ = {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
+            # Python takes old bytecode for a file that changed within the same second and kept its size.
+            "PYTHONDONTWRITEBYTECODE": "1",
             "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_API_URL": github.url,
             "GITHUB_EVENT_NAME": event,
