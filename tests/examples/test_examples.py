@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import seatrial
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PORTS = re.compile(r"\b812[34]\b")
 INTEGRATED = {"langgraph": "integrations/langgraph/test_example.py"}
@@ -104,6 +106,40 @@ def test_booking(example: Callable[..., Example]) -> None:
     assert "4/4 scenarios passed" in first[1]
     assert second[0] == 1
     assert "Missing tool calls: change_booking" in shown[1]
+
+
+def test_shop_world(example: Callable[..., Example]) -> None:
+    shop = example("shop_world", into="examples/shop_world")
+    above = Example(shop.folder.parent.parent, tuple(shop.commands[0].splitlines()))
+
+    first, second, shown = (above.sh(number) for number in range(3))
+
+    assert first[0] == 0, first[1]
+    assert "10/10 scenarios passed" in first[1]
+    assert second[0] == 1
+    assert "orders.W2.status: expected 'cancelled', got 'pending' (no call changed it)" in shown[1]
+
+
+@pytest.mark.parametrize(
+    ("agent", "failed", "reason"),
+    [
+        ("never_verifies", 8, "without an earlier successful verify_customer"),
+        ("only_talks", 2, "orders.W2.status: expected 'cancelled', got 'pending'"),
+        ("too_generous", 2, "refunds[0].amount: expected 40.0, got 50.0 (changed by refund_order in turn 1)"),
+        ("ignores_errors", 1, "contains the forbidden 'on its way'"),
+    ],
+)
+def test_each_wrong_agent_of_the_shop_is_found_out(
+    agent: str, failed: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES.parent)
+    target = {"type": "python", "target": f"examples.shop_world.agents_wrong:{agent}", "tools": "all_wrapped"}
+
+    report = seatrial.run(EXAMPLES / "shop_world" / "scenarios.yaml", agent=target, store=None)
+
+    found = [trial for trial in report.trials() if trial.status.value != "passed"]
+    assert [trial.status.value for trial in found] == ["failed"] * failed
+    assert any(reason in text for trial in found for text in trial.failure_reasons)
 
 
 def test_endpoint(example: Callable[..., Example], in_another_terminal: Callable[[Example], None]) -> None:
