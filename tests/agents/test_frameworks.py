@@ -188,6 +188,8 @@ def an_object_of(module: str, **methods: Any) -> Any:
         ("crewai.crew", "crewai"),
         ("google.adk.agents.llm_agent", "google_adk"),
         ("llama_index.core.agent.workflow.function_agent", "llama_index"),
+        ("strands.agent.agent", "strands"),
+        ("agent_framework._agents", "agent_framework"),
     ],
 )
 def test_an_object_of_a_framework_is_recognised_by_its_module(module: str, kind: str) -> None:

@@ -86,6 +86,8 @@ STARTERS: Final[Mapping[str, Starter]] = {
     "crewai": _made_with("crewai", "crewai"),
     "google_adk": _made_with("google_adk", "google.adk"),
     "llama_index": _made_with("llama_index", "llama_index.core"),
+    "strands": _made_with("strands", "strands"),
+    "agent_framework": _made_with("agent_framework", "agent_framework"),
 }
 
 

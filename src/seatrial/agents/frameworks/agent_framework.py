@@ -1,0 +1,146 @@
+"""Agents of Microsoft's Agent Framework.
+
+An agent keeps its conversation in a session; each trial has its own. Every call of a function tool goes through
+`FunctionTool.invoke`, also in nested agents. We replace it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from agent_framework import AgentSession, BaseAgent, Content, FunctionTool, MiddlewareFailure
+from agent_framework import Message as FrameworkMessage
+
+from seatrial.agents.chat_messages import parse_arguments, read_calls, text_of
+from seatrial.agents.context import AgentContext, current_trial
+from seatrial.errors import UsageError
+from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.model.json_values import plain_value
+from seatrial.model.protocols import ToolAnswer
+from seatrial.model.results import TrialError
+
+from .tool_recorder import as_text, record_call, replace_method
+
+
+class Adapter:
+    """One trial with an agent of the framework."""
+
+    def __init__(self, target: Any) -> None:
+        if not isinstance(target, BaseAgent):
+            raise UsageError(f"type 'agent_framework' needs an Agent, got {type(target).__name__}")
+        replace_method(FunctionTool, "invoke", _watched)
+        self.tool_names = _names_of(target)
+        self._agent: Any = target
+        self._session: AgentSession | None = None
+
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+        session, self._session = self._session, None
+        # After an error the session ends in the middle of a turn: a repeated turn starts with a new one.
+        said = messages[-1:] if session is not None else messages
+        session = session or self._agent.create_session()
+        seen: dict[str, Any] = {"calls": set(), "nested": False}
+        _seen_by_trial[id(ctx)] = seen
+        try:
+            response = await self._agent.run(list(_write(said)), session=session)
+        finally:
+            del _seen_by_trial[id(ctx)]
+        if response.user_input_requests:
+            names = ", ".join(sorted({str(each.function_call.name) for each in response.user_input_requests}))
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the agent waits for a person to approve {names}, which type 'agent_framework' cannot answer",
+                hint="use approval_mode='never_require' for the trials",
+            )
+        _record_others(response, ctx, seen["calls"])
+        self._session = session
+        usage = None if seen["nested"] else _read_usage(response.usage_details)
+        return AgentResult(str(response.text), [], usage)
+
+
+_seen_by_trial: dict[int, dict[str, Any]] = {}
+"""By the id of a trial's context: the ids of calls that were recorded, and whether an agent ran behind a tool."""
+
+
+def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def invoke(self: Any, *, arguments: Any = None, tool_call_id: str | None = None, **more: Any) -> Any:
+        ctx = current_trial.get()
+        if ctx is None:
+            return await original(self, arguments=arguments, tool_call_id=tool_call_id, **more)
+        seen = _seen_by_trial.get(id(ctx), {"calls": set()})
+        seen["calls"].add(tool_call_id)
+        nested = _is_agent(self)
+        seen["nested"] = seen.get("nested", False) or nested
+        given = arguments.model_dump() if hasattr(arguments, "model_dump") else arguments
+        try:
+            answer = await record_call(
+                ctx,
+                self.name,
+                given,
+                lambda: original(self, arguments=arguments, tool_call_id=tool_call_id, **more),
+                read=_read_answer,
+                control=nested,
+            )
+        except TrialError as error:
+            # The framework would report any other exception to the model, and go on.
+            raise MiddlewareFailure(str(error)) from error
+        return answer if _is_contents(answer) else [Content.from_text(as_text(answer) or "")]
+
+    return invoke
+
+
+def _is_agent(tool: FunctionTool) -> bool:
+    """Whether it is an agent as a tool: it needs no mock, since its own tools are recorded."""
+    return getattr(tool.func, "__qualname__", "").endswith("as_tool.<locals>._agent_wrapper")
+
+
+def _is_contents(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Content) for each in value)
+
+
+def _read_answer(value: Any) -> ToolAnswer:
+    if not _is_contents(value):
+        return ToolAnswer(result=plain_value(value))
+    return ToolAnswer(result="".join(each.text or "" for each in value))
+
+
+def _record_others(response: Any, ctx: AgentContext, recorded: set[str]) -> None:
+    """Record calls that no function tool of ours answered: of unknown tools, and of tools that the provider runs."""
+    contents = [content for message in response.messages for content in message.contents]
+    results = {each.call_id: each for each in contents if each.type == "function_result"}
+    for each in contents:
+        if each.type == "function_call" and each.call_id not in recorded:
+            found = results.get(each.call_id)
+            failed = getattr(found, "exception", None)
+            result = None if found is None or failed else plain_value(found.result)
+            answer = ToolAnswer(result=result, error=None if failed is None else str(failed))
+            ctx.record(each.name, parse_arguments(each.arguments), answer, ctx.elapsed_ms())
+
+
+def _names_of(agent: Any) -> frozenset[str] | None:
+    """The names of all tools of the agent; None if servers or context providers add tools at run time."""
+    tools = (getattr(agent, "default_options", None) or {}).get("tools") or []
+    if getattr(agent, "mcp_tools", None) or getattr(agent, "context_providers", None):
+        return None
+    if not all(isinstance(tool, FunctionTool) and not _is_agent(tool) for tool in tools):
+        return None
+    return frozenset(tool.name for tool in tools)
+
+
+def _read_usage(details: Any) -> Usage | None:
+    counts = details or {}
+    taken, given = counts.get("input_token_count"), counts.get("output_token_count")
+    return None if taken is None or given is None else Usage(input_tokens=taken, output_tokens=given)
+
+
+def _write(messages: Sequence[Message]) -> Iterator[FrameworkMessage]:
+    """The scenario's messages in the framework's form."""
+    for message in messages:
+        if message["role"] == "tool":
+            result = Content.from_function_result(str(message.get("tool_call_id")), result=text_of(message))
+            yield FrameworkMessage(role="tool", contents=[result])
+            continue
+        calls = [
+            Content.from_function_call(str(call.id), call.name, arguments=dict(call.arguments or {}))
+            for call in read_calls(message.get("tool_calls") or ())
+        ]
+        text = text_of(message)
+        yield FrameworkMessage(role=message["role"], contents=[*([Content.from_text(text)] if text else []), *calls])
