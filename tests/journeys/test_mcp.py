@@ -53,9 +53,10 @@ def test_a_client_sees_every_tool_with_its_types(project: Any) -> None:
 
     tools, instructions = drive(project, ask)
 
-    assert {"validate", "list", "run", "show", "compare"} <= {tool.name for tool in tools}
+    names = [tool.name for tool in tools]
+    assert names == ["validate", "list", "run", "show", "explain", "compare", "mutate"]
     assert all(tool.output_schema["type"] == "object" and tool.description for tool in tools)
-    assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == ["run"]
+    assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == ["run", "mutate"]
     assert "seen to fail once" in instructions
 
 
@@ -65,8 +66,14 @@ def test_all_tools_work_on_a_project(project: Any) -> None:
     validated, listed, first = answers(project, *first_calls, stdio=True)
     project.seatrial("baseline", "set", "latest")
     project.write("agent.py", broken)
-    second, shown, compared = answers(
-        project, ("run", {"trials": 2}), ("show", {"scenario": "policy", "trial": 2}), ("compare", {}), stdio=True
+    second, shown, explained, compared, mutated = answers(
+        project,
+        ("run", {"trials": 2}),
+        ("show", {"scenario": "policy", "trial": 2}),
+        ("explain", {}),
+        ("compare", {}),
+        ("mutate", {"run": first["run"]}),
+        stdio=True,
     )
 
     assert validated == {"valid": True, "files": ["scenarios/first.yaml: ok, 3 scenarios"], "problems": []}
@@ -81,6 +88,43 @@ def test_all_tools_work_on_a_project(project: Any) -> None:
     assert compared["changes"] == [
         {"scenario": "explains the return policy", "word": "cannot tell", "before": "1/1", "after": "0/2"}
     ]
+    [cause] = explained["causes"]
+    assert (cause["trials"], cause["scenarios"]) == (2, ["explains the return policy"])
+    assert cause["symptom"]
+    assert cause["show"] == f"seatrial show {second['run']} 'explains the return policy' 1"
+    assert mutated["run"] == first["run"]
+    assert 0 < mutated["score"] == mutated["caught"] / mutated["mutants"] < 1
+    assert mutated["not_noticed"]
+    assert "scenarios:" in mutated["suggested_yaml"]
+
+
+def test_the_suggested_lines_raise_the_score(project: Any) -> None:
+    [_, first] = answers(project, ("run", {}), ("mutate", {}))
+    project.write("suggested.yaml", first["suggested_yaml"])
+    suite = (project.path / "scenarios/first.yaml").read_text()
+    project.write("scenarios/first.yaml", suite.replace("suite:", "suite:\n  include: [../suggested.yaml]", 1))
+
+    [second] = answers(project, ("mutate", {}))
+
+    assert second["mutants"] == first["mutants"]
+    assert second["score"] > first["score"]
+
+
+def test_mistakes_in_a_mutation_are_answers(project: Any) -> None:
+    nothing, *_ = answers(project, ("mutate", {}))
+    _, unknown, option, outside = answers(
+        project,
+        ("run", {}),
+        ("mutate", {"operators": ["nonsense"]}),
+        ("mutate", {"run": "--help"}),
+        ("mutate", {"paths": [".."]}),
+    )
+
+    assert "no run is stored there yet" in nothing
+    assert "no operator is called 'nonsense'. There are: drop" in unknown
+    assert "--help" in option
+    assert "Usage" not in option
+    assert "outside the project" in outside
 
 
 def test_mistakes_are_answers_that_say_what_to_do(project: Any) -> None:
@@ -152,11 +196,14 @@ def test_progress_is_told_while_scenarios_run(project: Any) -> None:
         told.append((progress, total))
 
     async def ask(client: Client) -> Any:
-        return await client.call_tool("run", {}, progress_callback=note)
+        await client.call_tool("run", {}, progress_callback=note)
+        await client.call_tool("mutate", {"operators": ["empty reply"]}, progress_callback=note)
 
     drive(project, ask)
 
-    assert told == [(1.0, 3.0), (2.0, 3.0), (3.0, 3.0)]
+    assert told[:3] == [(1.0, 3.0), (2.0, 3.0), (3.0, 3.0)]
+    assert told[3] == (1.0, told[-1][1])
+    assert told[-1][0] == told[-1][1]
 
 
 def test_cancelling_a_call_ends_its_run(project: Any) -> None:

@@ -15,8 +15,8 @@ from seatrial.errors import MissingExtra, UsageError
 def command(folder: str) -> int:
     """Serve Seatrial to coding agents as an MCP server over stdio.
 
-    The tools are validate, list, run, show and compare. Paths outside the project folder are refused. Register it in
-    the coding agent as the command `seatrial mcp`.
+    The tools are validate, list, run, show, explain, compare and mutate. Paths outside the project folder are refused.
+    Register it in the coding agent as the command `seatrial mcp`.
     """
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", needed_for="seatrial mcp")

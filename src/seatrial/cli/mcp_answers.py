@@ -1,14 +1,17 @@
 """The answers of `seatrial mcp`: short, typed, and with the command that shows more."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from seatrial.comparison.gate import Gate, decide_gate
 from seatrial.errors import StoreError, UsageError
+from seatrial.model.causes import Cause
 from seatrial.model.comparison import RegressionLimits, ScenarioChange
 from seatrial.model.conversation import PlayedTurn
 from seatrial.model.run import ScenarioOutcome, Status, Trial
+from seatrial.reports.causes import show_command
 from seatrial.reports.conversation import describe_call
 from seatrial.reports.texts import explain, failing
 from seatrial.runs.compare_runs import StoredRuns
@@ -130,6 +133,52 @@ class Compared:
     show: str
 
 
+@dataclass(frozen=True)
+class CauseAnswer:
+    symptom: str
+    """The failing check or the error."""
+    difference: str
+    """The first step that differs from a trial that passed."""
+    trials: int
+    scenarios: list[str]
+    advice: str
+    show: str
+    """The command that shows an example."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    run: str
+    causes: list[CauseAnswer]
+    causes_left_out: int
+
+
+@dataclass(frozen=True)
+class OperatorAnswer:
+    operator: str
+    caught: int
+    mutants: int
+
+
+@dataclass(frozen=True)
+class Mutated:
+    run: str
+    score: float | None
+    """The share of the mutants that a check noticed; None if no mutant was judged."""
+    caught: int
+    mutants: int
+    equivalent: int
+    not_judged: int
+    operators: list[OperatorAnswer]
+    not_noticed: list[str]
+    """One example for each operator: what the agent did, and in which scenario and trial."""
+    checks_that_caught_nothing: list[str]
+    suggested_yaml: str
+    """Lines for the suite. Each was verified: it catches mutants, and all originals pass."""
+    notes: list[str]
+    show: str
+
+
 def cut(text: str, most: int) -> str:
     """The text, or its beginning with a note of how much is missing."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
@@ -226,6 +275,56 @@ def _said(turn: PlayedTurn) -> Said:
     calls = None if turn.tool_calls is None else [cut(describe_call(call), _REASON) for call in turn.tool_calls]
     reply = None if turn.reply is None else cut(turn.reply, _TEXT)
     return Said(user=cut(turn.user, _TEXT), agent=reply, tool_calls=calls)
+
+
+def explained(run: str) -> Explained:
+    """The causes of a stored run's failures, those of most trials first."""
+    with open_stored(None) as store:
+        record = StoredRecord(store, store.run(run))
+        causes = list(record.causes)
+    found = [_cause(cause, record.run.id) for cause in causes[:_MOST_FAILURES]]
+    return Explained(run=record.run.id, causes=found, causes_left_out=max(0, len(causes) - _MOST_FAILURES))
+
+
+def _cause(cause: Cause, run: str) -> CauseAnswer:
+    where = cause.divergence.where
+    return CauseAnswer(
+        symptom=cut(cause.symptom, _REASON),
+        difference=cut(f"{where}: {cause.divergence.text}" if where else cause.divergence.text, _REASON),
+        trials=cause.trials,
+        scenarios=[key.label for key, _ in cause.scenarios[:_MOST_FAILURES]],
+        advice=cut(cause.advice, _REASON),
+        show=show_command(cause, run),
+    )
+
+
+def mutated(printed: Mapping[str, Any]) -> Mutated:
+    """What `mutate --json` printed, shortened."""
+    total = printed["total"]
+    operators = [
+        OperatorAnswer(operator=one["name"], caught=one["caught"], mutants=one["caught"] + one["survived"])
+        for one in printed["operators"]
+    ]
+    first = {one["operator"]: one for one in reversed(printed["survivors"])}
+    idle = [f"{one['scenario']}: {one['check']}".removeprefix(": ") for one in printed["checks"] if not one["caught"]]
+    return Mutated(
+        run=printed["run"],
+        score=printed["score"],
+        caught=total["caught"],
+        mutants=total["caught"] + total["survived"],
+        equivalent=total["equivalent"],
+        not_judged=total["not_judged"],
+        operators=[one for one in operators if one.mutants],
+        not_noticed=[cut(_survivor(one), _REASON) for one in reversed(first.values())],
+        checks_that_caught_nothing=idle[:_MOST_FAILURES],
+        suggested_yaml=printed["suggested_yaml"],
+        notes=[cut(note, _REASON) for note in printed["notes"]],
+        show=f"seatrial mutate {printed['run']} --verbose",
+    )
+
+
+def _survivor(one: Mapping[str, Any]) -> str:
+    return f"{one['operator']}: {one['what']} ({one['scenario']['name']}, {one['trial']})"
 
 
 def compared(base: str, candidate: str) -> Compared:

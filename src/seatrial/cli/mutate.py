@@ -133,15 +133,20 @@ def _write_suggestions(file: Path, result: Any) -> None:
 
 
 class _Progress:
-    """One line on a terminal that shows how far it is; nothing elsewhere."""
+    """One line on a terminal that shows how far it is; elsewhere a line for each tenth."""
 
     def __init__(self) -> None:
         self._shown = 0
 
     def tell(self, done: int, planned: int, tally: Any) -> None:
-        step = max(planned // 100, 1)
-        if sys.stderr.isatty() and (done % step == 0 or done == planned):
-            text = f"{done:,}/{planned:,} mutants, {tally.caught:,} caught"
+        terminal = sys.stderr.isatty()
+        step = max(planned // (100 if terminal else 10), 1)
+        if done % step and done != planned:
+            return
+        text = f"{done:,}/{planned:,} mutants, {tally.caught:,} caught"
+        if not terminal:
+            click.echo(text, err=True)
+        else:
             sys.stderr.write("\r" + text.ljust(self._shown))
             sys.stderr.flush()
             self._shown = len(text)
