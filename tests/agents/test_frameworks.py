@@ -189,6 +189,7 @@ def an_object_of(module: str, **methods: Any) -> Any:
         ("google.adk.agents.llm_agent", "google_adk"),
         ("llama_index.core.agent.workflow.function_agent", "llama_index"),
         ("strands.agent.agent", "strands"),
+        ("claude_agent_sdk.types", "claude_agent_sdk"),
         ("agent_framework._agents", "agent_framework"),
     ],
 )

@@ -67,6 +67,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15", modules=("llama_index",)),
     "strands": Framework(package="strands-agents", since="1.62", below="2", modules=("strands",)),
     "agent_framework": Framework(package="agent-framework-core", since="1.23", below="2", modules=("agent_framework",)),
+    "claude_agent_sdk": Framework(
+        package="claude-agent-sdk", since="0.2.183", below="0.3", modules=("claude_agent_sdk",)
+    ),
 }
 """Agent type -> framework. A test compares the extras in pyproject.toml with it."""
 

@@ -1,0 +1,132 @@
+"""A shop agent made with the Claude Agent SDK, and a server with the API of its model on this machine.
+
+Claude Code itself runs: the package brings it.
+"""
+
+import asyncio
+import atexit
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
+
+from seatrial.testing import shop
+
+PREFIX = "mcp__shop__"
+
+
+class Api(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        events = stream(decide(body["messages"]), len(body["messages"]))
+        text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def decide(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The next step of the shop as a block of the API. "Run it." calls a tool of Claude Code."""
+    said = []
+    for message in messages:
+        content = message["content"]
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if block["type"] == "tool_result":
+                said.append({"role": "tool", "content": str(block["content"])})
+            elif block["type"] == "text" and not block["text"].startswith("<system-reminder>"):
+                said.append({"role": message["role"], "content": block["text"]})
+    last = max(place for place, each in enumerate(said) if each["role"] == "user")
+    if "Run it." in said[last]["content"]:
+        if said[-1]["role"] == "tool":
+            return {"type": "text", "text": "It ran."}
+        return {"type": "tool_use", "id": "toolu_run", "name": "Bash", "input": {"command": "echo ran"}}
+    step = shop.next_step(said)
+    if isinstance(step, str):
+        return {"type": "text", "text": step}
+    return {
+        "type": "tool_use",
+        "id": f"toolu_{len(said)}",
+        "name": PREFIX + step.name,
+        "input": step.arguments,
+    }
+
+
+def stream(block: dict[str, Any], size: int) -> Iterator[dict[str, Any]]:
+    is_text = block["type"] == "text"
+    usage = {"input_tokens": 10 * size, "output_tokens": 1}
+    message = {"id": "msg", "type": "message", "role": "assistant", "model": "scripted", "content": [], "usage": usage}
+    yield {"type": "message_start", "message": {**message, "stop_reason": None}}
+    empty = {**block, "text": ""} if is_text else {**block, "input": {}}
+    delta = (
+        {"type": "text_delta", "text": block["text"]}
+        if is_text
+        else {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+    )
+    yield {"type": "content_block_start", "index": 0, "content_block": empty}
+    yield {"type": "content_block_delta", "index": 0, "delta": delta}
+    yield {"type": "content_block_stop", "index": 0}
+    ended = {"stop_reason": "end_turn" if is_text else "tool_use"}
+    yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}
+    yield {"type": "message_stop"}
+
+
+api = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+threading.Thread(target=api.serve_forever, daemon=True).start()
+home = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, home, ignore_errors=True)
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": value}]}
+
+
+@tool("lookup_order", "Find the parcel of an order.", {"order_id": str})
+async def lookup_order(args: dict[str, Any]) -> dict[str, Any]:
+    return text(shop.lookup_order(**args))
+
+
+@tool("track_parcel", "Find the place where a parcel is.", {"parcel_id": str})
+async def track_parcel(args: dict[str, Any]) -> dict[str, Any]:
+    return text(shop.track_parcel(**args))
+
+
+@tool("refund_order", "Pay an order back.", {"order_id": str})
+async def refund_order(args: dict[str, Any]) -> dict[str, Any]:
+    return text(shop.refund_order(**args))
+
+
+@tool("wait_for_courier", "Wait until the courier is here.", {})
+async def wait_for_courier(args: dict[str, Any]) -> dict[str, Any]:
+    await asyncio.sleep(shop.COURIER_SECONDS)
+    return text("here")
+
+
+options = ClaudeAgentOptions(
+    tools=["Bash"],
+    allowed_tools=["Bash", "mcp__shop"],
+    mcp_servers={
+        "shop": create_sdk_mcp_server("shop", tools=[lookup_order, track_parcel, refund_order, wait_for_courier])
+    },
+    strict_mcp_config=True,
+    setting_sources=[],
+    cwd=home,
+    env={
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{api.server_port}",
+        "ANTHROPIC_API_KEY": "none",
+        "CLAUDE_CONFIG_DIR": home,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    },
+)

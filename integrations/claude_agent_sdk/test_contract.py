@@ -1,0 +1,157 @@
+"""The Claude Agent SDK, with Claude Code itself and a scripted model, holds what other agents hold.
+
+Its tools have the names that the model sees, such as `mcp__shop__lookup_order`, so the shared contract does not fit.
+"""
+
+from typing import Any
+
+import seatrial
+from seatrial import Scenario, Turn
+from seatrial.model.conversation import ErrorKind
+from seatrial.testing import shop
+
+AGENT = {"type": "claude_agent_sdk", "target": "agent:options"}
+LOOKUP, TRACK, REFUND = (f"mcp__shop__{name}" for name in ("lookup_order", "track_parcel", "refund_order"))
+
+
+def play(*scenarios: Scenario, agent: Any = AGENT) -> list[Any]:
+    report = seatrial.run(scenarios, agent=agent, store=None, concurrency=3)
+    report.asserted = True
+    return list(report.trials())
+
+
+def test_a_reply_is_recorded_without_calls_and_with_tokens_and_cost() -> None:
+    (trial,) = play(Scenario(name="a", input="Good morning!"))
+
+    assert trial.error is None
+    assert trial.transcript.reply == "How can I help?"
+    assert trial.transcript.tool_calls == ()
+    assert trial.transcript.usage.output_tokens > 0
+    assert trial.transcript.cost_usd is not None
+
+
+def test_calls_are_recorded_once_with_results_and_times() -> None:
+    (trial,) = play(Scenario(name="a", input="Where is order A-1?"))
+
+    assert trial.error is None
+    calls = trial.transcript.tool_calls
+    assert [(call.name, call.arguments) for call in calls] == [
+        (LOOKUP, {"order_id": "A-1"}),
+        (TRACK, {"parcel_id": "P-A-1"}),
+    ]
+    assert calls[1].result == "parcel P-A-1 is in Hamburg"
+    assert all(call.started_ms is not None and call.duration_ms is not None for call in calls)
+    assert "Hamburg" in trial.transcript.reply
+
+
+def test_a_tools_error_is_recorded_and_reaches_the_model() -> None:
+    (trial,) = play(Scenario(name="a", input="Please refund order B-2."))
+
+    (call,) = trial.transcript.tool_calls
+    assert "paid in cash" in call.error
+    assert "paid in cash" in trial.transcript.reply
+
+
+def test_mocks_answer_separately_for_each_trial() -> None:
+    orders = ["M-1", "M-2", "M-3"]
+    trials = play(
+        *(
+            Scenario(
+                name=order,
+                input=f"Where is order {order}?",
+                mocks={LOOKUP: {"returns": f"it is in parcel P-{order}-mock"}, TRACK: {"returns": f"at {order}"}},
+            )
+            for order in orders
+        )
+    )
+
+    for order, trial in zip(orders, trials, strict=True):
+        assert trial.error is None, trial.error
+        assert f"P-{order}-mock" in trial.transcript.reply
+        assert f"at {order}" in trial.transcript.reply
+        assert [call.real for call in trial.transcript.tool_calls] == [False, False]
+
+
+def test_the_error_of_a_mock_reaches_the_model() -> None:
+    (trial,) = play(Scenario(name="a", input="Please refund order B-2.", mocks={REFUND: {"raises": "till locked"}}))
+
+    assert trial.transcript.tool_calls[0].error == "till locked"
+    assert "till locked" in trial.transcript.reply
+
+
+def test_a_tool_without_a_mock_never_runs() -> None:
+    mocks = {LOOKUP: {"returns": "it is in parcel P-unmocked"}}
+    (trial,) = play(Scenario(name="a", input="Where is order U-1?", mocks=mocks))
+
+    assert "P-unmocked" not in shop.TRACKED
+    assert trial.error.kind is ErrorKind.TOOL
+    assert trial.error.message == f"Tool {TRACK!r} was called but no mock is defined"
+
+
+def test_a_tool_of_claude_code_is_recorded() -> None:
+    (trial,) = play(Scenario(name="a", input="Run it."))
+
+    (call,) = trial.transcript.tool_calls
+    assert (call.name, call.arguments, call.real) == ("Bash", {"command": "echo ran"}, True)
+    assert "ran" in str(call.result)
+
+
+def test_a_tool_of_claude_code_without_a_mock_never_runs() -> None:
+    (trial,) = play(Scenario(name="a", input="Run it.", unmocked_tools="error"))
+
+    assert trial.error.kind is ErrorKind.TOOL
+    assert trial.error.message == "Tool 'Bash' was called but no mock is defined"
+
+
+def test_a_mock_of_a_tool_that_claude_code_runs_is_refused() -> None:
+    (trial,) = play(Scenario(name="a", input="Run it.", mocks={"Bash": {"returns": "done"}}))
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "runs the tool 'Bash' by itself" in trial.error.message
+
+
+def test_turns_share_a_session_and_have_their_own_calls_tokens_and_cost() -> None:
+    ask = (Turn(user="My name is Ada. Where is order A-1?"), Turn(user="What is my name?"))
+    (trial,) = play(Scenario(name="a", turns=ask))
+
+    assert trial.error is None
+    first, second = trial.transcript.turns
+    assert [len(turn.tool_calls) for turn in (first, second)] == [2, 0]
+    assert second.reply == "You are Ada."
+    assert first.usage.output_tokens == 15
+    assert second.usage.output_tokens == 5
+    assert second.cost_usd < first.cost_usd
+
+
+def test_an_agent_that_exceeds_its_timeout_is_errored() -> None:
+    (trial,) = play(Scenario(name="a", input="Call the courier.", timeout_seconds=2))
+
+    assert trial.error.kind is ErrorKind.LIMIT
+
+
+def test_a_history_is_refused() -> None:
+    before = ({"role": "user", "content": "My name is Grace."},)
+    (trial,) = play(Scenario(name="a", history=before, input="What is my name?"))
+
+    assert trial.error.kind is ErrorKind.CONFIG
+
+
+def test_the_options_are_recognised_without_their_type() -> None:
+    (trial,) = play(Scenario(name="a", input="Good morning!", system="Be brief."), agent="agent:options")
+
+    assert trial.transcript.reply == "How can I help?"
+
+
+def test_a_function_may_return_the_messages_of_the_sdk() -> None:
+    import agent as module
+    from claude_agent_sdk import query
+
+    async def answer(input: str) -> list[Any]:
+        return [message async for message in query(prompt=input, options=module.options)]
+
+    (trial,) = play(Scenario(name="a", input="Where is order A-1?"), agent=answer)
+
+    assert trial.error is None
+    looked_up, _ = trial.transcript.tool_calls
+    assert (looked_up.name, looked_up.result) == (LOOKUP, "order A-1 is in parcel P-A-1")
+    assert trial.transcript.usage.output_tokens == 15
