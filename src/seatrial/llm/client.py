@@ -220,7 +220,7 @@ class LLM:
             except RequestFailed as failed:
                 self._count(failed.use, spending)
                 spending.failures += 1
-                if failed.final or spending.failures >= question.attempts:
+                if failed.final or spending.failures >= question.most_failures:
                     _give_up(question, str(failed), spending, cause=failed)
                 wait = self._wait(failed, spending.failures)
                 if wait > _LONGEST_WAIT:
@@ -242,7 +242,7 @@ class LLM:
                 messages=messages,
                 attachments=question.attachments,
                 schema=question.schema,
-                timeout=question.timeout,
+                timeout=question.seconds,
             )
 
     async def _open(self, spec: ModelSpec) -> "tuple[Model, asyncio.Semaphore]":

@@ -14,7 +14,7 @@ from seatrial.model.results import ModelUse
 
 from .providers import ALIASES, NAME_PREFIXES, PROVIDERS
 
-_KEYS = ("model", "base_url", "api_key", "settings", "output", "price", "attachments")
+_KEYS = ("model", "base_url", "api_key", "settings", "output", "price", "attachments", "timeout", "retries")
 _SHOWN = 20
 """Providers take this many attachments."""
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "thinking", "extra_headers", "extra_body")
@@ -39,6 +39,10 @@ class ModelSpec:
     """US dollars for a million input and output tokens; None: from the price list."""
     attachments: bool = True
     """False: it takes only text."""
+    timeout: float | None = None
+    """Seconds for one request; None: what the question says."""
+    retries: int | None = None
+    """Requests after the first, if it fails; None: what the question says."""
     places: tuple[str, ...] = ()
     """Environment variables with which the SDK finds the server, as `NAME=value`."""
 
@@ -58,7 +62,8 @@ def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[s
 
     A string is `provider:name`, with `@` and the address of your own server: `openai:gpt-5-mini`,
     `openai:qwen3@http://127.0.0.1:8000/v1`. A mapping has `model` (such a string) and may have `base_url`, `api_key`,
-    `settings`, `output` and `price`. `${VARIABLE}` and `${VARIABLE:-default}` are filled in all three texts.
+    `settings`, `output`, `price`, `attachments`, `timeout` and `retries`. `${VARIABLE}` and `${VARIABLE:-default}` are
+    filled in the first three.
     """
     if isinstance(spec, ModelSpec):
         return spec
@@ -82,6 +87,8 @@ def parse_model(spec: str | Mapping[str, Any] | ModelSpec, *, environ: Mapping[s
         output=_output(given.get("output")),
         price=_price(given.get("price")),
         attachments=_takes_attachments(given.get("attachments")),
+        timeout=_timeout(given.get("timeout")),
+        retries=_retries(given.get("retries")),
         places=tuple(f"{variable}={environ[variable]}" for variable in known.places if environ.get(variable)),
     )
 
@@ -158,6 +165,18 @@ def _takes_attachments(given: Any) -> bool:
     return given is not False
 
 
+def _timeout(given: Any) -> float | None:
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int | float) or not given > 0):
+        raise UsageError(f"model: timeout must be a number of seconds above 0, got {given!r}")
+    return None if given is None else float(given)
+
+
+def _retries(given: Any) -> int | None:
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
+        raise UsageError(f"model: retries must be a whole number from 0, got {given!r}")
+    return given
+
+
 def _price(price: Any) -> tuple[float, float] | None:
     if price is None:
         return None
@@ -211,6 +230,16 @@ class Question(Generic[T]):
             raise ValueError("messages must begin and end with the user's side")
         if self.attempts < 1 or self.timeout <= 0:
             raise ValueError(f"attempts and timeout must be positive, got {self.attempts!r} and {self.timeout!r}")
+
+    @property
+    def seconds(self) -> float:
+        """For one request: what the model's settings say, else the question."""
+        return self.timeout if self.model.timeout is None else self.model.timeout
+
+    @property
+    def most_failures(self) -> int:
+        """How many requests may fail: what the model's settings say, else the question."""
+        return self.attempts if self.model.retries is None else self.model.retries + 1
 
 
 def shown_to(model: ModelSpec, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:

@@ -65,6 +65,8 @@ class ModelSettings(TypedDict, total=False):
     attachments: Annotated[
         bool, Key("false: it takes only text, so images and PDF files are only described to it", default=True)
     ]
+    timeout: Annotated[Amount, Key("the seconds for one request, whatever a judge says")]
+    retries: Annotated[Annotated[int, Meta(ge=0)], Key("requests after the first, if it fails, whatever a judge says")]
 
 
 Model = Name | ModelSettings
