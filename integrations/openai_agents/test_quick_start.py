@@ -52,6 +52,44 @@ class Caller(Model):
         raise NotImplementedError
 
 
+# The README: hello world, functions, handoffs.
+
+
+@function_tool
+def get_weather(city: str) -> str:
+    return f"The weather in {city} is sunny."
+
+
+hello = Agent(name="Hello world", tools=[get_weather], model=Caller({"get_weather": {"city": "Tokyo"}}))
+spanish = Agent(name="Spanish agent", instructions="¡Hola!", model=Caller())
+
+
+class Handing(Caller):
+    async def get_response(self, system_instructions: str | None, input: Any, *args: Any, **options: Any) -> Any:
+        answer = await super().get_response(system_instructions, input, *args, **options)
+        return ModelResponse(
+            output=[function_call("transfer_to_spanish_agent", {}, call_id="call_1")],
+            usage=answer.usage,
+            response_id=None,
+        )
+
+
+triage = Agent(name="Triage agent", handoffs=[spanish], model=Handing())
+
+
+def test_a_function_of_the_readme_is_called() -> None:
+    trial = play(hello, input="What's the weather in Tokyo?", expected_tools=["get_weather"])
+
+    assert (trial.error, trial.transcript.reply) == (None, "The weather in Tokyo is sunny.")
+
+
+def test_the_triage_of_the_readme_hands_over() -> None:
+    trial = play(triage, input="Hola, ¿cómo estás?", expected_tools=["transfer_to_spanish_agent"])
+
+    assert trial.error is None
+    assert "Spanish agent" in trial.transcript.reply
+
+
 @dataclass
 class UserInfo:
     name: str
