@@ -9,12 +9,12 @@ from .struct import Struct
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """An entry of one of a suite's or a scenario's lists."""
+    """An entry of one of a suite's or a scenario's lists, or a scenario's `end_state`."""
 
     scenario: str | None
     """None: a rule of the suite."""
     key: str
-    """`invariants`, or a key of `expect`."""
+    """`invariants`, `end_state`, or a key of `expect`."""
     value: Any
 
     @property

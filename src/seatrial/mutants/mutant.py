@@ -8,6 +8,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from seatrial.model.conversation import PlayedTurn, ToolCall, Transcript
+from seatrial.model.run import ScenarioKey
 from seatrial.model.struct import Struct
 
 _READS = (
@@ -67,6 +68,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     """One last reply for each scenario."""
     scenario: str = ""
     """The scenario whose transcript is changed."""
+    without_end_state: frozenset[ScenarioKey] = frozenset()
+    """Scenarios with a world whose end state is not checked."""
     scripted: bool = True
     """The user follows a script, so the agent cannot end the conversation early."""
 

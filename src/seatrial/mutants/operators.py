@@ -202,6 +202,8 @@ def destructive_extra(transcript: Transcript, facts: RunFacts) -> Iterator[Mutan
         return
     unused = [name for name in facts.known_tools if name not in facts.used_tools]
     changing = [name for name in unused if facts.changes_state(name)]
+    if not unused and facts.has_world:
+        return  # a world answers no other tool
     for name in (changing or unused or [_DESTRUCTIVE])[:3]:
         extra = ToolCall(name, {}, {"ok": True})
         yield Mutant(

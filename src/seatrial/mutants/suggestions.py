@@ -5,10 +5,11 @@ path: no exact order, no exact list of calls, no limit on calls that change noth
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from seatrial.errors import UsageError
+from seatrial.evaluators.end_state import EndState
 from seatrial.evaluators.invariants import Invariant
 from seatrial.evaluators.said import Said
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
@@ -18,6 +19,7 @@ from seatrial.model.protocols import Evaluator, TrialContext
 from seatrial.model.run import ScenarioKey
 from seatrial.model.struct import Struct
 from seatrial.model.transcript_events import decoded
+from seatrial.model.world_view import WorldView
 
 from .mutant import Mutant, RunFacts, calls_in
 
@@ -38,22 +40,34 @@ class Survivor(Struct, frozen=True, kw_only=True):
 
 Original = tuple[ScenarioKey, Transcript]
 Originals = Callable[[], Iterable[Original]]
+FindWorld = Callable[[ScenarioKey, Transcript], Awaitable[WorldView | None]]
+"""The world at the end of a transcript; None if the scenario has none."""
 
 
-async def suggest(survivors: Sequence[Survivor], originals: Originals, facts: RunFacts) -> list[Suggestion]:
+async def suggest(
+    survivors: Sequence[Survivor], originals: Originals, facts: RunFacts, *, find_world: FindWorld
+) -> list[Suggestion]:
     """Verified lines that catch as many of the survivors as possible, those that catch most first."""
     found: list[Suggestion] = []
     for suite in dict.fromkeys(each.key.suite for each in survivors):
         mine = [each for each in survivors if each.key.suite == suite]
-        found += await _Search(suite, mine, originals, facts).run()
+        found += await _Search(suite, mine, originals, facts, find_world).run()
     return found
 
 
 class _Search:
     """The search for the lines of one suite."""
 
-    def __init__(self, suite: str, survivors: Sequence[Survivor], originals: Originals, facts: RunFacts) -> None:
+    def __init__(
+        self,
+        suite: str,
+        survivors: Sequence[Survivor],
+        originals: Originals,
+        facts: RunFacts,
+        find_world: FindWorld,
+    ) -> None:
         self._suite = suite
+        self._find_world = find_world
         self._survivors = survivors
         self._originals = originals
         self._facts = facts
@@ -80,14 +94,14 @@ class _Search:
     async def _catches(self, line: Line, survivor: Survivor) -> bool:
         """Whether the line catches the mutant and passes its original; then it is kept."""
         evaluator = _evaluator(line)
-        if evaluator is None or not await _passes(evaluator, survivor.original):
+        if evaluator is None or not await self._passes(evaluator, survivor.key, survivor.original):
             self._refused.add(line.id)
             return False
-        if not await _fails(evaluator, survivor.mutant.transcript):
+        if not await self._fails(evaluator, survivor):
             return False
         self._kept[line.id] = (line, evaluator)
         for place, each in enumerate(self._survivors):
-            if _concerns(line, each.key) and await _fails(evaluator, each.mutant.transcript):
+            if _concerns(line, each.key) and await self._fails(evaluator, each):
                 self._caught.setdefault(place, []).append(line.id)
         return True
 
@@ -98,13 +112,27 @@ class _Search:
             if key.suite != self._suite:
                 continue
             for line, evaluator in self._kept.values():
-                if line.id not in refused and _concerns(line, key) and not await _passes(evaluator, transcript):
+                if line.id in refused or not _concerns(line, key):
+                    continue
+                if not await self._passes(evaluator, key, transcript):
                     refused.add(line.id)
         for name in refused:
             del self._kept[name]
         self._caught = {place: [one for one in ids if one not in refused] for place, ids in self._caught.items()}
         self._refused |= refused
         return bool(refused)
+
+    async def _passes(self, evaluator: Evaluator, key: ScenarioKey, transcript: Transcript) -> bool:
+        return (await evaluator.evaluate(await self._context(evaluator, key, transcript))).passed
+
+    async def _fails(self, evaluator: Evaluator, survivor: Survivor) -> bool:
+        context = await self._context(evaluator, survivor.key, survivor.mutant.transcript)
+        result = await evaluator.evaluate(context)
+        return not result.passed and result.error is None
+
+    async def _context(self, evaluator: Evaluator, key: ScenarioKey, transcript: Transcript) -> TrialContext:
+        world = await self._find_world(key, transcript) if isinstance(evaluator, EndState) else None
+        return TrialContext(transcript=transcript, world=world)
 
     def _fewest(self) -> list[Suggestion]:
         """The lines that catch most first, without those that add nothing."""
@@ -146,6 +174,8 @@ def _evaluator(line: Line) -> Evaluator | None:
                 return ToolCalls(must_exclude=[line.value])
             case "tool_calls_args":
                 return ToolArgs(**line.value)
+            case "end_state":
+                return EndState(**line.value)
             case "said_contains_all":
                 return Said(contains_all=[line.value])
             case _:
@@ -154,19 +184,11 @@ def _evaluator(line: Line) -> Evaluator | None:
         return None
 
 
-async def _passes(evaluator: Evaluator, transcript: Transcript) -> bool:
-    return (await evaluator.evaluate(TrialContext(transcript=transcript))).passed
-
-
-async def _fails(evaluator: Evaluator, transcript: Transcript) -> bool:
-    result = await evaluator.evaluate(TrialContext(transcript=transcript))
-    return not result.passed and result.error is None
-
-
 def _lines_for(survivor: Survivor, facts: RunFacts) -> Iterator[Line]:
     """Lines that might catch the mutant, the most general first."""
     name = survivor.key.name
-    for scope, key, value in _PROPOSALS.get(survivor.mutant.operator, _no_proposals)(survivor, facts):
+    proposals = _PROPOSALS.get(survivor.mutant.operator, _no_proposals)(survivor, facts)
+    for scope, key, value in (*_right_end_state(survivor, facts), *proposals):
         if REDACTED not in repr(value):
             yield Line(scenario=None if scope == "suite" else name, key=key, value=value)
 
@@ -186,6 +208,13 @@ def _rule(**keys: Any) -> tuple[_Proposal, _Proposal]:
 
 def _user_said(survivor: Survivor, turn: int) -> dict[str, Any]:
     return {"user": {"$contains": survivor.original.turns[turn].user}}
+
+
+def _right_end_state(survivor: Survivor, facts: RunFacts) -> Iterator[_Proposal]:
+    """The state after the calls that changed the world: another right path leads to it too."""
+    if survivor.key in facts.without_end_state:
+        writes = [{call.name: dict(call.args or {})} for _, call in calls_in(survivor.original) if call.changes]
+        yield "scenario", "end_state", {"as_after": writes}
 
 
 def _needed_call(survivor: Survivor, facts: RunFacts) -> Iterator[_Proposal]:

@@ -121,6 +121,8 @@ def suggestions_document(suggestions: Sequence[Suggestion]) -> dict[str, Any]:
         made = scenarios.setdefault(one.line.scenario, {"name": one.line.scenario})
         if one.line.key == "invariants":
             made.setdefault("invariants", []).append(one.line.value)
+        elif one.line.key == "end_state":
+            made["end_state"] = one.line.value
         else:
             made.setdefault("expect", {}).setdefault(one.line.key, []).append(one.line.value)
     document: dict[str, Any] = {"suite": {"invariants": rules}} if rules else {}

@@ -16,15 +16,20 @@ from msgspec.structs import replace
 from seatrial.engine.executors import JudgeExecutor
 from seatrial.engine.schedule import FixedSchedule, Job
 from seatrial.errors import UsageError
+from seatrial.model.conversation import StopReason, Transcript, WorldRecord
+from seatrial.model.json_patch import apply_changes, differences
 from seatrial.model.mutation import MutationResult, Suggestion
 from seatrial.model.protocols import Evaluator, PreparedScenario
 from seatrial.model.run import RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
-from seatrial.mutants.mutant import RunFacts, collect_facts
-from seatrial.mutants.operators import Operator, find_operators
+from seatrial.model.value_paths import parse_path
+from seatrial.model.world_view import WorldView
+from seatrial.mutants.mutant import Mutant, RunFacts, collect_facts
+from seatrial.mutants.operators import OPERATORS, Operator, find_operators
 from seatrial.mutants.sampling import PlannedMutant, Sampling, share_limit
 from seatrial.mutants.suggestions import suggest
 from seatrial.scenarios.tool_names import offered_tools
+from seatrial.tools.world import PreparedWorld
 from seatrial.verdicts.reasons import counted
 from seatrial.verdicts.run import Spending
 
@@ -108,6 +113,7 @@ class _Mutation:
         self._operators = operators
         self._commit = find_commit(Path.cwd())
         self._tally = MutationTally(operators)
+        self._end_states = _EndStates()
         self._notes: list[str] = []
         self._facts = RunFacts()
         self._originals: dict[ScenarioKey, list[int]] = {}
@@ -126,10 +132,13 @@ class _Mutation:
             state = RunState.INTERRUPTED
             try:
                 await self._judge_originals(session, scenarios, stored)
+                self._end_states.learn(scenarios)
                 self._learn(scenarios)
                 self._tell_plan(scenarios)
                 finished = await self._judge_mutants(session, scenarios, stored)
-                suggestions = await suggest(self._tally.survivors, self._all_originals, self._facts)
+                suggestions = await suggest(
+                    self._tally.survivors, self._all_originals, self._facts, find_world=self._end_states.find_world
+                )
                 state = RunState.FINISHED if finished else RunState.INTERRUPTED
             except asyncio.CancelledError:
                 session.cancelled = True
@@ -239,6 +248,7 @@ class _Mutation:
         if trial.status is Status.PASSED:
             self._originals.setdefault(trial.key, []).append(trial.index)
             self._tally.add_original(trial)
+            self._end_states.add_original(trial)
             return
         only_judged = trial.error is not None and not trial.results and not self._settings.judges
         why = "only judges check them, which --judges asks" if only_judged else "they do not pass the current files"
@@ -264,6 +274,8 @@ class _Mutation:
         for each in scenarios:
             known |= dict.fromkeys((*(each.scenario.mocks or ()), *sorted(offered_tools(each.scenario))))
         self._facts = collect_facts(((key.name, transcript) for key, transcript in self._all_originals()), known)
+        unchecked = [each.entry.key for each in scenarios if each.world is not None and _checks_no_end(each)]
+        self._facts = replace(self._facts, without_end_state=frozenset(unchecked))
         if not self._facts.used_tools:
             self._notes.append("no trial has recorded calls, so only replies were changed")
 
@@ -302,7 +314,7 @@ class _Mutation:
         return not schedule.stopped
 
     def _note_mutant(self, trial: Trial, planned: PlannedMutant) -> None:
-        self._tally.add(trial, planned)
+        self._tally.add(trial, planned, equivalent=self._end_states.are_equal(trial, planned))
         if self._settings.on_progress is not None:
             self._settings.on_progress(self._tally.count, self._planned, self._tally)
 
@@ -318,8 +330,8 @@ class _Mutation:
                     self._note_mutant(self._stored_trial(session, key, index), planned)
                     continue
                 self._open[key, index] = planned
-                broken = replace(planned.original, transcript=planned.mutant.transcript)
-                yield Job(prepared=prepared, index=index, recorded=broken)
+                broken = replace(planned.original, transcript=_not_ended_yet(planned.mutant.transcript))
+                yield Job(prepared=_with_drift(prepared), index=index, recorded=broken)
 
     def _jobs(self, session: RunSession, schedule: FixedSchedule) -> Jobs:
         return Jobs(
@@ -331,6 +343,80 @@ class _Mutation:
 
 _FIRST_MUTANT = 1_000_000
 """Mutants are stored as trials behind the originals, whose indexes stay."""
+
+
+class _EndStates:
+    """The end states of scenarios with a world: a mutant that reaches the same one may be no defect."""
+
+    def __init__(self) -> None:
+        self._originals: dict[tuple[ScenarioKey, int], WorldRecord] = {}
+        self._scenarios: dict[ScenarioKey, PreparedScenario] = {}
+
+    def add_original(self, trial: Trial) -> None:
+        if trial.transcript.world is not None:
+            self._originals[trial.key, trial.index] = trial.transcript.world
+
+    def learn(self, scenarios: Sequence[PreparedScenario]) -> None:
+        self._scenarios = {each.entry.key: each for each in scenarios if each.world is not None}
+
+    async def find_world(self, key: ScenarioKey, transcript: Transcript) -> WorldView | None:
+        prepared = self._scenarios.get(key)
+        if prepared is None or prepared.world is None or transcript.world is None:
+            return None
+        return await prepared.world.view(transcript.world, seed=0, gold=None)
+
+    def are_equal(self, trial: Trial, planned: PlannedMutant) -> bool:
+        """Whether the mutant does what its original does: same end state, no violated invariant.
+
+        Only of operators that may be equivalent, and only if the world shows the effect of the changed calls.
+        """
+        mutant = planned.mutant
+        operator = OPERATORS.get(mutant.operator)
+        prepared = self._scenarios.get(trial.key)
+        before, after = self._originals.get((trial.key, planned.original.index)), trial.transcript.world
+        if operator is None or not operator.may_be_equivalent or prepared is None or before is None or after is None:
+            return False
+        if before.seed != after.seed or trial.transcript.error is not None or not _world_answers(prepared, mutant):
+            return False
+        if any(result.invariant is not None and not result.passed for result in trial.results):
+            return False
+        return _same_end(prepared, before, after)
+
+
+def _not_ended_yet(transcript: Transcript) -> Transcript:
+    """Without the end that a tool made: the world ends the conversation again if the mutant still calls that tool."""
+    if transcript.stop_reason is StopReason.ENDED_BY_TOOL and transcript.world is not None:
+        return replace(transcript, stop_reason=StopReason.MAX_TURNS)
+    return transcript
+
+
+def _with_drift(prepared: PreparedScenario) -> PreparedScenario:
+    """The scenario whose world may answer differently than recorded, since a mutant makes other calls."""
+    if not isinstance(prepared.world, PreparedWorld) or prepared.world.drift == "note":
+        return prepared
+    return replace(prepared, world=replace(prepared.world, drift="note"))
+
+
+def _world_answers(prepared: PreparedScenario, mutant: Mutant) -> bool:
+    """Whether the changed calls reach the world. A mock or a real tool has effects that it does not show."""
+    world, mocks = prepared.world, prepared.scenario.mocks or ()
+    names = [name for name in (mutant.call and mutant.call.name, mutant.added) if name]
+    real = mutant.call is not None and mutant.call.real
+    return isinstance(world, PreparedWorld) and not real and all(n in world.tools and n not in mocks for n in names)
+
+
+def _same_end(prepared: PreparedScenario, before: WorldRecord, after: WorldRecord) -> bool:
+    """Whether both reach the same end state, apart from what `end_state.ignore` leaves out."""
+    assert isinstance(prepared.world, PreparedWorld)
+    rule = prepared.scenario.end_state
+    ignored = [parse_path(path) for path in (() if rule is None else rule.ignore)]
+    first, second = (apply_changes(prepared.world.seed.value, one.changes) for one in (before, after))
+    found = differences(first, second)
+    return all(any(path.covers(each.location) for path in ignored) for each in found)
+
+
+def _checks_no_end(prepared: PreparedScenario) -> bool:
+    return prepared.scenario.end_state is None and prepared.scenario.expected_state is None
 
 
 class _WithinBudget(FixedSchedule):

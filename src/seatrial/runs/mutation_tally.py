@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from seatrial.model.mutation import (
     CheckCounts,
     MutantCounts,
@@ -52,9 +54,12 @@ class MutationTally:
             for check in _labels(result, failed_only=False):
                 self._checks.setdefault(_place(trial.key, result, check), 0)
 
-    def add(self, trial: Trial, planned: PlannedMutant) -> None:
+    def add(self, trial: Trial, planned: PlannedMutant, *, equivalent: bool) -> None:
         """Count a mutant. Only a check that failed catches it; an error is no answer."""
         operator = planned.mutant.operator
+        if equivalent:
+            self._counts[trial.key, operator, "equivalent"] += 1
+            return
         failed = [result for result in trial.results if result.error is None and not result.passed]
         judged = trial.status is Status.FAILED
         if failed or judged:
@@ -72,12 +77,15 @@ class MutationTally:
 
     def _keep(self, trial: Trial, planned: PlannedMutant) -> None:
         of_kind = self._counts[trial.key, planned.mutant.operator, "survived"]
+        mutant = planned.mutant
+        if trial.transcript.world is not None:  # with what the calls of the mutant change
+            mutant = replace(mutant, transcript=trial.transcript)
         if of_kind < _KEPT_OF_KIND and len(self.survivors) < _KEPT:
             self.survivors.append(
                 Survivor(
                     key=trial.key,
                     trial=planned.original.index,
-                    mutant=planned.mutant,
+                    mutant=mutant,
                     original=planned.original.transcript,
                 )
             )

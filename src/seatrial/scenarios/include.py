@@ -22,6 +22,7 @@ from .value_readers import ListOf, given
 class _Addition(TypedDict):
     name: Annotated[Name, Key("the scenario's name")]
     expect: NotRequired[Annotated[Expect, Key("what must also be true of the trial")]]
+    end_state: NotRequired[Annotated[Any, Key("the world at the end, if the scenario does not check it yet")]]
     invariants: NotRequired[Annotated[Sequence[Any], Key("rules that also hold in it")]]
 
 
@@ -51,6 +52,8 @@ class Included(Struct, frozen=True, kw_only=True):
         changed = dict(made)
         if "expect" in more:
             changed["expect"] = merge_expect(made.get("expect"), more["expect"])
+        if "end_state" in more:
+            changed["end_state"] = more["end_state"]
         if "invariants" in more:
             changed["invariants"] = (*made.get("invariants", ()), *more["invariants"])
         return changed
@@ -84,6 +87,10 @@ def read_included(files: Sequence[str], folder: Path, where: KeyPath, problems: 
             made = scenarios.setdefault(addition["name"], {})
             if "expect" in addition:
                 made["expect"] = merge_expect(made.get("expect"), addition["expect"])
+            if "end_state" in addition:
+                if "end_state" in made:
+                    report_second_end_state(addition["name"], where, problems)
+                made["end_state"] = addition["end_state"]
             made["invariants"] = (*made.get("invariants", ()), *addition.get("invariants", ()))
     return Included(invariants=tuple(invariants), irreversible=tuple(irreversible), scenarios=scenarios)
 
@@ -99,19 +106,29 @@ def _read(path: Path, name: str, where: KeyPath, problems: Problems) -> Mapping[
         problems.add(where, f"{name}: {unreadable.message}", "Its path starts at the folder of the suite's file")
         return {}
     made: Mapping[str, Any] = struct_reader(_IncludedFile).read_keys(content, (), found) or {}
-    rules = ListOf(named_reader("Invariant"))
     suite = dict(made.get("suite") or {})
     if "invariants" in suite:
-        suite["invariants"] = rules.read(suite["invariants"], ("suite", "invariants"), found)
+        suite |= _read_checks(suite, ("suite",), found)
     scenarios = [
-        {**each, "invariants": rules.read(each["invariants"], ("scenarios", index, "invariants"), found)}
-        if "invariants" in each
-        else each
+        {**each, **_read_checks(each, ("scenarios", index), found)}
         for index, each in enumerate(made.get("scenarios") or ())
     ]
     for problem in found.found:
         problems.add(where, f"{name}: {path_text(problem.where)}: {problem.message}", problem.suggestion)
     return {} if found.found else {"suite": suite, "scenarios": scenarios}
+
+
+def _read_checks(content: Mapping[str, Any], where: KeyPath, problems: Problems) -> dict[str, Any]:
+    """The values of keys that hold evaluators."""
+    readers = {"invariants": ListOf(named_reader("Invariant")), "end_state": named_reader("EndState")}
+    return {
+        key: reader.read(content[key], (*where, key), problems) for key, reader in readers.items() if key in content
+    }
+
+
+def report_second_end_state(name: str, where: KeyPath, problems: Problems) -> None:
+    """One of the two would not be checked."""
+    problems.add(where, f"the scenario {name!r} has two 'end_state'", "Write both into one, in the scenario")
 
 
 def check_included(included: Included, names: Sequence[str], where: KeyPath, problems: Problems) -> None:

@@ -12,7 +12,7 @@ from .build_evaluators import check_exemptions, is_built_in, scorer_names, suite
 from .cross_checks import LargeFile, Names, can_decide, check_resolved, judge_gates, report_idle_gate
 from .examples import expand_rows
 from .formats import find_definitions
-from .include import NOTHING, Included, check_included, read_included
+from .include import NOTHING, Included, check_included, read_included, report_second_end_state
 from .keys import SCENARIO, SUITE
 from .merge import Resolver
 from .problems import KeyPath, Problems, closest, did_you_mean, path_text
@@ -152,6 +152,8 @@ class SuiteReader:
     def _check(self, made: dict[str, Any], suite: str, resolver: Resolver, where: KeyPath, problems: Problems) -> None:
         if made.get("invariants") or made.get("exempt") or made["name"] in self.included.scenarios:
             check_exemptions(self.included.added(made), resolver.invariants, where, problems)
+        if made.get("end_state") is not None and "end_state" in self.included.scenarios.get(made["name"], ()):
+            report_second_end_state(made["name"], (*where, "end_state"), problems)
         resolved = resolver.resolve_keys(made)
         before = self._names.take(suite, resolved.name, resolved.source or "", large=self._large)
         if before is not None:
