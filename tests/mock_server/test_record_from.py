@@ -31,7 +31,7 @@ def test_the_calls_of_an_mcp_server_are_recorded_with_schema_and_without_secrets
     mocks = {"count": {"sequence": [{"returns": {"left": 3, "by": "very-secret-token-1"}}, {"raises": "busy"}]}}
     schema = {"type": "object", "properties": {"by": {"type": "integer"}}}
     scenario = Scenario(name="x", input="x", mocks=mocks, tools=[{"name": "count", "parameters": schema}])
-    open_tools = make_tools(scenario)
+    open_tools = make_tools(scenario, None)
     server = HttpServer(Sessions(lambda session: open_tools(session, 0), CallLog(None, scenario="x")))
     server.start()
     file = tmp_path / "calls.yaml"

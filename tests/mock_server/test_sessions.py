@@ -217,6 +217,57 @@ def test_a_check_covers_invariants_about_calls_and_names_the_others(folder: Path
     assert "not checked here, where only calls are known: invariant polite" in ended.stderr
 
 
+WORLD = """
+suite: {name: shop, world: {seed: {refunds: []}, tools: shop_tools}}
+scenarios:
+  - name: take a number
+    input: "Refund W1."
+    end_state: {as_after: [{refund: {order_id: W1}}]}
+"""
+TOOLS = """
+def refund(state, order_id: str):
+    state["refunds"].append(order_id)
+    return "paid"
+"""
+
+
+@pytest.mark.parametrize(
+    ("orders", "code", "line"),
+    [
+        (["W1"], 0, "✓ session stdio: called [refund]"),
+        (["W2"], 1, "End state differs: refunds[0]: expected 'W1', got 'W2' (changed by refund in turn 1)"),
+        ([], 1, "no client connected"),
+    ],
+)
+def test_a_world_is_served_and_its_end_state_is_checked(folder: Path, orders: list[str], code: int, line: str) -> None:
+    (folder / "suite.yaml").write_text(WORLD)
+    (folder / "shop_tools.py").write_text(TOOLS)
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "client", "version": "1"}}
+    say: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        *(
+            {"id": 2, "method": "tools/call", "params": {"name": "refund", "arguments": {"order_id": order}}}
+            for order in orders
+        ),
+    ]
+
+    ended = check_over_pipes(folder, "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in say))
+
+    assert ended.returncode == code, ended.stderr
+    assert line in ended.stderr
+
+
+def test_a_wrong_gold_call_is_said_before_anything_is_served(folder: Path) -> None:
+    (folder / "suite.yaml").write_text(WORLD.replace("{refund: {order_id: W1}}", "{refund: {order: W1}}"))
+    (folder / "shop_tools.py").write_text(TOOLS)
+
+    done = run(folder, "--check", scenario="take a number")
+
+    assert done.returncode == 2
+    assert "the world refuses gold call 1, refund: invalid arguments for 'refund': 'order_id' is missing" in done.stderr
+
+
 def test_tools_are_listed_as_defined_or_as_derived(url: str) -> None:
     async def tools(client: Client) -> Any:
         return {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -317,7 +368,7 @@ def test_a_call_without_answer_is_no_success(serve: Callable[..., Server]) -> No
     [
         ([], "take a nap", "there is no such scenario. Choose one of: 'take a number', 'nothing', 'unasked'"),
         ([], "n", "3 scenarios contain it in their name"),
-        ([], "nothing", "has no mocks, so there is nothing to serve"),
+        ([], "nothing", "has no mocks and no world, so there is nothing to serve"),
         (["--check"], "unasked", "has no expectation about all its tool calls"),
         (["--record", "no/such/folder"], "unasked", "--record no/such/folder: cannot be written"),
         (["--port", "TAKEN"], "unasked", "cannot be used: Address already in use. Choose another: --port N"),

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from seatrial import foreign
 from seatrial.errors import MissingExtra, UsageError
 from seatrial.evaluators.end_state import EndState
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
 from seatrial.model.protocols import Evaluator, TrialContext
-from seatrial.model.results import EvalResult
+from seatrial.model.results import EvalResult, TrialError
 from seatrial.model.scenario import Expect, Scenario
 from seatrial.reports.terminal import safe_text
 from seatrial.reports.texts import counted
+from seatrial.runs.gold_calls import check_gold_calls
 from seatrial.scenarios.build import make_tools
 from seatrial.scenarios.load import load
+from seatrial.scenarios.worlds import world_of
+from seatrial.tools.world import PreparedWorld
 
 if TYPE_CHECKING:
     from seatrial.mock_server.mcp_server import Sessions, SessionTools
@@ -41,6 +45,8 @@ def tool_evaluators(scenario: Scenario) -> list[Evaluator]:
         found += _of_expect(scenario.expect)
     if scenario.expected_state is not None:
         found.append(EndState(contains=scenario.expected_state))
+    if scenario.end_state is not None:
+        found.append(scenario.end_state)
     if scenario.limits is not None and scenario.limits.tool_calls is not None:
         found.append(Limits(tool_calls=scenario.limits.tool_calls))
     found += [rule for rule in scenario.invariants if rule.is_about_calls_only]
@@ -63,17 +69,22 @@ def _of_expect(expect: Expect) -> list[Evaluator]:
     return found
 
 
-async def check_session(tools: "SessionTools", scenario: Scenario, evaluators: Sequence[Evaluator]) -> list[EvalResult]:
-    """The results of the evaluators for one session."""
+async def check_session(
+    tools: "SessionTools", scenario: Scenario, evaluators: Sequence[Evaluator], world: PreparedWorld | None = None
+) -> list[EvalResult]:
+    """The results of the evaluators for one session. Raises TrialError if the world was changed outside of calls."""
+    record = tools.tools.record_world()
     turn = PlayedTurn(index=0, user="", reply=None, tool_calls=tuple(tools.calls))
-    transcript = Transcript(turns=(turn,), stop_reason=StopReason.SCRIPT_ENDED, state=tools.tools.state or None)
-    ctx = TrialContext(transcript=transcript, scenario=scenario)
+    state = tools.tools.state or None
+    transcript = Transcript(turns=(turn,), stop_reason=StopReason.SCRIPT_ENDED, state=state, world=record)
+    view = None if world is None or record is None else await world.view(record)
+    ctx = TrialContext(transcript=transcript, scenario=scenario, world=view)
     return [await evaluator.evaluate(ctx) for evaluator in evaluators]
 
 
 @click.command("mock-server")
 @click.argument("suite", required=False)
-@click.option("--scenario", "name", metavar="NAME", help="Scenario whose mocked tools are served.")
+@click.option("--scenario", "name", metavar="NAME", help="Scenario whose mocked tools and world are served.")
 @click.option(
     "--transport", type=click.Choice(["http", "stdio"]), default="http", show_default=True, help="MCP transport."
 )
@@ -112,20 +123,23 @@ def command(
     if suite is None or name is None:
         raise UsageError("give a suite file and a scenario: seatrial mock-server SUITE --scenario NAME")
     scenario = _find(suite, name)
+    world = world_of(scenario)
     evaluators = _evaluators(scenario) if check else []
+    if check:
+        check_gold_calls([(scenario, world)])
     from seatrial.mock_server.mcp_server import CallLog, Sessions
 
-    open_tools = make_tools(scenario)
+    open_tools = make_tools(scenario, world)
     log = CallLog(record, scenario=scenario.name)
     sessions = Sessions(lambda session: open_tools(session, 0), log)
     try:
         if transport == "stdio":
             _serve_stdio(sessions)
         else:
-            _serve_http(sessions, scenario, port)
+            _serve_http(sessions, scenario, port, world)
     finally:
         log.close()
-    return _report(sessions.clients.values(), scenario, evaluators) if check else 0
+    return _report(sessions.clients.values(), scenario, evaluators, world) if check else 0
 
 
 def _relay(url: str, more: object) -> int:
@@ -163,18 +177,18 @@ def _find(suite: str, name: str) -> Scenario:
         names = ", ".join(repr(scenario.name) for scenario in (like or found)[:20])
         problem = f"{len(like)} scenarios contain it in their name" if like else "there is no such scenario"
         raise UsageError(f"{suite}: --scenario {name!r}: {problem}. Choose one of: {names}")
-    if not like[0].mocks:
-        raise UsageError(f"{suite}: scenario {like[0].name!r} has no mocks, so there is nothing to serve. Add `mocks:`")
+    if not like[0].mocks and not like[0].mocks_from and like[0].world is None:
+        problem = "has no mocks and no world, so there is nothing to serve"
+        raise UsageError(f"{suite}: scenario {like[0].name!r} {problem}. Add `mocks:` or `world:`")
     return like[0]
 
 
 def _evaluators(scenario: Scenario) -> list[Evaluator]:
-
     found = tool_evaluators(scenario)
     if not found:
         raise UsageError(
             f"--check: scenario {scenario.name!r} has no expectation about all its tool calls. Add `trajectory`, "
-            "`expected_tools`, `expected_tool_args`, `expected_state`, `invariants` or tool_calls_* under `expect`"
+            "`expected_tools`, `expected_tool_args`, `end_state`, `invariants` or tool_calls_* under `expect`"
         )
     return found
 
@@ -185,7 +199,7 @@ def _serve_stdio(sessions: "Sessions") -> None:
     asyncio.run(serve_stdio(lambda: sessions.find("stdio")))
 
 
-def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
+def _serve_http(sessions: "Sessions", scenario: Scenario, port: int, world: PreparedWorld | None) -> None:
     from seatrial.mock_server.http_server import HttpServer
 
     server = HttpServer(sessions, port=port)
@@ -193,7 +207,7 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
     before = {which: signal.signal(which, lambda *_: over.set()) for which in (signal.SIGINT, signal.SIGTERM)}
     server.start()
     try:
-        tools = ", ".join(scenario.mocks or ())
+        tools = ", ".join(dict.fromkeys([*(scenario.mocks or ()), *(world.tools if world is not None else ())]))
         click.echo(f"serving {tools} of {scenario.name!r} at {server.url()}  (Ctrl-C to stop)")
         while not over.wait(0.5):  # on Windows a wait without timeout cannot be interrupted
             pass
@@ -203,22 +217,28 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int) -> None:
             signal.signal(which, handler)
 
 
-def _report(clients: "Iterable[SessionTools]", scenario: Scenario, evaluators: list[Evaluator]) -> int:
+def _report(
+    clients: "Iterable[SessionTools]", scenario: Scenario, evaluators: list[Evaluator], world: PreparedWorld | None
+) -> int:
     """Print the result of each session. 0 only if there was a session and all passed."""
-
     for rule in scenario.invariants:
         if not rule.is_about_calls_only:
             click.echo(safe_text(f"not checked here, where only calls are known: invariant {rule.title}"), err=True)
     passed = []
     for client in clients:
-        results = asyncio.run(check_session(client, scenario, evaluators))
-        right = client.error is None and all(result.passed for result in results)
+        results: list[EvalResult] = []
+        error = client.error
+        try:
+            with foreign.in_use():
+                results = asyncio.run(check_session(client, scenario, evaluators, world))
+        except TrialError as failure:
+            error = error or failure
+        right = error is None and all(result.passed for result in results)
         passed.append(right)
-        lines = [
-            f"{'✓' if right else '✗'} session {client.session}: called [{', '.join(c.name for c in client.calls)}]"
-        ]
-        if client.error is not None:
-            lines.append(f"    ERROR {client.error.info.kind.value}: {client.error}")
+        called = ", ".join(call.name for call in client.calls)
+        lines = [f"{'✓' if right else '✗'} session {client.session}: called [{called}]"]
+        if error is not None:
+            lines.append(f"    ERROR {error.info.kind.value}: {error}")
         lines += [f"    {result.reasoning}" for result in results if not result.passed]
         click.echo(safe_text("\n".join(lines)), err=True)
     if not passed:

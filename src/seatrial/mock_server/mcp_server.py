@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any, Protocol
 
+from anyio import CancelScope
 from mcp import Client
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
@@ -236,7 +237,9 @@ class SessionTools:
     async def call(self, name: str, arguments: Any) -> ToolAnswer:
         started = milliseconds()
         try:
-            answer = await self.tools.call(name, arguments, turn=0)
+            # A client that leaves does not undo what the tool does, so the call is finished and recorded.
+            with CancelScope(shield=True):
+                answer = await self.tools.call(name, arguments, turn=0)
         except TrialError as failure:
             self.error = self.error or failure
             self._record(name, arguments, ToolAnswer(error=str(failure)), started)

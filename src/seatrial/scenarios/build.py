@@ -78,7 +78,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
         scenario=scenario,
         agent=context.agent,
         make_user=make_user(scenario, context),
-        make_tools=_make_tools(scenario, world, records=context.records),
+        make_tools=make_tools(scenario, world, records=context.records),
         turn_evaluators=turns,
         every_turn_evaluators=every_turn,
         trial_evaluators=_trial_evaluators(scenario, context),
@@ -221,15 +221,13 @@ def _require_decisions(scenario: Scenario, agent: Agent) -> None:
         )
 
 
-def make_tools(scenario: Scenario) -> Callable[[str, int], ToolBox]:
-    """(trial id, seed) -> the tools of that trial. Raises UsageError for mocks that cannot work."""
-    return _make_tools(scenario, world_of(scenario))
-
-
-def _make_tools(
+def make_tools(
     scenario: Scenario, world: PreparedWorld | None, *, records: bool = False
 ) -> Callable[[str, int], ToolBox]:
-    """`records`: tools without a mock run, and recorded calls are not used."""
+    """(trial id, seed) -> the tools of that trial. Raises UsageError for mocks that cannot work.
+
+    `records`: tools without a mock run, and recorded calls are not used.
+    """
     if records:
         scenario = replace(scenario, unmocked_tools="passthrough", mocks_from=None)
     default = default_unmocked_tools(scenario.mocks or scenario.mocks_from, scenario.world)
