@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from .fixture import Seatrial
 
-__all__ = ["seatrial", "seatrial_agent"]
+__all__ = ["seatrial", "seatrial_agent", "seatrial_world"]
 
 _MARKER = (
     "seatrial(trials=None, threshold=None, live=False, expect_failure=False): how often a scenario is played and which "
@@ -140,10 +140,17 @@ def seatrial_agent(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def seatrial(request: pytest.FixtureRequest, seatrial_agent: Any) -> "Iterator[Seatrial]":
+def seatrial_world() -> Any:
+    """The world of the scenarios that a test plays. Define a fixture of this name to supply one; a scenario's own keys
+    come before its keys, and a scenario's seed is merged over its seed."""
+    return None
+
+
+@pytest.fixture
+def seatrial(request: pytest.FixtureRequest, seatrial_agent: Any, seatrial_world: Any) -> "Iterator[Seatrial]":
     """Plays scenarios: `result = seatrial.run(scenario)`, with `await` in an async test; then `seatrial.check(…)`."""
     from .fixture import Seatrial
 
-    made = Seatrial(request.node, seatrial_agent)
+    made = Seatrial(request.node, seatrial_agent, seatrial_world)
     yield made
     made.settle()

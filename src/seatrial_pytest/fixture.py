@@ -15,7 +15,7 @@ import pytest
 from seatrial.model.conversation import ToolCall, Transcript
 from seatrial.model.protocols import MAY_BE_MORE, NOT_RECORDED, RECORD_CALLS, CalledTools
 from seatrial.model.run import Interval, ScenarioOutcome, Status, Trial
-from seatrial.model.scenario import Scenario
+from seatrial.model.scenario import Scenario, Suite, World
 from seatrial.runs.report import is_asserting, unsettled
 from seatrial.runs.scenario_session import PlayedScenario, ScenarioRequest
 from seatrial.scenarios.load import load
@@ -38,9 +38,10 @@ _HOW_TO_EXPECT = (
 class Seatrial:
     """Plays scenarios for one test, and requires that the test checks their verdicts."""
 
-    def __init__(self, item: Any, agent: Any) -> None:
+    def __init__(self, item: Any, agent: Any, world: Any = None) -> None:
         self._item = item
         self._agent = agent
+        self._world = world
         self._run = PytestRun.of(item.config)
         self._marker = read_marker(item)
         self._results: list[ScenarioResult] = []
@@ -160,7 +161,7 @@ class Seatrial:
             **self._run.overrides,
         }
         with ending_test(item):
-            loaded = load([scenario], overrides=given, environ=options.environ)[0]
+            loaded = load([self._in_world(scenario)], overrides=given, environ=options.environ)[0]
         resolved, *others = loaded.scenarios
         if others:
             raise ScenarioErrored(
@@ -176,6 +177,17 @@ class Seatrial:
             name=self._name(scenario.name),
             position=self._run.position_of(item),
         )
+
+    def _in_world(self, scenario: Scenario) -> Scenario | Suite:
+        """The scenario, in a suite with the world of the fixture `seatrial_world`."""
+        if self._world is None:
+            return scenario
+        if not isinstance(self._world, World):
+            raise ScenarioErrored(
+                f"{self._item.nodeid}: the fixture 'seatrial_world' gives {self._world!r:.200}. Let it return "
+                "seatrial.World(seed=..., tools=[...])"
+            )
+        return Suite(name=scenario.name, world=self._world, scenarios=(scenario,))
 
     def _name(self, scenario: str) -> str:
         """The stored name: the test, the scenario, and a number if the test plays it several times."""
