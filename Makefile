@@ -78,7 +78,7 @@ layers-picture: $(VENV)/.installed-test
 	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.layers docs/images/layers.svg
 
 readme-picture: $(VENV)/.installed-test
-	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.picture docs/images/run.svg
+	PYTHONPATH=docs_build $(BIN)/python -m seatrial_docs.picture docs/images/run.svg docs/images/end-state.svg
 
 .venvs/docs/.installed: pyproject.toml
 	$(PYTHON) -m venv .venvs/docs

@@ -1,6 +1,6 @@
-"""The picture in the README: a real run, drawn as text in an SVG.
+"""Pictures of what commands print, drawn as text in an SVG.
 
-python -m seatrial_docs.picture docs/images/run.svg
+python -m seatrial_docs.picture docs/images/run.svg docs/images/end-state.svg
 """
 
 import os
@@ -10,12 +10,33 @@ import sys
 import tempfile
 from html import escape, unescape
 from pathlib import Path
+from typing import NamedTuple
 
 from .blocks import ROOT
 from .shell import Shell
 
-PROJECT = ROOT / "docs_build" / "picture"
-COMMAND = "seatrial run --seed 3"
+
+class Picture(NamedTuple):
+    """A project, the command to show, and a command before it."""
+
+    project: Path
+    place: str
+    """Where the project is copied to in the folder of the commands."""
+    command: str
+    before: str | None = None
+
+
+_WRONG = "{type: python, target: examples.shop_world.agents_wrong:too_generous, tools: all_wrapped}"
+PICTURES = {
+    "run.svg": Picture(ROOT / "docs_build" / "picture", ".", "seatrial run --seed 3"),
+    "end-state.svg": Picture(
+        ROOT / "examples" / "shop_world",
+        "examples/shop_world",
+        "seatrial show latest 'refunds a delivered order' 1",
+        before=f"seatrial run examples/shop_world/scenarios.yaml --agent '{_WRONG}'",
+    ),
+}
+"""By file name."""
 _LETTER, _LINE, _LEFT, _TOP = 7.9, 19, 18, 46
 _COLOURS = (
     (re.compile(r"^(\s*)(✓)"), "#57ab5a"),
@@ -25,12 +46,16 @@ _COLOURS = (
 )
 
 
-def run_of_the_picture(folder: Path) -> str:
+def run_of_the_picture(name: str, folder: Path) -> str:
     """The command and its output."""
-    shutil.copytree(PROJECT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".seatrial"))
+    picture = PICTURES[name]
+    ignored = shutil.ignore_patterns("__pycache__", ".seatrial")
+    shutil.copytree(picture.project, folder / picture.place, dirs_exist_ok=True, ignore=ignored)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("SEATRIAL_")}
     with Shell(folder, environ | {"NO_COLOR": "1"}) as shell:
-        return f"$ {COMMAND}\n{shell.run(COMMAND)}".rstrip()
+        if picture.before is not None:
+            shell.run(picture.before)
+        return f"$ {picture.command}\n{shell.run(picture.command)}".rstrip()
 
 
 def drawn(text: str) -> str:
@@ -70,8 +95,8 @@ def _painted(line: str) -> str:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        picture = drawn(run_of_the_picture(Path(place)))
-    file = Path(sys.argv[1])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(picture, encoding="utf-8")
+    for file in map(Path, sys.argv[1:]):
+        with tempfile.TemporaryDirectory() as place:
+            drawing = drawn(run_of_the_picture(file.name, Path(place)))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(drawing, encoding="utf-8")

@@ -1,18 +1,21 @@
-"""The picture in the README shows what a run prints."""
+"""Pictures show what commands print."""
 
 from pathlib import Path
 
+import pytest
+
 from seatrial_docs.blocks import ROOT
 from seatrial_docs.outputs import fits
-from seatrial_docs.picture import drawn, run_of_the_picture, text_of
+from seatrial_docs.picture import PICTURES, drawn, run_of_the_picture, text_of
 
-PICTURE = ROOT / "docs" / "images" / "run.svg"
+IMAGES = ROOT / "docs" / "images"
 
 
-def test_the_picture_is_a_real_run(tmp_path: Path) -> None:
-    shown = text_of(PICTURE.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_is_a_real_run(name: str, tmp_path: Path) -> None:
+    shown = text_of((IMAGES / name).read_text(encoding="utf-8"))
 
-    assert fits(run_of_the_picture(tmp_path), shown), "out of date: make readme-picture"
+    assert fits(run_of_the_picture(name, tmp_path), shown), "out of date: make readme-picture"
 
 
 def test_the_text_of_a_picture_is_the_text_it_was_drawn_from() -> None:
@@ -21,5 +24,6 @@ def test_the_text_of_a_picture_is_the_text_it_was_drawn_from() -> None:
     assert text_of(drawn(text)) == text
 
 
-def test_the_picture_loads_nothing_from_elsewhere() -> None:
-    assert PICTURE.read_text(encoding="utf-8").count("http") == 1  # the namespace of SVG
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_loads_nothing_from_elsewhere(name: str) -> None:
+    assert (IMAGES / name).read_text(encoding="utf-8").count("http") == 1  # the namespace of SVG

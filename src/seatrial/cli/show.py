@@ -147,8 +147,10 @@ def _print_scenario(outcome: ScenarioOutcome, trials: list[Trial], *, everything
     writer.line(f"{one_line(outcome.entry.key.label)}  {one_line(about)}", mark=outcome.verdict.status)
     if outcome.entry.source:
         writer.line(one_line(outcome.entry.source), indent=2, style="dim")
+    told = {reason for trial in trials if trial.status is not Status.PASSED for reason in explain(trial)}
     for reason in () if outcome.skipped else outcome.verdict.failure_reasons:
-        writer.line(reason, indent=2)
+        if reason not in told:
+            writer.line(reason, indent=2)
     for trial in trials:
         writer.line(f"{trial.id} {summarise(trial)}", indent=2, mark=trial.status)
         if trial.status is not Status.PASSED:

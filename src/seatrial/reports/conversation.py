@@ -131,7 +131,7 @@ def _describe_result(result: EvalResult) -> Iterator[Line]:
     score = "" if result.score in (0.0, 1.0, None) else f" (score {number(result.score or 0.0)})"
     yield 0, f"{'✓' if result.passed else '✗'} {result.evaluator}{score}: {result.reasoning}"
     for check in result.checks:
-        detail = f": {check.detail}" if check.detail else ""
+        detail = f": {check.detail}" if check.detail and check.detail not in result.reasoning else ""
         yield 1, f"{'✓' if check.passed else '✗'} {check.name}{detail}"
     for line in result.trajectory.diff if result.trajectory is not None else ():
         yield 1, line
