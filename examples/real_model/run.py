@@ -55,9 +55,10 @@ def wait_for(url: str, server: "subprocess.Popen[bytes]", seconds: int = 300) ->
 
 def run_suite(url: str) -> tuple[int, Any]:
     """(exit code, results) of one run."""
-    command = [sys.executable, "-m", "seatrial", "run", str(HERE / "scenarios.yaml"), "--verbose"]
-    command += ["--report", "json=results.json"]
-    code = subprocess.run(command, env={**os.environ, "REAL_MODEL_URL": url}).returncode
+    suites = [str(HERE / name) for name in ("scenarios.yaml", "retrieval.yaml")]
+    command = [sys.executable, "-m", "seatrial", "run", *suites, "--verbose", "--report", "json=results.json"]
+    environment = {**os.environ, "REAL_MODEL_URL": url, "PYTHONPATH": str(HERE)}
+    code = subprocess.run(command, env=environment).returncode
     return code, json.loads(Path("results.json").read_text())
 
 

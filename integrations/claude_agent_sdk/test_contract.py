@@ -6,7 +6,7 @@ Its tools have the names that the model sees, such as `mcp__shop__lookup_order`,
 from typing import Any
 
 import seatrial
-from seatrial import Scenario, Turn
+from seatrial import EndState, Scenario, Turn, World
 from seatrial.model.conversation import ErrorKind
 from seatrial.testing import shop
 
@@ -77,6 +77,20 @@ def test_the_error_of_a_mock_reaches_the_model() -> None:
 
     assert trial.transcript.tool_calls[0].error == "till locked"
     assert "till locked" in trial.transcript.reply
+
+
+def test_a_world_answers_and_its_end_state_is_judged() -> None:
+    def refund(state: dict[str, Any], order_id: str) -> str:
+        state["refunds"].append(order_id)
+        return "paid by the world"
+
+    refund.__name__ = REFUND
+    world = World(seed={"refunds": []}, tools=[refund])
+    ended = EndState(contains={"refunds": ["B-2"]})
+    (trial,) = play(Scenario(name="a", input="Please refund order B-2.", world=world, end_state=ended))
+
+    assert trial.status == "passed", (trial.error, trial.failure_reasons)
+    assert "paid by the world" in trial.transcript.reply
 
 
 def test_a_tool_without_a_mock_never_runs() -> None:

@@ -90,6 +90,14 @@ def bank(**settings: Any) -> dict[str, Any]:
     return {"type": "pydantic_ai", "target": support_agent, **settings}
 
 
+def test_the_bank_gets_its_deps_in_another_process() -> None:
+    agent = {"type": "pydantic_ai", "target": "test_quick_start:support_agent", "deps": "test_quick_start:make_deps"}
+    scenario = Scenario(name="x", input="What is my balance?", expected_tools=["customer_balance"])
+    report = seatrial.run(scenario, agent=agent, store=None, isolation="process")
+
+    assert report.passed, report.failure_reasons
+
+
 @pytest.mark.parametrize(
     "deps",
     [
