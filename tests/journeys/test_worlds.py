@@ -175,6 +175,22 @@ def test_a_gold_call_that_cannot_be_right_stops_the_run_before_any_agent(gold: A
     assert not asked
 
 
+def test_a_wrong_gold_call_is_told_once_for_all_agents(tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(
+        "suite:\n"
+        "  world: {seed: {orders: {}, refunds: []}, tools: tests.journeys.shop_world}\n"
+        "  agents: {one: 'tests.journeys.shop_world:make_seed', two: 'tests.journeys.shop_world:make_seed'}\n"
+        "scenarios:\n- {name: a, input: hi, end_state: {as_after: [{refund: {order: W1}}]}}\n",
+        "utf-8",
+    )
+
+    with pytest.raises(seatrial.UsageError) as refused:
+        seatrial.run(tmp_path / "suite.yaml", store=None)
+
+    [line] = str(refused.value).splitlines()
+    assert "suite.yaml:5: scenario 'a': end_state.as_after: the world refuses gold call 1" in line
+
+
 def test_a_gold_call_may_be_refused_on_purpose() -> None:
     state = EndState(as_after=[{"refund": {"order_id": "W2"}, "refused": True}, REFUND_W1])
 

@@ -17,7 +17,8 @@ def check_gold_calls(scenarios: Iterable[tuple[Scenario, ScenarioWorld | None]])
     checked = [(one, world) for one, world in scenarios if world is not None and _gold(one) is not None]
     if not checked:
         return
-    problems = run_until_complete(_find_problems(checked))
+    # With several agents, each of them has the same gold calls.
+    problems = [*dict.fromkeys(run_until_complete(_find_problems(checked)))]
     if problems:
         more = [f"… {len(problems) - _SHOWN:,} more"] if len(problems) > _SHOWN else []
         raise UsageError("\n".join([*problems[:_SHOWN], *more]))
