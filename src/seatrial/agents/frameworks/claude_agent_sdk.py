@@ -28,7 +28,7 @@ _CONTROL = frozenset(
         *("EnterPlanMode", "ExitPlanMode"),
     )
 )
-"""Tools of Claude Code that only direct it. The tools that a subagent calls are seen, too."""
+"""Tools of Claude Code that only direct it."""
 
 
 class Adapter:
