@@ -169,6 +169,13 @@ def test_a_scenario_shows_its_trials_and_its_history(served: Any) -> None:
     assert "trial-3" in found.text
 
 
+def test_a_scenario_shows_what_its_file_says(served: Any) -> None:
+    found = page(served, f"/runs/bad/scenarios/{served.scenario('bad', 'books a table')}")
+
+    assert "Expectations" in found.text
+    assert "input:" in found.text or "turns:" in found.text
+
+
 def dots(text: str) -> dict[str, str]:
     """The colour of each run's dot, by its id."""
     return dict(re.findall(r'<a href="/runs/([^/"]+)[^"]*" class="([a-z_]+)" aria-label="[^"]*"><title>', text))

@@ -144,7 +144,7 @@ def _store_and_yield(session: RunSession, plan: RunPlan, resumed: "Resumed | Non
     scenarios = plan.scenarios()
     while chunk := list(islice(scenarios, _CHUNK)):
         session.recorder.add([prepared.entry for prepared in chunk], stored=resumed.stored if resumed else None)
-        session.keep_seeds(chunk)
+        session.keep_contents(chunk)
         yield from (redact_user_input(prepared, session.redaction) for prepared in chunk)
 
 

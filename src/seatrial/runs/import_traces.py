@@ -87,7 +87,7 @@ class _Import:
             entries, recorded = self._match(session.redaction)
             session.start(self._new_run(session.redaction), scenarios=len(entries), trials=len(recorded))
             session.recorder.add(entries)
-            session.keep_seeds([job.prepared for job in recorded])
+            session.keep_contents([job.prepared for job in recorded])
             jobs = Jobs(
                 schedule=FixedSchedule(recorded),
                 executor=JudgeExecutor(session.trial_settings()),

@@ -95,7 +95,7 @@ class _Regrade:
             trials=sum(each.entry.trials for each in scenarios),
         )
         session.recorder.add([prepared.entry for prepared in scenarios])
-        session.keep_seeds(scenarios)
+        session.keep_contents(scenarios)
 
     def _like(self, prepared: PreparedScenario, old: ScenarioEntry, store: Store) -> PreparedScenario:
         """The current scenario with the number of trials of the old run: that number is not an expectation.

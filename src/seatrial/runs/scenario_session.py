@@ -214,7 +214,7 @@ class ScenarioSession:
             jobs = replace(jobs, executor=_FinishedJobs(await _play_from_cache(self._cached_models, jobs)))
         self._start()
         self._session.recorder.add([prepared.entry])
-        self._session.keep_seeds([prepared])
+        self._session.keep_contents([prepared])
         trials = await self._play_jobs(jobs)
         self._played |= {(trial.key, trial.index) for trial in trials}
         return PlayedScenario(prepared=prepared, trials=trials, merged=await self._merge(prepared, trials))

@@ -33,6 +33,7 @@ from seatrial.store.writer import TrialWriter
 from seatrial.verdicts.trial import count_earlier
 
 from .agents import Agents
+from .definitions import definition_name, definition_of
 from .event_loop import cancel_on_sigterm
 from .report import MemoryRecord, Report, StoredRecord
 from .request import Listener, RunRequest
@@ -92,14 +93,17 @@ class RunSession:
                 await self.models.close()
                 self._resources.close()
 
-    def keep_seeds(self, scenarios: Iterable[PreparedScenario]) -> None:
-        """Store the seeds of the scenarios' worlds, once for each run."""
-        seeds: dict[str, Any] = {}
+    def keep_contents(self, scenarios: Iterable[PreparedScenario]) -> None:
+        """Store the definitions of the scenarios and the seeds of their worlds, each once for all runs."""
+        scenarios = list(scenarios)
+        seeds: dict[str, Any] = {
+            definition_name(one.entry.fingerprint): definition_of(one.scenario) for one in scenarios
+        }
         for world in {id(each.world): each.world for each in scenarios if each.world is not None}.values():
             seeds |= {name: seed for name, seed in world.seed_documents().items() if name not in self._seeds}
-        if seeds and self.store is not None:
             self._seeds |= seeds.keys()
-            self.store.add_seeds(self.run.id, {name: self.redaction.value(seed) for name, seed in seeds.items()})
+        if seeds and self.store is not None:
+            self.store.add_contents(self.run.id, {name: self.redaction.value(seed) for name, seed in seeds.items()})
 
     def add_model_settings(self, suite: LoadedSuite) -> None:
         """Let redaction find the secrets in the model settings of a suite and its scenarios."""

@@ -91,13 +91,19 @@ class Store:
         """Store scenarios of the run. Those that are stored already are skipped; one that differs is an error."""
         add_scenarios(self._connections, run_id, entries)
 
-    def add_seeds(self, run_id: str, seeds: Mapping[str, Any]) -> None:
-        """Store the seeds of worlds by their hashes, each once for all runs."""
-        rows = [(name, encode(seed)) for name, seed in sorted(seeds.items())]
+    def add_contents(self, run_id: str, contents: Mapping[str, Any]) -> None:
+        """Store seeds of worlds and definitions of scenarios by their names, each once for all runs."""
+        rows = [(name, encode(document)) for name, document in sorted(contents.items())]
         with self._connections.transaction() as connection:
             connection.database.lock_contents(connection, shared=True)  # before any row, as `delete_runs` does
             connection.insert(schema.ADD_CONTENT, rows)
             connection.insert(schema.ADD_CONTENT_USE, [(run_id, name) for name, _ in rows])
+
+    def content(self, name: str) -> Any:
+        """The document with this name; None if it is not stored, as in runs of earlier versions."""
+        with self._connections.one() as connection:
+            row = connection.row(schema.CONTENT, (name,))
+        return None if row is None else read(bytes(row[0]))
 
     def seed(self, name: str) -> Any:
         """The seed with this hash. Raises StoreError when it is not stored."""

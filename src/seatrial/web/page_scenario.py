@@ -12,6 +12,7 @@ from seatrial.reports.plots.trends import UNKNOWN
 from seatrial.reports.scenario_plots import curve_of, dots_of, flow_of_trials, latency_of, scores_of
 from seatrial.reports.scenario_totals import flaky_line, is_flaky
 from seatrial.runs.calibrate import WHOLE_TRIAL
+from seatrial.runs.definitions import definition_name
 from seatrial.store.runs import RunRow
 
 from .app_state import AppState, NotFound, State
@@ -57,6 +58,7 @@ def show_scenario(
         "said": said,
         "status": status,
         "q": q,
+        "definition": _definition(state, outcome),
         "history": trend_of_scenario(history, key, statuses),
         "scores": scores_of(trials),
         "dots": dots_of(outcome, trials, lambda one: trial_url(run_id, one.key, one.index)),
@@ -64,6 +66,17 @@ def show_scenario(
         "flaky": flaky_line(outcome) if is_flaky(outcome) else None,
     }
     return render(request, "scenario.html.jinja", values)
+
+
+def _definition(state: AppState, outcome: ScenarioOutcome) -> dict[str, str]:
+    """What the scenario's file says, as YAML in groups; empty for runs that did not store it."""
+    import yaml
+
+    found = state.store.content(definition_name(outcome.entry.fingerprint)) or {}
+    return {
+        group: yaml.safe_dump(keys, sort_keys=False, allow_unicode=True, width=90).rstrip()
+        for group, keys in found.items()
+    }
 
 
 def _status(state: AppState, row: RunRow, scenario: str) -> str:
