@@ -124,6 +124,18 @@ def test_an_imported_conversation_is_judged_by_its_end_state(folder: Any) -> Non
     assert "orders.W1.status: expected 'refunded', got 'delivered'" in ended.out
 
 
+def test_without_a_world_a_recording_says_that_mocks_have_no_say(folder: Any) -> None:
+    scenario = {"name": "refunds", "input": "Refund W1", "mocks": {"refund": {"returns": 1}}, "expected_output": "done"}
+    folder.write("suite.json", json.dumps({"suite": {"name": "shop"}, "scenarios": [scenario]}))
+    folder.write("right.json", json.dumps(messages(RIGHT)))
+
+    ended = folder.seatrial("import-trace", "right.json", "--suite", "suite.json")
+
+    assert ended.code == 0, ended.err
+    assert "recorded without a world, so mocks, setup and state have no say:" in ended.err
+    assert "refunds" in ended.err.partition("no say:")[2]
+
+
 AGENT = """
     def answer(input, ctx):
         ctx.call_tool("lookup_order", order_id="W1")

@@ -50,6 +50,8 @@ class ImportedTraces(Struct, frozen=True, kw_only=True):
     """Conversations without a scenario in the suite."""
     without_recording: tuple[ScenarioKey, ...] = ()
     """Scenarios of the suite without a recording."""
+    without_say: tuple[ScenarioKey, ...] = ()
+    """Recorded scenarios whose mocks, setup and state have no effect: they have no world that repeats the calls."""
 
 
 def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTraces:
@@ -79,6 +81,7 @@ class _Import:
         self._plan = plan
         self._commit = find_commit(Path.cwd())
         self._without: list[ScenarioKey] = []
+        self._without_say: list[ScenarioKey] = []
         self._unmatched: list[str] = []
 
     async def judge(self) -> ImportedTraces:
@@ -94,7 +97,12 @@ class _Import:
                 concurrency=1 if plan is None else plan.config.concurrency,
             )
             report = await session.play_to_end(jobs, scenarios=tuple if plan is None else plan.scenarios)
-        return ImportedTraces(report=report, unmatched=tuple(self._unmatched), without_recording=tuple(self._without))
+        return ImportedTraces(
+            report=report,
+            unmatched=tuple(self._unmatched),
+            without_recording=tuple(self._without),
+            without_say=tuple(self._without_say),
+        )
 
     def _open_session(self) -> RunSession:
         if self._plan is not None:
@@ -121,6 +129,8 @@ class _Import:
         for each, found in _pair(prepared, [one for _, one in recorded]):
             used |= {id(one) for one in found}
             self._without += [] if found or each.entry.skip is not None else [each.entry.key]
+            if found and each.world is None and (each.scenario.mocks or each.setup):
+                self._without_say.append(each.entry.key)
             # The number of trials is not an expectation: all recordings are judged.
             gates = each.entry.gates if found else replace(each.entry.gates, must_pass=True)
             entry = replace(each.entry, trials=len(found) or 1, sequential=None, gates=gates)
