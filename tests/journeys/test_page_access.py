@@ -241,6 +241,21 @@ def test_what_a_call_did_is_one_fold_away_with_the_keyboard(page: Any) -> None:
     assert '"amount": 40' in shown.inner_text()
 
 
+def test_what_a_call_did_takes_three_clicks_from_the_runs(page: Any) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="nightly v2").first.click()
+    page.locator("tr", has_text=NAMES[9]).locator("td.why a").click()
+    page.locator("details.call summary").first.click()
+
+    assert '"status": "shipped"' in page.locator("details.call[open]").inner_text()
+
+
+def test_the_page_of_a_run_has_less_than_150_kb(page: Any) -> None:
+    answer = page.request.get("/runs/night-7")
+
+    assert len(answer.body()) < 150_000
+
+
 def test_markdown_is_shown_and_raw_on_request(page: Any) -> None:
     page.goto(PAGES["trial-passed"])
     said = page.locator(".said.agent", has_text="refunded")
