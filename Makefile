@@ -9,12 +9,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Many tests wait for other processes, so one worker more than there are processors is quickest.
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
+BROWSER_TESTS := tests/journeys/test_serve_browser.py tests/journeys/test_page_access.py
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n $(WORKERS)
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# Needs nothing but Python: the browser tests are skipped where there is no Chromium.
+# Needs nothing but Python.
 test: lint types imports tests
 
 # Everything: the browser, real databases, durability in full size, the frameworks, and what would be released.
@@ -31,7 +32,7 @@ imports: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 
 tests: $(VENV)/.installed-test
-	$(PYTEST) --ignore=tests/contracts
+	$(PYTEST) --ignore=tests/contracts $(addprefix --ignore=,$(BROWSER_TESTS))
 
 all-tests: $(VENV)/.installed-test browser node axe
 	SEATRIAL_REQUIRE_BROWSER=1 $(PYTEST)
