@@ -296,11 +296,18 @@ def test_a_warm_cache_answers_without_a_request(tmp_path: Path) -> None:
     with ModelServer([YES, NO, YES]) as server:
         judge = Judge("r", model=model_of(server), votes=3)
         cold = evaluate(judge, a_turn(trial=0), cache=tmp_path)
-        warm = evaluate(judge, a_turn(trial=1), cache=tmp_path)
+        warm = evaluate(judge, a_turn(trial=0), cache=tmp_path)
     assert len(server.requests) == 3
     assert (warm.passed, warm.reasoning, warm.checks) == (cold.passed, cold.reasoning, cold.checks)
     assert warm.use is not None
     assert (warm.use.calls, warm.use.cached) == (0, 3)
+
+
+def test_trials_with_equal_transcripts_are_judged_each_on_its_own(tmp_path: Path) -> None:
+    with ModelServer([YES, NO]) as server:
+        judge = Judge("r", model=model_of(server))
+        first, second = (evaluate(judge, a_turn(trial=trial), cache=tmp_path) for trial in (0, 1))
+    assert (first.passed, second.passed, len(server.requests)) == (True, False, 2)
 
 
 @pytest.mark.parametrize("edited", ["rubric", "model", "result", "reply"])

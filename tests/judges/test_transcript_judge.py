@@ -432,7 +432,8 @@ def test_a_warm_cache_gives_the_same_judgement_without_a_request(tmp_path: Path)
     answers = [json.dumps(weighted_answer(routing, 4)) for routing in (2, 5, 4)]
     with ModelServer(answers) as server:
         cold, warm = (
-            judge_all([], a_trial(trial=n), server=server, cache=tmp_path, metrics=WEIGHTED, votes=3)[0] for n in (0, 1)
+            judge_all([], a_trial(trial=0), server=server, cache=tmp_path, metrics=WEIGHTED, votes=3)[0]
+            for _ in range(2)
         )
     assert len(server.requests) == 3
     assert warm[0] == cold[0]

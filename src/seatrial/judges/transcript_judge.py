@@ -108,7 +108,7 @@ class TranscriptJudge:
             attached = attachments_of(ctx)
             shown = shown_to(self.model, attached)
             message = conversation_message(record, ctx.scenario) + mention_attachments(attached, shown)
-            await self._collect(votes, system, message, turns, shown)
+            await self._collect(votes, system, message, ctx, shown)
             judgement = self._judgement(combine(votes.answers, self.votes))
         except Undecided as left_open:
             judgement = Judgement(error=self._failure(votes, left_open))
@@ -138,8 +138,9 @@ class TranscriptJudge:
             )
 
     async def _collect(
-        self, votes: _Votes, system: str, message: str, turns: int, shown: tuple[Attachment, ...]
+        self, votes: _Votes, system: str, message: str, ctx: TrialContext, shown: tuple[Attachment, ...]
     ) -> None:
+        turns = len(ctx.transcript.turns)
         asked = TrialQuestion(
             metrics=tuple(scale_of(metric) for metric in self.metrics),
             turns=turns,
@@ -156,7 +157,7 @@ class TranscriptJudge:
                 attachments=shown,
                 schema=answer_type(asked),
                 fallback=None if without_outcomes is None else answer_type(without_outcomes),
-                salt=f"vote {index}",
+                salt=f"trial {ctx.trial} vote {index}",
                 timeout=self.timeout,
                 attempts=self.retries + 1,
             )

@@ -165,7 +165,9 @@ class Vote:
     use: ModelUse | None = None
 
 
-async def ask_judge(judge: Judge, *, system: str, message: str, attached: Sequence[Attachment] = ()) -> EvalResult:
+async def ask_judge(
+    judge: Judge, *, system: str, message: str, trial: int, attached: Sequence[Attachment] = ()
+) -> EvalResult:
     """What the majority of the votes says; an error of class judge if there is no majority."""
     llm: LLM | None = getattr(judge, "llm", None)
     try:
@@ -175,10 +177,10 @@ async def ask_judge(judge: Judge, *, system: str, message: str, attached: Sequen
             return EvalResult(passed=False, reasoning=f"{NO_MODEL}. {SET_MODEL}", error=error)
         model = parse_model(given)
         if llm is not None:
-            votes = await _collect(judge, llm, model, system, message, attached)
+            votes = await _collect(judge, llm, model, (system, message), trial, attached)
         else:
             async with LLM() as own:
-                votes = await _collect(judge, own, model, system, message, attached)
+                votes = await _collect(judge, own, model, (system, message), trial, attached)
     except UsageError as mistake:
         error = ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake))
         return EvalResult(passed=False, reasoning=str(mistake), error=error)
@@ -188,8 +190,9 @@ async def ask_judge(judge: Judge, *, system: str, message: str, attached: Sequen
 
 
 async def _collect(
-    judge: Judge, llm: LLM, model: ModelSpec, system: str, message: str, attached: Sequence[Attachment]
+    judge: Judge, llm: LLM, model: ModelSpec, prompt: tuple[str, str], trial: int, attached: Sequence[Attachment]
 ) -> list[Vote]:
+    system, message = prompt
     votes: list[Vote] = []
     shown = shown_to(model, attached)
     message += mention_attachments(attached, shown)
@@ -201,7 +204,7 @@ async def _collect(
             messages=(("user", message),),
             attachments=shown,
             schema=opinion_type(),
-            salt=f"vote {index}",
+            salt=f"trial {trial} vote {index}",
             timeout=judge.timeout,
             attempts=judge.retries + 1,
         )
