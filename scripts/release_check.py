@@ -17,7 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE = {"seatrial", "click", "jinja2", "markupsafe", "msgspec", "pyyaml", "colorama", "pip", "setuptools"}
+CORE = {"seatrial", "click", "jinja2", "markupsafe", "msgspec", "pyyaml", "rich", "pygments"}
+CORE |= {"markdown-it-py", "mdurl", "colorama", "pip", "setuptools"}
 """All that may be installed without an extra; the last two come with some versions of Python."""
 LOADED_BY_A_RUN = {"click", "msgspec", "yaml", "agent", "seatrial"}
 IN_THE_WHEEL = [

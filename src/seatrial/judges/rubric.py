@@ -55,9 +55,7 @@ class Judge(InputStruct, frozen=True):
 
         system = rubric_system(self.rubric, what=what)
         message = conversation_message(record_of(ctx), ctx.scenario)
-        return await ask_judge(
-            self, system=system, message=message, trial=ctx.trial, attached=attachments_of(ctx)
-        )
+        return await ask_judge(self, system=system, message=message, trial=ctx.trial, attached=attachments_of(ctx))
 
 
 class BoundJudge(Judge, frozen=True, kw_only=True):
