@@ -188,22 +188,22 @@ def write_mutation_html(result: MutationResult, stream: TextIO) -> None:
     from .pages.environment import make_environment
 
     style, style_hash = page_style()
-    names = [one.name for one in result.operators if one.counted]
     template = make_environment().get_template("mutation.html.jinja")
-    pieces = template.generate(
-        result=result,
-        title=mutation_line(result),
-        operators=names,
-        survivors=[(one, list(side_by_side(one))) for one in result.survivors[:_ON_PAGE]],
-        suggested=suggestions_yaml(result.suggestions) if result.suggestions else "",
-        style=style,
-        style_hash=style_hash,
-        score=_score,
-        check_text=_check_text,
-        percent=percent,
-    )
+    pieces = template.generate(**page_values(result), style=style, style_hash=style_hash)
     for piece in pieces:
         stream.write(piece)
+
+
+def page_values(result: MutationResult) -> dict[str, Any]:
+    """What the page of a mutation shows: the matrix, the suggestions, each survivor beside its original."""
+    return {
+        "result": result,
+        "title": mutation_line(result),
+        "operators": [one.name for one in result.operators if one.counted],
+        "survivors": [(one, list(side_by_side(one))) for one in result.survivors[:_ON_PAGE]],
+        "suggested": suggestions_yaml(result.suggestions) if result.suggestions else "",
+        "check_text": _check_text,
+    }
 
 
 def side_by_side(survivor: SurvivedMutant) -> Iterator[tuple[bool, str, str]]:

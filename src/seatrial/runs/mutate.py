@@ -35,7 +35,7 @@ from seatrial.verdicts.run import Spending
 
 from .agents import Agents, NoAgent
 from .event_loop import run_until_complete
-from .mutation_tally import MutationTally
+from .mutation_tally import MutationTally, mutants_store, save_mutation
 from .new_run import find_commit, new_planned_run
 from .report import MemoryRecord, StoredRecord
 from .request import RunRequest
@@ -83,14 +83,10 @@ def mutate_record(record: Record, asked: RunRequest, settings: MutationSettings)
     budget = {"budget": settings.budget} if settings.judges and settings.budget is not None else {}
     request = replace(request, overrides={**request.overrides, **budget}, store=mutants_store(request.store))
     plan = RunPlan(request, agents=Agents(request, replacement=NoAgent()))
-    return run_until_complete(_Mutation(plan, record, settings, operators).run())
-
-
-def mutants_store(store: str | None) -> str | None:
-    """The store of mutants: `mutants.db` beside the file with the runs, or in the folder of this project."""
-    if store is None:
-        return None
-    return ".seatrial/mutants.db" if "://" in store else str(Path(store).with_name("mutants.db"))
+    result = run_until_complete(_Mutation(plan, record, settings, operators).run())
+    if request.store is not None:
+        save_mutation(request.store, result)
+    return result
 
 
 def _choose_operators(names: Sequence[str]) -> tuple[Operator, ...]:

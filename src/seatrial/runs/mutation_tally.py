@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from seatrial.files import make_file, make_folder
 from seatrial.model.mutation import (
     CheckCounts,
     MutantCounts,
@@ -18,6 +21,7 @@ from seatrial.mutants.operators import Operator
 from seatrial.mutants.sampling import PlannedMutant
 from seatrial.mutants.suggestions import Survivor
 from seatrial.statistics.intervals import wilson_interval
+from seatrial.store.codec import decode, encode
 from seatrial.verdicts.reasons import counted
 
 _KEPT_OF_KIND = 20
@@ -169,3 +173,36 @@ def _labels(result: EvalResult, *, failed_only: bool = True) -> list[str]:
     if result.evaluator == "passfail" and result.checks:
         return [f"passfail {check.name}" for check in result.checks if not (failed_only and check.passed)]
     return [f"{where}{result.evaluator}"]
+
+
+_SAVED = 200
+"""Survivors that are saved with their conversations."""
+
+
+def mutants_store(store: str | None) -> str | None:
+    """The store of mutants: `mutants.db` beside the file with the runs, or in the folder of this project."""
+    if store is None:
+        return None
+    return ".seatrial/mutants.db" if "://" in store else str(Path(store).with_name("mutants.db"))
+
+
+def save_mutation(mutants: str, result: MutationResult) -> None:
+    """Keep the result of the run's newest mutation beside the store of mutants, for the page of the run."""
+    file = _result_file(mutants, result.run)
+    make_folder(file.parent)
+    make_file(file)
+    file.write_bytes(encode(replace(result, survivors=result.survivors[:_SAVED])))
+
+
+def load_mutation(store: str, run_id: str) -> MutationResult | None:
+    """The result of the newest mutation of a run in the store; None if it was not mutated."""
+    mutants = mutants_store(store)
+    assert mutants is not None
+    try:
+        return decode(MutationResult, _result_file(mutants, run_id).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _result_file(mutants: str, run_id: str) -> Path:
+    return Path(mutants).with_name("mutations") / f"{quote(run_id, safe='')}.json"
