@@ -4,11 +4,19 @@ A folder with a requirements.txt tests a package that is used next to Seatrial o
 tests a framework; its environment has the extra of the same name.
 """
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.agents.frameworks.registry import FRAMEWORKS, find_version
+from seatrial.model.conversation import Transcript
+from seatrial.runs.execute_run import execute
+from seatrial.runs.fork import ForkAt, fork
+from seatrial.runs.request import RunRequest
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +35,28 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         installed = find_version(folder)
         if not FRAMEWORKS[folder].covers(installed):
             pytest.exit(f"{folder} {installed} is not covered by {FRAMEWORKS[folder].requirement}", returncode=1)
+
+
+@pytest.fixture
+def forks(tmp_path: Path) -> Callable[[Any], tuple[Transcript, Transcript]]:
+    """Play a conversation in the shop, fork it in the middle of its second turn, and return both."""
+    turns = [{"user": "Hello, my name is Ada. Where is order A-1?"}, {"user": "Where is order C-3?"}]
+    mock = {"sequence": ["order A-1 is in parcel P-A-1", "order C-3 is in parcel P-C-3"]}
+    scenario = {
+        "name": "fork",
+        "turns": [*turns, {"user": "What is my name?"}],
+        "mocks": {"lookup_order": mock},
+        "unmocked_tools": "passthrough",
+    }
+
+    def play(agent: Any) -> tuple[Transcript, Transcript]:
+        file = tmp_path / "suite.json"
+        file.write_text(json.dumps({"suite": {"name": "shop", "agent": agent}, "scenarios": [scenario]}))
+        request = RunRequest(sources=(str(file),), store=str(tmp_path / "runs.db"), cache=None)
+        first = execute(request)
+        (whole,) = first.trials()
+        again = fork(first.run.id, whole.key, 0, ForkAt(call=3), trials=1, asked=replace(request, sources=()))
+        (trial,) = again.trials()
+        return whole.transcript, trial.transcript
+
+    return play

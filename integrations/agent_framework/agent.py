@@ -31,14 +31,20 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
         return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
 
     async def answer(self, messages: Any) -> ChatResponse:
-        step = shop.next_step([said for message in messages for said in read(message)])
+        step = shop.next_steps([said for message in messages for said in read(message)])
         usage = {"input_token_count": len(messages), "output_token_count": 1, "total_token_count": len(messages) + 1}
         if isinstance(step, str):
-            content = Content.from_text(step)
+            contents = [Content.from_text(step)]
         else:
-            arguments = {"task": step.arguments["question"]} if step.name == "ask_expert" else step.arguments
-            content = Content.from_function_call(f"call-{len(messages)}", step.name, arguments=arguments)
-        return ChatResponse(messages=[Message(role="assistant", contents=[content])], usage_details=usage)
+            contents = [
+                Content.from_function_call(f"call-{len(messages)}-{place}", call.name, arguments=read_arguments(call))
+                for place, call in enumerate(step)
+            ]
+        return ChatResponse(messages=[Message(role="assistant", contents=contents)], usage_details=usage)
+
+
+def read_arguments(call: shop.Call) -> dict[str, Any]:
+    return {"task": call.arguments["question"]} if call.name == "ask_expert" else call.arguments
 
 
 def read(message: Any) -> list[dict[str, str]]:

@@ -6,7 +6,7 @@ import seatrial
 from seatrial import Scenario
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "agent_framework", "target": "agent:agent"}, nested="ask_expert")
+CONTRACT = AgentContract(agent={"type": "agent_framework", "target": "agent:agent"}, nested="ask_expert", parallel=True)
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)

@@ -91,3 +91,14 @@ def test_a_graph_without_messages_is_refused() -> None:
 
 def test_the_agent_is_recognised_without_its_type() -> None:
     AgentContract(agent="agent:graph").check("in a scenario with mocks, a tool without one never runs")
+
+
+@pytest.mark.parametrize("target", CONTRACTS)
+def test_a_stored_conversation_continues_in_the_middle_of_a_turn(forks: Any, target: str) -> None:
+    whole, forked = forks(CONTRACTS[target].agent)
+
+    assert forked.error is None
+    assert forked.seen_calls == whole.seen_calls
+    assert len(forked.seen_calls) == 4
+    assert [turn.reply for turn in forked.turns] == [turn.reply for turn in whole.turns]
+    assert forked.reply == "You are Ada."

@@ -22,17 +22,19 @@ class Scripted(Model):
         yield
 
     async def stream(self, messages: Any, *args: Any, **more: Any) -> AsyncIterator[dict[str, Any]]:
-        step = shop.next_step([said for message in messages for said in read(message)])
+        step = shop.next_steps([said for message in messages for said in read(message)])
         yield {"messageStart": {"role": "assistant"}}
         if isinstance(step, str):
             yield {"contentBlockStart": {"start": {}}}
-            yield {"contentBlockDelta": {"delta": {"text": step}}}
-        else:
-            use = {"toolUseId": f"use-{len(messages)}", "name": step.name}
-            arguments = {"input": step.arguments["question"]} if step.name == "ask_expert" else step.arguments
+            for piece in (step[:3], step[3:]):
+                yield {"contentBlockDelta": {"delta": {"text": piece}}}
+            yield {"contentBlockStop": {}}
+        for place, call in enumerate([] if isinstance(step, str) else step):
+            use = {"toolUseId": f"use-{len(messages)}-{place}", "name": call.name}
+            arguments = {"input": call.arguments["question"]} if call.name == "ask_expert" else call.arguments
             yield {"contentBlockStart": {"start": {"toolUse": use}}}
             yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(arguments)}}}}
-        yield {"contentBlockStop": {}}
+            yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "end_turn" if isinstance(step, str) else "tool_use"}}
         usage = {"inputTokens": len(messages), "outputTokens": 1, "totalTokens": len(messages) + 1}
         yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}

@@ -6,7 +6,9 @@ import seatrial
 from seatrial import AgentResult, Scenario
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "strands", "target": "agent:agent"}, nested="ask_expert", tells_tools=True)
+CONTRACT = AgentContract(
+    agent={"type": "strands", "target": "agent:agent"}, nested="ask_expert", parallel=True, tells_tools=True
+)
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)

@@ -6,7 +6,7 @@ Requests are checked against, and responses are made with, the types of the prov
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,19 +19,6 @@ from seatrial.testing import shop
 ANTHROPIC = TypeAdapter(message_create_params.MessageCreateParams)
 RESPONSES = TypeAdapter(response_create_params.ResponseCreateParams)
 
-Step = str | list[shop.Call]
-
-
-def decide(said: list[dict[str, str]]) -> Step:
-    """The shop's next step; and two calls at once for "both"."""
-    last = max((place for place, message in enumerate(said) if message["role"] == "user"), default=0)
-    results = [message["content"] for message in said[last:] if message["role"] == "tool"]
-    if "both" in said[last]["content"]:
-        calls = [shop.Call(name="lookup_order", arguments={"order_id": order}) for order in ("A-1", "B-2")]
-        return "; ".join(results) if results else calls
-    step = shop.next_step(said)
-    return step if isinstance(step, str) else [step]
-
 
 def answer_messages(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Anthropic's Messages API: the response, and the events that stream it."""
@@ -42,7 +29,7 @@ def answer_messages(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[
         for block in blocks:
             role = "tool" if block["type"] == "tool_result" else message["role"]
             said.append({"role": role, "content": str(block.get("text") or block.get("content") or "")})
-    step = decide(said)
+    step = shop.next_steps(said)
     blocks = (
         [{"type": "text", "text": step}]
         if isinstance(step, str)
@@ -89,7 +76,7 @@ def answer_responses(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict
             content = item["content"]
             text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
             said.append({"role": item["role"], "content": text})
-    step = decide(said)
+    step = shop.next_steps(said)
     output: list[dict[str, Any]] = [{"type": "reasoning", "id": "rs_1", "summary": []}]
     if isinstance(step, str):
         part = {"type": "output_text", "text": step, "annotations": []}
@@ -145,7 +132,7 @@ def answer_converse(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[
             result = block.get("toolResult")
             content = next(iter(result["content"][0].values())) if result else block.get("text", "")
             said.append({"role": "tool" if result else message["role"], "content": str(content)})
-    step = decide(said)
+    step = shop.next_steps(said)
     blocks = (
         [{"text": step}]
         if isinstance(step, str)
@@ -196,7 +183,8 @@ def serve(answer: Answer) -> Iterator[Api]:
             self.send_header("content-type", "text/event-stream" if streams else "application/json")
             self.send_header("content-length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # the client may have given up
+                self.wfile.write(content)
 
         do_GET = do_POST
 

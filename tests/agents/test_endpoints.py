@@ -1,6 +1,7 @@
 """Endpoints of Anthropic's Messages API, OpenAI's Responses API and Bedrock's Converse API, over loopback HTTP."""
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 import seatrial
-from seatrial import Scenario, Turn
+from seatrial import EndState, Scenario, Turn, World
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Trial
@@ -65,7 +66,7 @@ def test_the_tool_loop_ends_with_the_reply(form: tuple[Answer, dict[str, Any]]) 
 
 def test_calls_at_once_are_answered_together(form: tuple[Answer, dict[str, Any]]) -> None:
     with served(*form) as (api, agent):
-        trial = play(agent, input="Look up both.")
+        trial = play(agent, input="Look up both orders.")
 
     assert trial.error is None
     assert [call.arguments["order_id"] for call in trial.transcript.tool_calls] == ["A-1", "B-2"]
@@ -287,3 +288,40 @@ def test_broken_arguments_are_answered_with_an_error_and_sent_back() -> None:
 def test_wrong_settings_are_refused(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError, match=text.replace("(", r"\(")):
         play({"base_url": "http://127.0.0.1:9", **settings}, input="x")
+
+
+def test_a_world_answers_and_its_end_state_is_judged(form: tuple[Answer, dict[str, Any]]) -> None:
+    def refund_order(state: dict[str, Any], order_id: str) -> str:
+        state["refunds"].append(order_id)
+        return "paid by the world"
+
+    world = World(seed={"refunds": []}, tools=[refund_order])
+    with served(*form) as (_, agent):
+        ended = EndState(contains={"refunds": ["B-2"]})
+        trial = play(agent, input="Please refund order B-2.", mocks=None, world=world, end_state=ended)
+
+    assert trial.status == "passed", (trial.error, trial.failure_reasons)
+    assert "paid by the world" in trial.transcript.reply
+
+
+def test_an_endpoint_that_exceeds_the_timeout_is_errored(form: tuple[Answer, dict[str, Any]]) -> None:
+    answer, settings = form
+    asked = threading.Event()
+
+    def hang(body: Mapping[str, Any]) -> Any:
+        asked.wait(5)
+        return answer(body)
+
+    with served(hang, settings) as (_, agent):
+        trial = play(agent, input="Good morning!", timeout_seconds=0.2)
+        asked.set()
+
+    assert trial.error.kind is ErrorKind.LIMIT
+
+
+def test_approvals_are_refused_by_endpoints(form: tuple[Answer, dict[str, Any]]) -> None:
+    _, settings = form
+    agent = {**settings, "base_url": "http://127.0.0.1:9"}
+
+    with pytest.raises(UsageError, match="approve"):
+        play(agent, turns=[Turn(user="Refund it."), Turn(approve=["refund_order"])])

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents import model_apis
 from tests.agents.model_apis import Api, answer_converse, answer_messages, answer_responses, serve
 
 import seatrial
 from seatrial import EndState, Scenario, Suite, World
 from seatrial.model.run import Trial
+from seatrial.testing import shop
 
 SEED: dict[str, Any] = {"orders": {"A-1": {"parcel": "P-1", "asked": 0}}, "refunds": []}
 
@@ -48,7 +48,7 @@ def play(agent: Any, **keys: Any) -> Trial:
 
 def answer_chat(body: Mapping[str, Any]) -> Any:
     """OpenAI's chat completions."""
-    step = model_apis.decide([{**one, "content": str(one.get("content") or "")} for one in body["messages"]])
+    step = shop.next_steps([{**one, "content": str(one.get("content") or "")} for one in body["messages"]])
     if isinstance(step, str):
         return {"choices": [{"message": {"role": "assistant", "content": step}}]}
     calls = [

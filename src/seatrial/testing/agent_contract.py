@@ -39,6 +39,8 @@ class AgentContract(Struct, frozen=True, kw_only=True):
     """The scenario's `history` reaches the agent."""
     unknown_tools: bool = True
     """A call of a tool that does not exist is recorded, and the agent gets an error."""
+    parallel: bool = False
+    """The model asks `shop.next_steps`, and can make several calls at once."""
     nested: str | None = None
     """The tool that calls another agent, which looks up orders; None if there is none."""
     handoff: str | None = None
@@ -104,6 +106,30 @@ def _unknown_tool(contract: AgentContract) -> None:
     _require_no_error(trial)
     _require_calls(trial, [("teleport_parcel", {"parcel_id": "P-A-1"})])
     assert _calls(trial)[0].error is not None, f"there is no such tool, but no error is recorded: {_calls(trial)[0]}"
+
+
+def _model_error(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="model error", input="Break down, please.", timeout_seconds=60))
+    assert trial.error is not None, f"the model failed, but the trial has no error: {trial.transcript.reply}"
+    assert trial.error.kind is ErrorKind.AGENT, trial.error
+    assert "the model is overloaded" in trial.error.message, trial.error
+
+
+def _parallel_calls(contract: AgentContract) -> None:
+    """Calls in one message are told apart, though they are of one tool."""
+    mocks = {"lookup_order": {"when": [{"args": {"order_id": "B-2"}, "returns": "two"}], "returns": "one"}}
+    real, mocked = contract.play(
+        Scenario(name="at once", input="Look up both orders."),
+        Scenario(name="at once, mocked", input="Look up both orders.", mocks=mocks),
+    )
+    expected = [(call.name, call.arguments) for call in shop.BOTH]
+    results = (["order A-1 is in parcel P-A-1", "order B-2 is in parcel P-B-2"], ["one", "two"])
+    for trial, answers in zip((real, mocked), results, strict=True):
+        _require_no_error(trial)
+        calls = sorted(_calls(trial), key=lambda call: str(call.arguments))
+        assert [(call.name, call.arguments) for call in calls] == expected, calls
+        assert [call.result for call in calls] == answers, calls
+        assert all(answer in trial.transcript.reply for answer in answers), trial.transcript.reply
 
 
 def _remembers(contract: AgentContract) -> None:
@@ -292,6 +318,8 @@ _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentCon
     "calls have their times": (lambda _: True, _times),
     "a tool's error is recorded": (lambda _: True, _tool_error),
     "a call of an unknown tool is recorded": (lambda c: c.unknown_tools, _unknown_tool),
+    "calls at once are all recorded, and mocks answer each": (lambda c: c.parallel and c.mocks, _parallel_calls),
+    "an error of the model is the agent's": (lambda _: True, _model_error),
     "the second turn remembers the first": (lambda _: True, _remembers),
     "each turn has only its own calls": (lambda _: True, _keeps_turns_apart),
     "parallel trials do not mix": (lambda _: True, _trials_apart),

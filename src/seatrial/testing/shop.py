@@ -15,6 +15,10 @@ class ShopError(Exception):
     """A tool of the shop failed. The framework should report it to the agent."""
 
 
+class ModelError(Exception):
+    """The model failed. No framework can answer then."""
+
+
 def lookup_order(order_id: str) -> str:
     """Find the parcel of an order."""
     return f"order {order_id} is in parcel P-{order_id}"
@@ -57,6 +61,8 @@ def next_step(conversation: Sequence[Mapping[str, Any]]) -> str | Call:
         return "There is no question."
     results = [text for role, text in said[last:] if role == "tool"]
     request = said[last][1]
+    if "break down" in request.lower():
+        raise ModelError("the model is overloaded")
     order = re.search(r"order (\w+-\w+)", request)
     if "where is" in request.lower() and order:
         return _find(order[1], results)
@@ -67,6 +73,19 @@ def next_step(conversation: Sequence[Mapping[str, Any]]) -> str | Call:
             return f"They say: {results[-1]}" if results else call
     return _small_talk(request, [text for role, text in said[:last] if role == "user"])
 
+
+def next_steps(conversation: Sequence[Mapping[str, Any]]) -> str | list[Call]:
+    """The same for a model that can make several calls at once: it looks up both orders together."""
+    said = [(message["role"], str(message["content"])) for message in conversation]
+    last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=-1)
+    if last >= 0 and "both orders" in said[last][1].lower():
+        results = [text for role, text in said[last:] if role == "tool"]
+        return f"I found {'; '.join(results)}." if results else list(BOTH)
+    step = next_step(conversation)
+    return step if isinstance(step, str) else [step]
+
+
+BOTH = tuple(Call(name="lookup_order", arguments={"order_id": order}) for order in ("A-1", "B-2"))
 
 _CALLS = {
     "courier": Call(name="wait_for_courier", arguments={}),
