@@ -77,6 +77,7 @@ class EndpointAgent:
     answers_own_tools: bool = field(default=False, init=False)
     keeps_conversation: bool = field(default=True, init=False)
     takes_attachments: bool = field(default=True, init=False)
+    continues: bool = field(default=True, init=False)
 
     base_url: str
     model: str | None = None

@@ -29,6 +29,7 @@ class HttpAgent:
     answers_own_tools: bool = field(default=True, init=False)
     keeps_conversation: bool = field(default=True, init=False)
     """Whether the API gets the conversation, or the id of the trial."""
+    continues: bool = field(default=False, init=False)
     takes_attachments: bool = field(default=False, init=False)
     """Whether the API gets the messages, which have the attachments."""
 
@@ -66,7 +67,7 @@ class HttpAgent:
         if not found & {"input", "messages"}:
             raise UsageError(f"{where}: nothing of the conversation is sent; put {{{{input}}}} into body or url")
         self.keeps_conversation = bool(found & {"messages", "trial_id", *self._remembered})
-        self.takes_attachments = "messages" in found
+        self.takes_attachments = self.continues = "messages" in found
         unused = sorted(self._remembered.keys() - found)
         if unused:
             raise UsageError(f"{where}.remember: {unused[0]!r} is not used; put {{{{{unused[0]}}}}} into body or url")

@@ -121,6 +121,7 @@ def main(parent: ParentConnection, arguments: list[str]) -> None:
             "keeps_conversation": agent.keeps_conversation,
             "takes_decisions": agent.takes_decisions,
             "takes_attachments": getattr(agent, "takes_attachments", False),
+            "continues": getattr(agent, "continues", False),
             "tool_names": None if names is None else sorted(names),
         }
         parent.send({"type": "agent", **about})

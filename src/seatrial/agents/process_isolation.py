@@ -79,6 +79,7 @@ class IsolatedAgent:
         self.keeps_conversation = bool(about["keeps_conversation"])
         self.takes_decisions = bool(about["takes_decisions"])
         self.takes_attachments = bool(about["takes_attachments"])
+        self.continues = bool(about["continues"])
         names = about.get("tool_names")
         self.tool_names = None if names is None else frozenset(names)
 

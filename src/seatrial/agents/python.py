@@ -196,6 +196,10 @@ class CallableAgent:
         self.keeps_conversation = function is None or self._remembers(function)
         self.takes_attachments = function is None or function.sees_conversation
         """The messages have the attachments."""
+        self.continues = function is not None and function.sees_conversation
+        """Whether it can continue a stored conversation from its messages."""
+        self.hides_calls = True
+        """Its messages have no tool calls of earlier turns."""
         self.tool_names: frozenset[str] | None = None
         """The agent's tools, if its framework lists them; None: not known."""
         self.takes_decisions = False
@@ -401,7 +405,9 @@ def _joined(pieces: list[Any]) -> Any:
     return "".join(pieces)
 
 
-_OPTIONAL = ("takes_attachments", "takes_decisions", "tool_names", "offered_tools", "headers", "api_key", "env")
+_OPTIONAL = (
+    *("takes_attachments", "takes_decisions", "continues", "tool_names", "offered_tools", "headers", "api_key", "env"),
+)
 """Attributes that an agent may have: what it takes, names of its tools, settings with secrets."""
 
 

@@ -180,6 +180,8 @@ def _adapt(target: Any, *, kind: str, name: str, given: Mapping[str, Any] | None
     agent = CallableAgent(make_on_loop if is_async else make, name=name)
     agent.tool_names = tool_names
     agent.takes_decisions = FRAMEWORKS[kind].decisions
+    agent.hides_calls = False
+    agent.continues = FRAMEWORKS[kind].continues
     agent.takes_attachments = False  # adapters give the framework the latest text
     return agent
 

@@ -27,6 +27,7 @@ from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, Tr
 from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_timed_out, sum_model_use
 from seatrial.model.scenario import decides
 
+from .fork import call_messages, restore_call
 from .schedule import RateLimit
 
 
@@ -192,7 +193,7 @@ class Conversation:
         user = self._prepared.make_user(self._index, self._seed)
         session = self._prepared.agent.open(self._trial_start())
         try:
-            stop_reason, error = await self._converse(user, session)
+            stop_reason, error = await self._begin(user, session)
         finally:
             close_error = await _close(session)
         if error is None and close_error is not None:
@@ -244,11 +245,13 @@ class Conversation:
         tool in one turn, turns without such a call have no calls."""
         if not self._calls_seen:
             return tuple(self._turns)
-        return tuple(
+        stored = len(self._turns) - len(self._records)
+        played = [
             replace(turn, tool_calls=() if calls is None and not record.hides_calls else calls)
-            for turn, record in zip(self._turns, self._records, strict=True)
+            for turn, record in zip(self._turns[stored:], self._records, strict=True)
             for calls in [record.evidence()]
-        )
+        ]
+        return (*self._turns[:stored], *played)
 
     def _reachable(self, reaches: Collection[str] | None) -> tuple[str, ...]:
         """The scenario's tools that the agent can call through us; none if it made calls that are not recorded."""
@@ -256,6 +259,37 @@ class Conversation:
             return ()
         offered = [str(tool["name"]) for tool in self._tools.offered()]
         return tuple(name for name in offered if reaches is None or name in reaches)
+
+    async def _begin(self, user: TrialUser, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
+        """Play the conversation. That of a fork starts with the stored one, in the middle of a turn."""
+        fork = self._prepared.fork
+        if fork is None:
+            return await self._converse(user, session)
+        skip = getattr(user, "skip", None)
+        if skip is not None:
+            skip(len(fork.turns) + 1)
+        shows_calls = not getattr(self._prepared.agent, "hides_calls", False)
+        try:
+            for turn in fork.turns:
+                said: Message = {"role": "user", "content": chat_content(turn.user, turn.attachments)}
+                self._messages.append(said)
+                for call in turn.tool_calls or ():
+                    await restore_call(self._tools, call, turn=turn.index)
+                    self._messages += call_messages(call, len(self._messages)) if shows_calls else ()
+                self._messages.append({"role": "assistant", "content": turn.reply or ""})
+                self._turns.append(turn)
+        except TrialError as failure:
+            return _stopped_by(replace(failure.info, turn=len(self._turns)))
+        again = fork.open_turn
+        turn = await self._play_turn(
+            session, UserMove(message=again.user, attachments=again.attachments), calls=again.tool_calls or ()
+        )
+        self._turns.append(turn)
+        if turn.error is not None:
+            return _stopped_by(turn.error)
+        if self._tools.has_ended:
+            return StopReason.ENDED_BY_TOOL, None
+        return await self._converse(user, session)
 
     async def _converse(self, user: TrialUser, session: AgentSession) -> tuple[StopReason, ErrorInfo | None]:
         while True:
@@ -301,17 +335,23 @@ class Conversation:
         if use is not None:
             self._use = use if self._use is None else sum_model_use((self._use, use))
 
-    async def _play_turn(self, session: AgentSession, move: UserMove) -> PlayedTurn:
+    async def _play_turn(self, session: AgentSession, move: UserMove, *, calls: Sequence[ToolCall] = ()) -> PlayedTurn:
+        """Play a turn. `calls` are those of a forked turn, which have been made already."""
         message, self._attachments = move.message or "", move.attachments
         self._calls = []
         started, paced = self.elapsed_ms(), self._paced_ms
-        said_before = len(self._messages) + 1
         said: Message = {"role": "user", "content": chat_content(message, move.attachments)}
         self._messages.append(said if move.decision is None else {**said, "decision": asdict(move.decision)})
         record = TurnRecord(recorded=self._calls)
         self._records.append(record)
         error: ErrorInfo | None = None
         try:
+            for call in calls:
+                await restore_call(self._tools, call, turn=len(self._turns))
+                # They come before all new calls of the turn.
+                self.record(replace(call, started_ms=0.0))
+                self._messages += call_messages(call, len(self._messages))
+            said_before = len(self._messages)
             try:
                 await self._ask(session, record)
             except AgentFailure as failure:

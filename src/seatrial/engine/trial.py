@@ -90,10 +90,15 @@ async def _play(
         index=begun.index,
         trial_id=trial_id,
         seed=begun.seed,
-        tools=tools or prepared.make_tools(trial_id, begun.seed),
+        tools=tools or prepared.make_tools(trial_id, _tools_seed(prepared, begun)),
         rate_limit=settings.rate_limit,
     )
     return await conversation.play()
+
+
+def _tools_seed(prepared: PreparedScenario, begun: _Begun) -> int:
+    """The seed of mocks and world: in a fork that of the stored trial, so that they answer as they did."""
+    return begun.seed if prepared.fork is None else prepared.fork.seed
 
 
 def _trial_id(prepared: PreparedScenario, begun: _Begun, settings: TrialSettings) -> str:
@@ -105,7 +110,7 @@ async def _play_between_hooks(
 ) -> tuple[Transcript, ModelUse | None]:
     """The conversation between setup and teardown; teardown always runs."""
     trial_id = _trial_id(prepared, begun, settings)
-    tools = prepared.make_tools(trial_id, begun.seed)
+    tools = prepared.make_tools(trial_id, _tools_seed(prepared, begun))
     ctx = HookContext(
         scenario=prepared.scenario, trial_id=trial_id, index=begun.index, seed=begun.seed, state=tools.state
     )

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from .causes import Cause
 from .content import Attachment, RetrievedText
-from .conversation import Change, ErrorKind, Message, ToolCall, Transcript, Usage, WorldRecord
+from .conversation import Change, ErrorKind, Message, PlayedTurn, ToolCall, Transcript, Usage, WorldRecord
 from .results import EvalResult, Judgement, ModelUse, TrialError
 from .run import Run, RunOutcome, ScenarioEntry, ScenarioKey, Trial
 from .scenario import Decision, GoldCall, Scenario
@@ -297,7 +297,8 @@ class Agent(Protocol):
     keeps_conversation: bool
     """False for a function that takes only the latest text; it cannot have several turns.
 
-    An optional `takes_attachments` says whether it can receive images and files; without it, it cannot.
+    An optional `takes_attachments` says whether it can receive images and files; without it, it cannot. An optional
+    `continues` says whether it can continue a conversation from its messages (`seatrial fork`).
     """
 
     def open(self, start: TrialStart) -> AgentSession: ...
@@ -360,6 +361,17 @@ class TrialJudge(Protocol):
 Hook = Callable[[Any], Any | Awaitable[Any]]
 
 
+class ForkPoint(Struct, frozen=True, kw_only=True):
+    """A stored conversation up to the point from which new trials continue."""
+
+    turns: tuple[PlayedTurn, ...]
+    """The complete turns before it."""
+    open_turn: PlayedTurn
+    """The turn in which it lies: its user message, and the calls before the point."""
+    seed: int
+    """The seed of the stored trial. Its tools are restored with it."""
+
+
 class PreparedScenario(Struct, frozen=True, kw_only=True):
     """A scenario with all the objects that running it needs."""
 
@@ -388,6 +400,8 @@ class PreparedScenario(Struct, frozen=True, kw_only=True):
     teardown: tuple[Hook, ...] = ()
     tool_schemas: tuple[Mapping[str, Any], ...] = ()
     world: ScenarioWorld | None = None
+    fork: ForkPoint | None = None
+    """Where trials continue a stored conversation (`seatrial fork`); None: they begin at the beginning."""
 
 
 @dataclass(slots=True)

@@ -31,6 +31,10 @@ class ScriptedUser:
         self._made += 1
         return self._moves[self._made - 1]
 
+    def skip(self, turns: int) -> None:
+        """Leave out the first moves: a forked conversation has them already."""
+        self._made = min(turns, len(self._moves))
+
 
 class AttachingUser:
     """A user whose first message has attachments. One object per trial."""
@@ -46,6 +50,10 @@ class AttachingUser:
 
     def see(self, attachments: Sequence[Attachment]) -> None:
         show_to(self._user, attachments)
+
+    def skip(self, turns: int) -> None:
+        """A forked conversation has the first message, with the attachments, already."""
+        self._left = ()
 
 
 def show_to(user: TrialUser, attachments: Sequence[Attachment]) -> None:

@@ -37,6 +37,7 @@ from .tool_recorder import (
     record_call,
     record_call_blocking,
     replace_method,
+    split_messages,
     waiting_reply,
 )
 
@@ -358,14 +359,14 @@ class Adapter:
             return Command(resume=self._answer(decision))
         if self._interrupts:
             return Command(resume=parse_json(ctx.input))
+        before, text = split_messages(messages, ctx.input)
+        said = [] if text is None else [HumanMessage(text)]
         if not self._graph.checkpointer:
-            earlier = self._said or _read(messages[:-1], self._told)
-            return {"messages": [*earlier, HumanMessage(ctx.input)]}
+            return {"messages": [*(self._said or _read(before, self._told)), *said]}
         if self._tried == ctx.turn:
             return None  # the thread has the message already: continue where it failed
         self._tried = ctx.turn
-        earlier = _read(messages[:-1], self._told) if ctx.turn == 0 else []
-        return {"messages": [*earlier, HumanMessage(ctx.input)]}
+        return {"messages": [*([] if self._said else _read(before, self._told)), *said]}
 
 
 def _reviewed(interrupt: Any) -> list[str]:

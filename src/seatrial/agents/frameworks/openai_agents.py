@@ -43,6 +43,7 @@ from .tool_recorder import (
     record_call,
     replace_method,
     seatrial_answers,
+    split_messages,
     waiting_reply,
 )
 
@@ -71,8 +72,9 @@ class Adapter:
         rejected: set[Any] = set()
         earlier = 0
         if decision is None:
-            said = list(write_items(messages[:-1])) if self._said is None else self._said
-            given: Any = [*said, {"role": "user", "content": ctx.input}]
+            earlier_messages, text = split_messages(messages, ctx.input)
+            said = list(write_items(earlier_messages)) if self._said is None else self._said
+            given: Any = said if text is None else [*said, {"role": "user", "content": text}]
         else:
             given, rejected = _decide(self._waiting, decision)
             earlier = len(self._waiting.new_items)

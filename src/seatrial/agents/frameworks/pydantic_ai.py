@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDenied
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, ReinjectSystemPrompt
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.messages import (
     ModelMessage,
@@ -47,6 +47,7 @@ from .tool_recorder import (
     record_call,
     replace_method,
     seatrial_answers,
+    split_messages,
     waiting_reply,
 )
 
@@ -72,15 +73,19 @@ class Adapter:
         self._waiting: DeferredToolRequests | None = None
 
     async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
+        earlier, text = split_messages(messages, ctx.input)
+        restored = self._history is None and any(message.get("role") == "user" for message in earlier)
         if self._history is None:
-            self._history = list(_read_history(messages[:-1]))
+            self._history = list(_read_history(earlier))
         spent: list[Usage | None] = []
         _spent.set(spent)
         deps = self._find_deps(ctx)
         decision = decision_in(messages)
         with noting_failures(ctx):
             if decision is None:
-                result = await self._agent.run(ctx.input, message_history=self._history, deps=deps)
+                # With earlier messages, pydantic-ai adds the agent's own system prompt only if asked.
+                prompt = [ReinjectSystemPrompt()] if restored else None
+                result = await self._agent.run(text, message_history=self._history, deps=deps, capabilities=prompt)
             else:
                 waiting = self._waiting or DeferredToolRequests()
                 results = _answer_requests(waiting, decision)

@@ -29,6 +29,9 @@ class Framework(Struct, frozen=True, kw_only=True):
     decisions: bool = False
     """Its agents can wait for a person, and turns with `approve`, `reject` or `resume` answer them."""
 
+    continues: bool = False
+    """Its agents can continue a stored conversation (`seatrial fork`)."""
+
     @property
     def requirement(self) -> str:
         """As the extra states it."""
@@ -54,12 +57,25 @@ FRAMEWORKS: Mapping[str, Framework] = {
         modules=("langgraph",),
         inputs=("context", "config"),
         decisions=True,
+        continues=True,
     ),
     "openai_agents": Framework(
-        package="openai-agents", since="0.22", below="0.25", modules=("agents",), inputs=("context",), decisions=True
+        package="openai-agents",
+        since="0.22",
+        below="0.25",
+        modules=("agents",),
+        inputs=("context",),
+        decisions=True,
+        continues=True,
     ),
     "pydantic_ai": Framework(
-        package="pydantic-ai-slim", since="2.20", below="3", modules=("pydantic_ai",), inputs=("deps",), decisions=True
+        package="pydantic-ai-slim",
+        since="2.20",
+        below="3",
+        modules=("pydantic_ai",),
+        inputs=("deps",),
+        decisions=True,
+        continues=True,
     ),
     "smolagents": Framework(package="smolagents", since="1.23", below="2", modules=("smolagents",)),
     "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",)),

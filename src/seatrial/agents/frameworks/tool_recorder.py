@@ -41,6 +41,11 @@ def decision_in(messages: Sequence[Message]) -> Decision | None:
     return None if found is None else convert(found, Decision)
 
 
+def split_messages(messages: Sequence[Message], text: str) -> tuple[Sequence[Message], str | None]:
+    """The messages before the user's text, and that text; None if a forked conversation ends with a tool's result."""
+    return (messages[:-1], text) if messages and messages[-1].get("role") == "user" else (messages, None)
+
+
 def decide(waiting: Sequence[str], decision: Decision) -> list[bool]:
     """For each waiting call, by the name of its tool: whether the person approves it."""
     shown = ", ".join(sorted(set(waiting))) or "nothing"
