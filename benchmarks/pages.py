@@ -36,7 +36,7 @@ from seatrial.web.urls import scenario_id
 RUNS, SMALL, LARGE, SCENARIOS = 200, 60, 10_000, 500
 REPORTED = 1_000
 STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
-LIMIT_MS, LIMIT_BYTES, LIMIT_REPORT = 200, 500_000, 5_000_000
+LIMIT_MS, LIMIT_BYTES, LIMIT_REPORT = 200, 150_000, 5_000_000
 
 
 def a_trial(key: ScenarioKey, index: int, *, passed: bool) -> Trial:

@@ -11,7 +11,7 @@ from seatrial.comparison.aggregates import RunSide
 from seatrial.comparison.compare import BaselinePool, compare_runs
 from seatrial.comparison.gate import Gate, decide_gate, find_objections
 from seatrial.errors import UsageError
-from seatrial.model.comparison import Change, Comparison, RegressionLimits, RegressionReason
+from seatrial.model.comparison import ChangeKind, Comparison, RegressionLimits, RegressionReason
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
 from seatrial.verdicts.run import decide_run
@@ -50,12 +50,12 @@ def test_each_scenario_gets_the_status_that_its_verdicts_say():
         {"worse": "f", "better": "p", "same": "p", "broken": "j", "added": "p"},
     )
     assert {one.key.name: one.change for one in found.scenarios} == {
-        "worse": Change.REGRESSION,
-        "better": Change.IMPROVEMENT,
-        "same": Change.UNCHANGED,
-        "broken": Change.ERROR,
-        "added": Change.NEW,
-        "gone": Change.MISSING,
+        "worse": ChangeKind.REGRESSION,
+        "better": ChangeKind.IMPROVEMENT,
+        "same": ChangeKind.UNCHANGED,
+        "broken": ChangeKind.ERROR,
+        "added": ChangeKind.NEW,
+        "gone": ChangeKind.MISSING,
     }
 
 
@@ -64,7 +64,7 @@ def test_an_inconclusive_scenario_that_passed_before_is_a_regression():
     base = a_run("base", {"a": "p" * 30}, entry=gates)
     candidate = a_run("cand", {"a": "p" * 5}, entry=gates)
     [change] = compare_runs(base, candidate).scenarios
-    assert change.change is Change.REGRESSION
+    assert change.change is ChangeKind.REGRESSION
 
 
 def test_rates_are_taken_over_the_scenarios_that_both_have():
@@ -151,7 +151,7 @@ def test_a_skipped_scenario_is_missing_when_the_baseline_ran_it():
     ]
     candidate = replace(whole, outcome=decide_run(skipped, whole.summaries))
     found = compare_runs(base, candidate)
-    assert found.keys(Change.MISSING) == (ScenarioKey("shop", "b"),)
+    assert found.keys(ChangeKind.MISSING) == (ScenarioKey("shop", "b"),)
     assert found.notes == ("run cand: 1 scenario skipped",)
 
 
@@ -159,7 +159,7 @@ def test_an_edited_scenario_says_what_was_edited():
     base = a_run("base", {"a": "p"}, entry={"trial_fingerprint": "x", "gates": Gates(threshold=0.8)})
     candidate = a_run("cand", {"a": "p"}, entry={"trial_fingerprint": "y"})
     [change] = compare_runs(base, candidate).scenarios
-    assert change.change is Change.UNCHANGED
+    assert change.change is ChangeKind.UNCHANGED
     assert change.edits == ("scenario", "threshold: 0.8 → 1.0")
 
 

@@ -11,7 +11,7 @@ import pytest
 import seatrial
 from seatrial import AgentResult, Scenario, Suite, SuiteConfig, ToolCall, UsageError
 from seatrial.cli.main import main
-from seatrial.model.comparison import Change, Comparison
+from seatrial.model.comparison import ChangeKind, Comparison
 from seatrial.model.run import RunState
 from seatrial.store.store import open_store
 
@@ -355,7 +355,7 @@ def a_report(tmp_path: Path, agent: Any, *, store: str | None = None, name: str 
 def test_python_compares_reports_that_nobody_stored(tmp_path):
     found = seatrial.compare(a_report(tmp_path, lambda input: "ok"), a_report(tmp_path, lambda input: "no"))
     assert isinstance(found, Comparison)
-    assert [key.name for key in found.keys(Change.REGRESSION)] == ["a"]
+    assert [key.name for key in found.keys(ChangeKind.REGRESSION)] == ["a"]
     assert found.regression_detected
 
 

@@ -10,7 +10,7 @@ import pytest
 from seatrial.comparison.aggregates import RunSide, classify, find_regressions
 from seatrial.comparison.compare import compare_runs
 from seatrial.errors import UsageError
-from seatrial.model.comparison import Change, RegressionLimits, ScenarioFigures, SuiteFigures
+from seatrial.model.comparison import ChangeKind, RegressionLimits, ScenarioFigures, SuiteFigures
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, TrialSummary
 from seatrial.verdicts.run import decide_run
@@ -85,8 +85,8 @@ def test_two_runs_compare_as_the_vector_says(vector):
     if "reasons" in expect:
         assert [one.reason.value for one in comparison.regressions] == expect["reasons"]
     if "counts" in expect:
-        assert {name: comparison.count(Change(name)) for name in expect["counts"]} == expect["counts"]
-    for name, change in (("baseline_only", Change.MISSING), ("candidate_only", Change.NEW)):
+        assert {name: comparison.count(ChangeKind(name)) for name in expect["counts"]} == expect["counts"]
+    for name, change in (("baseline_only", ChangeKind.MISSING), ("candidate_only", ChangeKind.NEW)):
         if name in expect:
             assert [key.name for key in comparison.keys(change)] == expect[name]
 

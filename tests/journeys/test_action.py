@@ -69,7 +69,11 @@ def test_a_regression_from_the_accepted_history_fails(shop: Any, github: GitHub)
     job = Job(shop.path, github)
 
     assert job.play() == 1
-    assert "REGRESSION" in github.comments[1]["body"]
+    body = github.comments[1]["body"]
+    assert "REGRESSION" in body
+    assert re.search(
+        r"\| 0/3 \|.*worse than its history \(30/30\)\\?: 0/\d trials? passed when it was decided \|\n", body
+    )
     assert len(github.comments) == 2, "a push writes no comment"
 
 

@@ -354,7 +354,7 @@ def test_errored_trials_count_against_the_threshold(folder: Any) -> None:
     ended = folder.seatrial("run", "suite.yaml")
 
     assert ended.code == 1
-    assert "3 of 5 trials passed (threshold: 0.8)" in ended.out
+    assert "3/5 trials passed (threshold: 0.8)" in ended.out
     assert folder.results()["status"] == "errored"
 
 

@@ -230,6 +230,21 @@ def test_what_the_judge_said_takes_two_clicks(page: Any) -> None:
     page.locator("tr", has_text=NAMES[9]).locator("td.why a").click()
 
     assert "helpfulness" in page.inner_text("#judge")
+    page.locator("#judge summary", has_text="Prompt").click()
+    assert "Was the refund made?" in page.inner_text("#judge")
+
+
+def test_what_the_judge_was_asked_and_answered_by_keyboard(page: Any) -> None:
+    page.goto("/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/night-7")
+    page.keyboard.press("n")
+    page.wait_for_url("**/trials/**")
+    page.locator("#judge summary", has_text="Raw answer").focus()
+    page.keyboard.press("Enter")
+
+    assert '"reason": "Clear and polite."' in page.locator("#judge details[open]").inner_text()
 
 
 def test_what_a_call_did_is_one_fold_away_with_the_keyboard(page: Any) -> None:

@@ -290,4 +290,4 @@ def test_an_annotation_names_the_failing_check_of_a_scenario_with_several_trials
     ended = folder.seatrial("run", "s.yaml", "--agent", "agent:answer", "--report", "github")
 
     [line] = [line for line in ended.out.splitlines() if line.startswith("::error")]
-    assert line.startswith('::error title=a,file=s.yaml,line=1::reply lacks "30 days"; 0 of 4 trials passed')
+    assert line.startswith('::error title=a,file=s.yaml,line=1::reply lacks "30 days"; 0/4 trials passed')

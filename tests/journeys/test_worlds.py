@@ -3,6 +3,7 @@
 import json
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -462,9 +463,12 @@ def test_a_tool_that_changes_the_state_of_another_trial_is_found() -> None:
     keeps.__name__ = "tool"
     world = World(seed={"kept": {"n": 0}}, tools=[keeps])
 
+    all_have_called = threading.Barrier(4)
+
     def agent(input: str, ctx: Any) -> str:
-        for _ in range(2):
-            ctx.call_tool("tool")
+        ctx.call_tool("tool")
+        all_have_called.wait(timeout=30)
+        ctx.call_tool("tool")
         return "done"
 
     suite = Suite(

@@ -31,7 +31,7 @@ def test_a_failure_shows_verdict_reasons_interval_and_the_conversation_with_the_
     result.stdout.fnmatch_lines(
         [
             "FAIL moves a booking  0/2 trials passed [[]0.00, 0.66[]]  (a.trial.yaml:3)",
-            "  0 of 2 trials passed (threshold: 1.0)",
+            "  0/2 trials passed (threshold: 1.0)",
             "  ✗ trial-1*",
             "      turn 2: Missing tool calls: move_booking",
             "      turn 1 (*",

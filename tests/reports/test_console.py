@@ -245,8 +245,8 @@ def test_failures_are_grouped_by_cause_with_the_command_to_look_closer(build: Si
         return build.result(False, f"the reply lacks {order}", evaluator="contains")
 
     record = build.record(
-        build.scenario(Status.FAILED, name="half", passed=1, failed=1, trials=2, reasons=("1 of 2 trials passed",)),
-        build.scenario(Status.FAILED, name="it's bad", failed=1, reasons=("0 of 1 trials passed",)),
+        build.scenario(Status.FAILED, name="half", passed=1, failed=1, trials=2, reasons=("1/2 trials passed",)),
+        build.scenario(Status.FAILED, name="it's bad", failed=1, reasons=("0/1 trials passed",)),
         build.scenario(Status.INCONCLUSIVE, name="few", passed=1, reasons=("29 clean trials are needed",)),
         trials=(
             build.trial(name="half", turns=(build.turn(reply="W1"),)),

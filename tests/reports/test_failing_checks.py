@@ -20,7 +20,7 @@ PASSED_BEFORE = "passfail: Output produced: PASS. "
         (f"{PASSED_BEFORE}Expected tools called: FAIL (missing: a, b).", "missing call: a, b"),
         ("exact: Exact match: FAIL (got 'x').", "reply differs: got 'x'"),
         ("mine: too long\nsecond line", "mine: too long"),
-        ("3 of 5 trials passed (threshold: 0.8)", "3 of 5 trials passed (threshold: 0.8)"),
+        ("3/5 trials passed (threshold: 0.8)", "3/5 trials passed (threshold: 0.8)"),
     ],
 )
 def test_a_reason_is_shown_as_its_failing_check(reason: str, shown: str) -> None:

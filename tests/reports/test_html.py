@@ -60,7 +60,7 @@ def test_a_failing_trial_is_open_with_its_conversation_and_a_passing_one_is_fold
             failed=1,
             errored=1,
             interval=(0.1, 0.9),
-            reasons=("1 of 3 trials passed",),
+            reasons=("1/3 trials passed",),
             entry={"gates": Gates(metric_thresholds={"helpfulness": 3.5})},
             metric_averages={"helpfulness": 4.0},
         ),

@@ -61,7 +61,7 @@ def a_mixed_record(build: SimpleNamespace) -> Any:
     error = ErrorInfo(kind=ErrorKind.JUDGE, message="no answer")
     return build.record(
         build.scenario(name="good", trials=2, interval=(0.34, 1.0)),
-        build.scenario(Status.FAILED, name="bad", reasons=("0 of 1 trial passed",)),
+        build.scenario(Status.FAILED, name="bad", reasons=("0/1 trial passed",)),
         build.scenario(Status.ERRORED, name="broken", errored=1, reasons=("1 trial errored",)),
         build.scenario(Status.INCONCLUSIVE, name="unsure", passed=1),
         build.scenario(Status.NOT_RUN, name="unplayed", not_run=1),
@@ -100,7 +100,7 @@ def test_each_scenario_is_one_testcase_with_errors_and_failures_apart(build: Sim
 def test_a_failure_says_why(build: SimpleNamespace) -> None:
     failure = written(a_mixed_record(build)).find(".//failure")
     assert failure is not None
-    assert failure.attrib["message"] == "0 of 1 trial passed"
+    assert failure.attrib["message"] == "0/1 trial passed"
     assert "trial-1 (1 turn)\n  passfail: not <found>" in (failure.text or "")
 
 

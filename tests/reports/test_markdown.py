@@ -24,7 +24,7 @@ def rendered(text: str) -> str:
 def test_the_table_has_a_row_for_each_scenario_worst_first(build: SimpleNamespace) -> None:
     record = build.record(
         build.scenario(name="good", trials=2, interval=(0.34, 1.0)),
-        build.scenario(Status.FAILED, name="bad", reasons=("0 of 1 trial passed (threshold: 1.0)",)),
+        build.scenario(Status.FAILED, name="bad", reasons=("0/1 trial passed (threshold: 1.0)",)),
         trials=(
             build.trial(name="good", turns=(build.turn(cost_usd=0.5),)),
             build.trial(Status.FAILED, name="bad", results=(build.result(False, "not found"),)),
@@ -35,7 +35,7 @@ def test_the_table_has_a_row_for_each_scenario_worst_first(build: SimpleNamespac
     text = written(record)
     assert text.startswith("## ❌ FAIL: 1 scenario failed\n")
     assert (
-        "| ❌ | bad | 0/1 |  | 120 ms |  | passfail: not found; 0 of 1 trial passed (threshold: 1.0) |\n"
+        "| ❌ | bad | 0/1 |  | 120 ms |  | passfail: not found; 0/1 trial passed (threshold: 1.0) |\n"
         "| ✅ | good | 2/2 | [0.34, 1.00] | 120 ms | $0.5000 |  |\n"
     ) in text
     assert "trial-1 (1 turn)\n  passfail: not found\n" in text

@@ -1,5 +1,6 @@
 """Every plot: valid SVG with a title, a text alternative and tooltips, and no text of others as markup."""
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -157,3 +158,17 @@ def test_a_date_that_would_cover_another_is_left_out() -> None:
 @pytest.mark.parametrize(("highest", "last"), [(0, 1), (3.2, 4), (0.07, 0.08), (15_000, 15_000), (1_201, 1_500)])
 def test_steps_are_round_and_reach_the_highest_value(highest: float, last: float) -> None:
     assert nice_steps(highest)[-1] == pytest.approx(last)
+
+
+def test_two_curves_that_meet_have_labels_on_two_lines() -> None:
+    body = pass_curve([1.0, 1.0], [1.0, 1.0], title="t").body
+    heights = {name: float(y) for y, name in re.findall(r'y="([0-9.]+)"[^>]*>(at least one|all)<', body)}
+
+    assert heights["all"] - heights["at least one"] >= 12
+
+
+def test_equal_percentiles_have_labels_on_both_sides_of_their_line() -> None:
+    body = latency_histogram([100.0] * 100, title="t").body
+
+    assert re.search(r'text-anchor="end">p50<', body)
+    assert re.search(r'text-anchor="start">p95<', body)

@@ -81,7 +81,7 @@ def test_on_a_terminal_a_bar_shows_rate_cost_and_remaining_time(
     progress(TrialFinished(trial=build.trial(name="a", turns=(turn,), instruments=ModelUse(calls=1, cost_usd=0.25))))
     progress(RunFinished(run=run))
 
-    assert "1/2 trials  all passed  1.0 trials/min  1:01 left  $0.7500" in shown(stream)
+    assert "1/2 trials  all passed  1:01 left  1.0 trials/min  $0.7500" in shown(stream)
     assert "━" in shown(stream)
 
 
@@ -94,6 +94,16 @@ def test_a_narrow_terminal_has_numbers_and_no_bar(build: SimpleNamespace, monkey
     assert "1/2 trials" in shown(stream)
     assert "━" not in shown(stream)
     assert max(map(len, shown(stream).splitlines())) <= 40
+
+
+def test_a_narrow_terminal_still_shows_the_time_left(build: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, progress, clock = live(build, monkeypatch, width=40)
+    run = plan(build, progress, "a", trials=2)
+    clock.now += 61_000
+    progress(TrialFinished(trial=build.trial(name="a")))
+    progress(RunFinished(run=run))
+
+    assert "1:01 left" in shown(stream)
 
 
 def test_failures_are_shown_as_they_happen_and_equal_ones_once(

@@ -85,6 +85,23 @@ def test_the_commit_and_whether_it_was_changed_are_kept(place: Path) -> None:
     assert (dirty.git_commit, dirty.git_dirty) == (sha, True)
 
 
+def test_the_branch_is_kept_as_the_job_or_git_names_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+
+    for name in ("GITHUB_REF_TYPE", "GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_BRANCH"):
+        monkeypatch.delenv(name, raising=False)
+    subprocess.run(["git", "init", "-q", "-b", "trunk"], check=True)
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    subprocess.run(["git", *who, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+    here = run(HELLO, agent=greet, store=None).run
+    monkeypatch.setenv("GITHUB_REF_TYPE", "branch")
+    monkeypatch.setenv("GITHUB_REF_NAME", "7/merge")
+    monkeypatch.setenv("GITHUB_HEAD_REF", "faster")
+    in_a_job = run(HELLO, agent=greet, store=None).run
+
+    assert (here.git_branch, in_a_job.git_branch) == ("trunk", "faster")
+
+
 def test_a_result_that_cannot_be_kept_is_errored_and_costs_no_other_trial(place: Path) -> None:
     def strict(ctx: Any) -> EvalResult:
         return EvalResult(passed=True, checks=("greets",))  # type: ignore[arg-type]

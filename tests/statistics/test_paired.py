@@ -6,12 +6,12 @@ import random
 import pytest
 from scipy import stats
 
+from seatrial.statistics.intervals import quantile
 from seatrial.statistics.significance import (
     PairedValues,
     ScenarioCounts,
     fisher_mid_p,
     fisher_test,
-    quantile,
     ratio_test,
     score_test,
 )

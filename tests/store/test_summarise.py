@@ -46,6 +46,12 @@ def test_latencies_are_the_slowest_and_the_median_turn(
     assert (summary.latency_ms, summary.median_latency_ms) == (slowest, median)
 
 
+def test_a_summary_keeps_the_latency_of_every_turn() -> None:
+    assert summarise(a_trial(*map(a_turn, (9.0, 1.0, 2.0)))).latencies_ms == (9.0, 1.0, 2.0)
+    assert summarise(a_trial(a_turn(5.0))).latencies_ms == (5.0,)
+    assert summarise(a_trial()).latencies_ms == ()
+
+
 def test_an_unknown_cost_or_usage_is_none_not_nothing() -> None:
     known = a_turn(usage=Usage(input_tokens=2, output_tokens=3), cost_usd=0.5)
     assert (summarise(a_trial(known)).tokens, summarise(a_trial(known)).cost_usd) == (5, 0.5)

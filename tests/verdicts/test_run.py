@@ -119,7 +119,7 @@ def test_with_a_cases_threshold_a_share_of_all_trials_suffices() -> None:
 
 def test_a_missed_cases_threshold_fails_with_the_rate() -> None:
     outcome = decide({"a": "..F"}, cases_pass_threshold=80.0)
-    assert status_of(outcome) == (Status.FAILED, ("cases pass rate 66.67 %: 2 of 3 trials passed (threshold: 80)",))
+    assert status_of(outcome) == (Status.FAILED, ("cases pass rate 66.67 %: 2/3 trials passed (threshold: 80)",))
 
 
 def test_the_cases_rate_is_compared_exactly() -> None:
@@ -129,7 +129,7 @@ def test_the_cases_rate_is_compared_exactly() -> None:
 
 def test_a_rate_that_rounds_to_its_threshold_shows_the_digits_that_tell_them_apart() -> None:
     outcome = decide({"a": "..F"}, cases_pass_threshold=66.67)
-    assert status_of(outcome)[1] == ("cases pass rate 66.667 %: 2 of 3 trials passed (threshold: 66.67)",)
+    assert status_of(outcome)[1] == ("cases pass rate 66.667 %: 2/3 trials passed (threshold: 66.67)",)
 
 
 def test_errored_and_missing_trials_are_in_the_denominator_of_the_cases() -> None:
@@ -301,9 +301,24 @@ def many(latencies: Sequence[float | None]) -> RunOutcome:
     return decide_run([an_entry("a", 0, trials=len(trials))], trials)
 
 
-def test_the_ninety_fifth_percentile_needs_twenty_trials() -> None:
+def test_the_ninety_fifth_percentile_needs_twenty_turns() -> None:
     assert many([float(n) for n in range(19)]).totals.latency_p95_ms is None
-    assert many([float(n) for n in range(20)]).totals.latency_p95_ms == pytest.approx(18.05)
+    assert many([float(n) for n in range(20)]).totals.latency_p95_ms == pytest.approx(18.65)
+
+
+def test_the_ninety_fifth_percentile_is_that_of_all_turns_not_of_each_trials_median_turn() -> None:
+    turns = (10.0, 10.0, 10.0, 500.0)
+    slow = [
+        a_trial("a", i, ".", turns=4, latency_ms=500.0, median_latency_ms=10.0, turn_latencies_ms=turns)
+        for i in range(5)
+    ]
+    totals = decide_run([an_entry("a", 0, trials=5)], slow).totals
+    assert (totals.latency_p50_ms, totals.latency_p95_ms) == (10.0, 500.0)
+
+
+def test_without_the_latencies_of_all_turns_there_is_no_ninety_fifth_percentile() -> None:
+    older = [a_trial("a", i, ".", turns=4, latency_ms=500.0, median_latency_ms=10.0) for i in range(30)]
+    assert decide_run([an_entry("a", 0, trials=30)], older).totals.latency_p95_ms is None
 
 
 def test_latencies_of_nothing_are_none() -> None:

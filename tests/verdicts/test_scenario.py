@@ -81,7 +81,7 @@ def test_a_scenario_passes_when_the_share_reaches_the_threshold() -> None:
 def test_a_scenario_below_the_threshold_fails_with_the_numbers() -> None:
     outcome = decide("...FF", threshold=0.8)
     assert outcome.verdict.status is Status.FAILED
-    assert outcome.verdict.failure_reasons == ("3 of 5 trials passed (threshold: 0.8)",)
+    assert outcome.verdict.failure_reasons == ("3/5 trials passed (threshold: 0.8)",)
 
 
 def test_a_single_trial_that_failed_gives_its_own_reasons() -> None:
@@ -91,13 +91,13 @@ def test_a_single_trial_that_failed_gives_its_own_reasons() -> None:
 def test_it_is_errored_where_the_errored_trials_alone_could_change_the_outcome() -> None:
     outcome = decide("..A")
     assert outcome.verdict.status is Status.ERRORED
-    assert outcome.verdict.failure_reasons == ("2 of 3 trials passed (threshold: 1.0)", "1 trial errored")
+    assert outcome.verdict.failure_reasons == ("2/3 trials passed (threshold: 1.0)", "1 trial errored")
 
 
 def test_it_is_failed_where_the_errored_trials_could_change_nothing() -> None:
     outcome = decide(".FA")
     assert outcome.verdict.status is Status.FAILED
-    assert outcome.verdict.failure_reasons == ("1 of 3 trials passed (threshold: 1.0)", "1 trial errored")
+    assert outcome.verdict.failure_reasons == ("1/3 trials passed (threshold: 1.0)", "1 trial errored")
 
 
 def test_errors_that_are_tolerated_are_told() -> None:
@@ -109,7 +109,7 @@ def test_errors_that_are_tolerated_are_told() -> None:
 def test_trials_that_were_not_run_keep_it_from_passing() -> None:
     outcome = decide("..", trials=3)
     assert outcome.verdict.status is Status.NOT_RUN
-    assert outcome.verdict.failure_reasons == ("2 of 3 trials passed (threshold: 1.0)", "1 trial not run")
+    assert outcome.verdict.failure_reasons == ("2/3 trials passed (threshold: 1.0)", "1 trial not run")
     assert outcome.not_run == 1
 
 
@@ -185,14 +185,14 @@ def test_a_gate_that_cannot_be_decided_says_how_many_trials_it_needs() -> None:
 def test_a_gate_that_cannot_be_decided_after_a_failure_says_how_many_more_it_needs() -> None:
     outcome = decide("....F", pass_rate=0.9, confidence=0.95)
     assert outcome.verdict.failure_reasons == (
-        "pass rate 0.9 is not shown at 95 % confidence: 4 of 5 trials passed, 41 more without a failure would show it",
+        "pass rate 0.9 is not shown at 95 % confidence: 4/5 trials passed, 41 more without a failure would show it",
     )
 
 
 def test_a_gate_that_is_refuted_fails() -> None:
     outcome = decide("FFFFF", pass_rate=0.9, confidence=0.95)
     assert outcome.verdict.status is Status.FAILED
-    assert outcome.verdict.failure_reasons == ("0 of 5 trials passed: below 0.9 at 95 % confidence",)
+    assert outcome.verdict.failure_reasons == ("0/5 trials passed: below 0.9 at 95 % confidence",)
 
 
 def test_a_gate_counts_errors_of_instruments_against_but_does_not_blame_the_agent() -> None:
@@ -225,12 +225,12 @@ def test_a_sequential_test_passes_fails_or_goes_on() -> None:
     assert decide("." * 12, trials=60, sequential=AUTO).verdict.passed
     failed = decide("FFF", trials=60, sequential=AUTO)
     assert failed.verdict.status is Status.FAILED
-    assert failed.verdict.failure_reasons == ("0 of 3 trials passed (0 %): the pass rate is below the required 90 %",)
+    assert failed.verdict.failure_reasons == ("0/3 trials passed (0 %): the pass rate is below the required 90 %",)
     assert failed.not_run == 0
     unfinished = decide("...", trials=60, sequential=AUTO)
     assert unfinished.verdict.status is Status.NOT_RUN
     assert unfinished.verdict.failure_reasons == (
-        "3 of 3 trials passed: undecided so far, it stops after at most 57 more",
+        "3/3 trials passed: undecided so far, it stops after at most 57 more",
     )
 
 
@@ -245,7 +245,7 @@ def test_a_sequential_pass_that_instrument_errors_could_have_undone_is_inconclus
     outcome = decide("J" + "." * 18, trials=60, sequential=AUTO)
     assert outcome.verdict.status is Status.INCONCLUSIVE
     assert outcome.verdict.failure_reasons == (
-        "18 of 18 trials passed: not enough if the trials with instrument errors had failed",
+        "18/18 trials passed: not enough if the trials with instrument errors had failed",
         "1 trial errored",
     )
     assert decide("J." * 30, trials=60, sequential=AUTO).verdict.status is Status.INCONCLUSIVE
@@ -284,7 +284,7 @@ def test_a_stored_run_of_an_earlier_version_keeps_its_verdict() -> None:
     earlier = {name: value for name, value in AUTO.items() if name != "rule"}
     outcome = decide(marks, trials=60, sequential=earlier)
     assert outcome.verdict.status is Status.INCONCLUSIVE
-    assert outcome.verdict.failure_reasons == ("48 of 60 trials passed: the last allowed trial did not decide",)
+    assert outcome.verdict.failure_reasons == ("48/60 trials passed: the last allowed trial did not decide",)
 
 
 def test_the_interval_after_a_sequential_test_is_the_always_valid_one() -> None:
@@ -379,7 +379,7 @@ def test_the_same_failure_in_several_trials_is_one_error_worst_first() -> None:
 def test_failed_trajectories_are_counted() -> None:
     rows = [a_trial(0, "F", trajectory_matched=False), a_trial(1, ".", trajectory_matched=True)]
     assert decide(rows).verdict.failure_reasons == (
-        "1 of 2 trials passed (threshold: 1.0)",
+        "1/2 trials passed (threshold: 1.0)",
         "Trajectory assertion failed in 1 trial",
     )
 
@@ -389,7 +389,7 @@ def test_all_reasons_are_told_at_once() -> None:
     outcome = decide(rows, metric_thresholds={"helpfulness": 3.5})
     assert outcome.verdict.status is Status.FAILED
     assert outcome.verdict.failure_reasons == (
-        "1 of 2 trials passed (threshold: 1.0)",
+        "1/2 trials passed (threshold: 1.0)",
         "helpfulness: 3 (threshold: 3.5)",
     )
 

@@ -105,7 +105,12 @@ def _judgement(chance: random.Random, passed: bool) -> Judgement:
         failures=() if passed else (failure,),
         overall_score=round(20 * sum(score.value for score in scores) / len(scores), 2),
         summary="The agent was polite.",
-        details={"model": "openai:gpt-5-mini", "answered_by": ["gpt-5-mini"]},
+        details={
+            "model": "openai:gpt-5-mini",
+            "answered_by": ["gpt-5-mini"],
+            "prompt": {"system": "You judge a support agent.", "message": "Was the refund made?"},
+            "raw_answers": [{"helpfulness": values[0], "reason": "Clear and polite."}],
+        },
     )
 
 

@@ -11,6 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 import seatrial
+from seatrial.clock import now
+from seatrial.model.run import Run, RunState
 from seatrial.store.store import Store, open_store
 
 VOID = {"meta", "link", "br", "img", "input", "col"}
@@ -303,3 +305,19 @@ def test_the_list_of_runs_tells_of_a_slow_decay(serve: Any, tmp_path: Any) -> No
     served = serve(store=store)
     assert 'hx-get="/drift"' in served.get("/").text
     assert "the pass rate decays since run" in page(served, "/drift").text
+
+
+def test_runs_are_filtered_by_branch(serve: Any, tmp_path: Any) -> None:
+    store = str(tmp_path / "branches.db")
+    with open_store(store) as opened:
+        for name in ("main", "faster", None):
+            run = Run(id=f"of-{name}", name=f"run of {name}", started_at=now(), git_branch=name)
+            opened.start_run(run)
+            opened.finish_run(run.id, RunState.FINISHED, now())
+    served = serve(store=store)
+
+    assert {"main", "faster"} <= {one.get("value") for one in page(served, "/").all("option")}
+    shown = page(served, "/?branch=faster").text
+    assert "run of faster" in shown
+    assert "run of main" not in shown
+    assert "run of None" not in shown

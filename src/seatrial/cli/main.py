@@ -71,6 +71,7 @@ COMMANDS = {
     "list": ("list_command", "List scenarios, or stored runs (`list runs`)."),
     "show": ("show", "Show a stored run, scenario or trial."),
     "explain": ("explain", "Group the failures of a stored run by cause."),
+    "fork": ("fork", "Continue a stored conversation from a turn or a call."),
     "compare": ("compare", "Compare two stored runs."),
     "plot": ("plot", "Write a plot of a stored run as SVG."),
     "baseline": ("stored_runs:baseline_command", "Set, show or clear the baseline run."),

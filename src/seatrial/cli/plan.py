@@ -153,6 +153,8 @@ def _one_scenario(drop: float, good: float, alpha: float, power: float, past: Pa
         test = SequentialTest(good=good, bad=bad, alpha=alpha, beta=1.0 - power, max_trials=2 * (pair or 100))
         found["auto"] = {
             "good": good,
+            "alpha": test.alpha,
+            "beta": test.beta,
             "bad": bad,
             "max_trials": test.max_trials,
             "expected_if_good": operating_point(test, good).expected_trials,
@@ -190,10 +192,12 @@ def _lines(plan: dict[str, Any]) -> list[str]:
         lines.append(f"  against a threshold: {_cost(one['bar'])} (fail if {limit} or fewer pass)")
     if one["auto"]:
         auto = one["auto"]
+        settings = ", ".join(f"{key}: {auto[key]:.2g}" for key in ("good", "bad", "alpha", "beta"))
+        settings += f", max_trials: {auto['max_trials']}"
         lines.append(
-            f"  with trials: auto (good: {auto['good']:.2g}, bad: {auto['bad']:.2g}): on average "
-            f"{auto['expected_if_good']:.0f} trials if it is good, {auto['expected_if_bad']:.0f} if it is bad, "
-            f"at most {auto['max_trials']}"
+            f"  with trials: auto, sequential: {{{settings}}}: "
+            f"on average {auto['expected_if_good']:.0f} trials if it is good, "
+            f"{auto['expected_if_bad']:.0f} if it is bad"
         )
     source = f"Calculated from run {plan['run']}."
     return [*lines, source if plan["run"] else "Minutes and cost are known once a run is stored."]

@@ -26,10 +26,13 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     config = run.config or {}
     yield "run", f"{run.id}  {run.name}" + ("  (recordings)" if run.replayed else "")
     yield "regraded from", run.parent or ""
+    if fork := config.get("fork"):
+        yield "forked from", f"run {fork['run']}, {fork['scenario']}, trial {fork['trial']}, at {fork['at']}"
     yield "started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"
     yield "state", f"{run.state} {run.finished_at:%Y-%m-%d %H:%M:%S} UTC" if run.finished_at else run.state.value
     yield "seed", str(run.seed)
     yield "commit", f"{run.git_commit} {'with changes' if run.git_dirty else ''}".rstrip() if run.git_commit else ""
+    yield "branch", run.git_branch or ""
     yield "versions", ", ".join(f"{name} {version}" for name, version in (run.versions or {}).items())
     yield "agent", _agents(config)
     yield "set", ", ".join(f"{name}={value!r}" for name, value in (config.get("overrides") or {}).items())

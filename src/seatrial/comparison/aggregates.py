@@ -8,7 +8,7 @@ from msgspec.structs import fields
 
 from seatrial.errors import UsageError
 from seatrial.model.comparison import (
-    Change,
+    ChangeKind,
     Regression,
     RegressionLimits,
     RegressionReason,
@@ -191,17 +191,17 @@ _NO_ANSWER = (Status.ERRORED, Status.NOT_RUN)
 _GATES = tuple(field.name for field in fields(Gates))
 
 
-def classify(base: ScenarioFigures, candidate: ScenarioFigures) -> Change:
+def classify(base: ScenarioFigures, candidate: ScenarioFigures) -> ChangeKind:
     """The change of a scenario that both runs have, by the threshold rules."""
     if base.status in _NO_ANSWER or candidate.status in _NO_ANSWER:
-        return Change.ERROR
+        return ChangeKind.ERROR
     passed_before, passes_now = base.status is Status.PASSED, candidate.status is Status.PASSED
     if passed_before != passes_now:
-        return Change.IMPROVEMENT if passes_now else Change.REGRESSION
+        return ChangeKind.IMPROVEMENT if passes_now else ChangeKind.REGRESSION
     delta = score_delta(base, candidate) or 0.0
     if abs(delta) <= SCORE_NOISE + ROUNDING:
-        return Change.UNCHANGED
-    return Change.IMPROVEMENT if delta > 0 else Change.REGRESSION
+        return ChangeKind.UNCHANGED
+    return ChangeKind.IMPROVEMENT if delta > 0 else ChangeKind.REGRESSION
 
 
 def score_delta(base: ScenarioFigures, candidate: ScenarioFigures) -> float | None:

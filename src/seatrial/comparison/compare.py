@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from seatrial.model.comparison import (
-    Change,
+    ChangeKind,
     Comparison,
     ConfigDifference,
     Evidence,
@@ -101,9 +101,9 @@ def _changes(
         if key in old:
             found.append(_change(old[key], outcome, before[key], now[key], pool.counts.get(key, (0, 0))))
         else:
-            found.append(ScenarioChange(key=key, change=Change.NEW, candidate=now[key]))
+            found.append(ScenarioChange(key=key, change=ChangeKind.NEW, candidate=now[key]))
     gone = [key for key in old if key not in new]
-    return [*found, *(ScenarioChange(key=key, change=Change.MISSING, base=before[key]) for key in gone)]
+    return [*found, *(ScenarioChange(key=key, change=ChangeKind.MISSING, base=before[key]) for key in gone)]
 
 
 def _change(

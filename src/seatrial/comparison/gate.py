@@ -18,7 +18,7 @@ from math import fsum
 
 from msgspec.structs import replace
 
-from seatrial.model.comparison import Change, Comparison, GateDecision, RegressionReason, ScenarioChange
+from seatrial.model.comparison import ChangeKind, Comparison, GateDecision, RegressionReason, ScenarioChange
 
 from . import messages
 from .aggregates import ROUNDING
@@ -53,7 +53,7 @@ def decide_gate(comparison: Comparison, *, gate: Gate = Gate.THRESHOLDS, allow_m
         gate = Gate.THRESHOLDS
     regressions: list[str] = []
     doubts: list[str] = []
-    missing = comparison.keys(Change.MISSING)
+    missing = comparison.keys(ChangeKind.MISSING)
     if comparison.candidate.problem is not None:
         doubts.append(f"cannot tell: run {comparison.candidate.id} errored: {comparison.candidate.problem}")
     if missing and not allow_missing:

@@ -8,7 +8,7 @@ from .run import Interval, Run, ScenarioKey, Status
 from .struct import Struct
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """How a scenario changed, by the threshold rules."""
 
     REGRESSION = "regression"
@@ -94,7 +94,7 @@ class ScenarioChange(Struct, frozen=True, kw_only=True):
     """The change of one scenario from the baseline to the candidate."""
 
     key: ScenarioKey
-    change: Change
+    change: ChangeKind
     base: ScenarioFigures | None = None
     candidate: ScenarioFigures | None = None
     score_delta: float | None = None
@@ -242,11 +242,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
         moved = [one for one in self.scenarios if one.word not in (None, "same")]
         return tuple(sorted(moved, key=lambda one: min(one.p_worse or 0.0, one.p_better or 0.0)))
 
-    def keys(self, change: Change) -> tuple[ScenarioKey, ...]:
+    def keys(self, change: ChangeKind) -> tuple[ScenarioKey, ...]:
         """The scenarios with this change."""
         return tuple(scenario.key for scenario in self.scenarios if scenario.change is change)
 
-    def count(self, change: Change) -> int:
+    def count(self, change: ChangeKind) -> int:
         return len(self.keys(change))
 
 

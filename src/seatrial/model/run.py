@@ -180,6 +180,8 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     """The slowest turn."""
     median_latency_ms: float | None = None
     """The median turn; comparisons use it."""
+    turn_latencies_ms: tuple[float, ...] = ()
+    """Of each turn, if there are several; runs of earlier versions lack it."""
     tokens: int | None = None
     cost_usd: float | None = None
     instruments: ModelUse | None = None
@@ -195,6 +197,15 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         return f"trial-{self.index + 1}"
+
+    @property
+    def latencies_ms(self) -> tuple[float, ...] | None:
+        """Of each turn; None if they are not known."""
+        if self.turn_latencies_ms:
+            return self.turn_latencies_ms
+        if self.turns > 1:
+            return None
+        return () if self.latency_ms is None else (self.latency_ms,)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -330,7 +341,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     latency_avg_ms: float | None = None
     latency_p50_ms: float | None = None
     latency_p95_ms: float | None = None
-    """None below 20 trials."""
+    """Over all turns; None below 20 turns."""
     latency_max_ms: float | None = None
     tokens: int | None = None
     cost_usd: float | None = None
@@ -441,6 +452,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """The redacted settings: paths, selection, agents, models, flags."""
     git_commit: str | None = None
     git_dirty: bool | None = None
+    git_branch: str | None = None
+    """The branch in Git, or in CI the branch that its job tests."""
     versions: Mapping[str, str] | None = None
     parent: str | None = None
     """For a regrade: the run whose transcripts were judged again."""
@@ -461,7 +474,8 @@ def summarise(trial: Trial) -> TrialSummary:
     error = trial.error
     matches = [result.trajectory.matched for result in trial.results if result.trajectory is not None]
     usage = transcript.usage
-    latencies = sorted([turn.latency_ms for turn in transcript.turns])
+    by_turn = tuple([turn.latency_ms for turn in transcript.turns])
+    latencies = sorted(by_turn)
     summary = TrialSummary(
         key=trial.key,
         index=trial.index,
@@ -475,6 +489,7 @@ def summarise(trial: Trial) -> TrialSummary:
         trajectory_matched=all(matches) if matches else None,
         latency_ms=latencies[-1] if latencies else None,
         median_latency_ms=_median(latencies),
+        turn_latencies_ms=by_turn if len(by_turn) > 1 else (),
         tokens=usage.total_tokens if usage else None,
         cost_usd=transcript.cost_usd,
         instruments=trial.instruments,

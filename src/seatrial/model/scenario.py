@@ -219,7 +219,10 @@ class SequentialSpec(InputStruct, frozen=True, kw_only=True):
     bad: Annotated[Rate | None, Key("the pass rate of an agent that shall fail", default=0.7)] = None
     alpha: Annotated[Rate | None, Key("the chance allowed for failing a good agent", default=0.05)] = None
     beta: Annotated[Rate | None, Key("the chance allowed for passing a bad agent", default=0.05)] = None
-    max_trials: Annotated[Count | None, Key("the number of trials after which it stops, undecided", default=60)] = None
+    max_trials: Annotated[
+        Count | None,
+        Key("the number of trials after which it stops; too few for the errors can leave it undecided", default=60),
+    ] = None
 
 
 class MetricChoice(InputStruct, frozen=True, kw_only=True):

@@ -54,7 +54,7 @@ def show_command(cause: Cause, run_id: str) -> str:
     """The command that shows the first trial with this cause, or its first scenario."""
     key = cause.examples[0][0] if cause.examples else cause.scenarios[0][0]
     trial = f" {cause.examples[0][1] + 1}" if cause.examples else ""
-    return f"seatrial show {shlex.quote(one_line(run_id))} {_quoted(one_line(key.name))}{trial}"
+    return f"seatrial show {shlex.quote(one_line(run_id))} {_quoted(one_line(key.label))}{trial}"
 
 
 def print_cause(cause: Cause, run_id: str, writer: TerminalWriter) -> None:

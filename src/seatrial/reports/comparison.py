@@ -5,7 +5,7 @@ from typing import TextIO
 
 from seatrial.model.comparison import (
     Alignment,
-    Change,
+    ChangeKind,
     Comparison,
     GateDecision,
     ScenarioChange,
@@ -21,18 +21,18 @@ from .texts import counted, duration, money, percent
 SHOWN = 30
 TEXT_LIMIT = 300
 _MARKS = {
-    Change.REGRESSION: Status.FAILED,
-    Change.ERROR: Status.ERRORED,
-    Change.MISSING: Status.NOT_RUN,
+    ChangeKind.REGRESSION: Status.FAILED,
+    ChangeKind.ERROR: Status.ERRORED,
+    ChangeKind.MISSING: Status.NOT_RUN,
 }
 """Other scenarios show the candidate's verdict: one that fails as before, or less often, still fails."""
 TITLES = {
-    Change.REGRESSION: "regressed",
-    Change.ERROR: "without a verdict in one of the runs",
-    Change.MISSING: "missing in the candidate",
-    Change.IMPROVEMENT: "improved",
-    Change.NEW: "new in the candidate",
-    Change.UNCHANGED: "unchanged",
+    ChangeKind.REGRESSION: "regressed",
+    ChangeKind.ERROR: "without a verdict in one of the runs",
+    ChangeKind.MISSING: "missing in the candidate",
+    ChangeKind.IMPROVEMENT: "improved",
+    ChangeKind.NEW: "new in the candidate",
+    ChangeKind.UNCHANGED: "unchanged",
 }
 
 
@@ -107,13 +107,13 @@ def _print_scenarios(
     differing = comparison.differing() or tuple(one for one in comparison.scenarios if moved(one))
     printer = _ScenarioPrinter(writer, alignments, verbose=verbose)
     printer.section(f"{counted(len(differing), 'scenario')} with different counts, strongest evidence first", differing)
-    for change in (Change.ERROR, Change.MISSING, Change.NEW):
+    for change in (ChangeKind.ERROR, ChangeKind.MISSING, ChangeKind.NEW):
         some = [one for one in comparison.scenarios if one.change is change and one not in differing]
         printer.section(f"{counted(len(some), 'scenario')} {TITLES[change]}", some)
     shown = {one.key for one in differing}
     rest = [one for one in comparison.scenarios if one.key not in shown and one.base and one.candidate]
-    same = [one for one in rest if one.change is not Change.ERROR]
-    notable = [one for one in same if verbose or one.edited or one.change is not Change.UNCHANGED]
+    same = [one for one in rest if one.change is not ChangeKind.ERROR]
+    notable = [one for one in same if verbose or one.edited or one.change is not ChangeKind.UNCHANGED]
     printer.section(f"{counted(len(same), 'scenario')} with the same pass rate", notable, always=bool(same))
 
 

@@ -10,7 +10,7 @@ from math import isfinite, isnan
 from typing import Any, TextIO
 
 from seatrial.model.causes import Cause
-from seatrial.model.comparison import Alignment, Change, Comparison, GateDecision
+from seatrial.model.comparison import Alignment, ChangeKind, Comparison, GateDecision
 from seatrial.model.content import Attachment
 from seatrial.model.conversation import PlayedTurn, Usage
 from seatrial.model.protocols import RunRecord
@@ -254,7 +254,7 @@ def comparison_json(
         "undecided": decision.verdict == "UNDECIDED",
         "regression_detected": comparison.regression_detected,
         "reasons": [regression.reason.value for regression in comparison.regressions],
-        "counts": {change.value: comparison.count(change) for change in Change},
+        "counts": {change.value: comparison.count(change) for change in ChangeKind},
         "pass_rate_delta": _delta(base.pass_rate, candidate.pass_rate),
         "avg_score_delta": _delta(base.avg_score, candidate.avg_score),
         "latency_avg_delta_ms": _delta(base.avg_latency_ms, candidate.avg_latency_ms),

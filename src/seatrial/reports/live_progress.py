@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .progress import Counts
 
 KINDS_SHOWN = 5
-NARROW = 60
+NARROW = 80
 """With fewer columns there is no bar, only numbers."""
 _BAR = 30
 
@@ -76,7 +76,8 @@ class LiveDisplay:
             told.append(f"  {counts.failed:,} not passed", style="red")
         elif counts.played:
             told.append("  all passed", style="green")
-        for text in (counts.rate_text, counts.left_text, counts.cost_text):
+        # A narrow terminal cuts the end of the line, so the time left comes first.
+        for text in (counts.left_text, counts.rate_text, counts.cost_text):
             if text:
                 told.append(f"  {text}", style="dim")
         if self._console.width < NARROW:

@@ -111,7 +111,8 @@ def _table(record: RunRecord) -> Iterator[str]:
 def _row(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
     reason = not_counted_reason(outcome)
     flaky = [flaky_line(outcome)] if is_flaky(outcome) else []
-    history = [text] if (text := history_text(outcome)) else []
+    # The reasons of a scenario that did not pass name its history.
+    history = [text] if outcome.verdict.passed and (text := history_text(outcome)) else []
     told = [*outcome.verdict.failure_reasons, *history, *flaky, *outcome.notes]
     why = reason or "; ".join([*_check_of(outcome, sums), *told])
     cells = (

@@ -61,9 +61,9 @@ def strip_of(metric: str, values: Sequence[float], threshold: float | None = Non
 
 
 def latency_of(trials: Iterable[TrialSummary]) -> Plot:
-    """How long the slowest turns took."""
-    values = [one.latency_ms for one in trials if one.latency_ms is not None]
-    return latency_histogram(values, title="Latency of the slowest turn")
+    """How long turns took; trials of earlier versions count with their slowest turn."""
+    known = [one.latencies_ms or ((one.latency_ms,) if one.latency_ms is not None else ()) for one in trials]
+    return latency_histogram([value for each in known for value in each], title="Latency of turns")
 
 
 def severity_of(trials: Iterable[TrialSummary]) -> Plot:

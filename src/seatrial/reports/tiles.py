@@ -13,6 +13,8 @@ from .texts import duration, money, percent
 _SLOWER, _DEARER, _SCORE = 0.2, 0.2, 5.0
 """Changes that a tile colours: the limits of `compare` for latency and score, and the same share for the cost."""
 
+_LATENCY = "p50: the median over trials of each trial's median turn. p95: of all turns, from 20 turns on"
+
 
 class Tile(Struct, frozen=True, kw_only=True):
     """One figure of a run."""
@@ -76,9 +78,9 @@ def _totals(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:
     now, before = outcome.totals, Totals() if baseline is None else baseline.totals
     if now.latency_p50_ms is not None:
         delta, kind = _relative(now.latency_p50_ms, before.latency_p50_ms, limit=_SLOWER)
-        late = f"p95 {duration(now.latency_p95_ms)}" if now.latency_p95_ms is not None else ""
+        late = f"p95 of turns {duration(now.latency_p95_ms)}" if now.latency_p95_ms is not None else ""
         value = duration(now.latency_p50_ms) or ""
-        yield Tile(name="Latency p50", value=value, more=late, delta=delta, kind=kind, tip="Of the slowest turn")
+        yield Tile(name="Latency p50", value=value, more=late, delta=delta, kind=kind, tip=_LATENCY)
     if now.cost_usd is not None:
         delta, kind = _relative(now.cost_usd, before.cost_usd, limit=_DEARER)
         own = money(now.model_cost_usd) if now.model_calls else None

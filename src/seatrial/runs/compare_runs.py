@@ -14,7 +14,7 @@ from seatrial.comparison.alignment import align_closest
 from seatrial.comparison.compare import compare_runs
 from seatrial.comparison.rerun_suspects import Rerun
 from seatrial.errors import UsageError
-from seatrial.model.comparison import Alignment, Change, Comparison, ConfigDifference, RegressionLimits
+from seatrial.model.comparison import Alignment, ChangeKind, Comparison, ConfigDifference, RegressionLimits
 from seatrial.model.run import Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial, TrialSummary
 from seatrial.store.store import Store
 
@@ -130,7 +130,9 @@ class StoredRuns:
 
     def explain_changes(self, comparison: Comparison) -> tuple[Alignment, ...]:
         """Explanations for the first scenarios that got worse; changes beyond noise come first."""
-        worse = [one for one in comparison.scenarios if one.change is Change.REGRESSION or one.beyond_noise == "worse"]
+        worse = [
+            one for one in comparison.scenarios if one.change is ChangeKind.REGRESSION or one.beyond_noise == "worse"
+        ]
         worse.sort(key=lambda one: (one.beyond_noise != "worse", 1.0 if one.p_worse is None else one.p_worse))
         found = (self.explain(one.key) for one in worse[:_EXPLAINED])
         return tuple(alignment for alignment in found if alignment is not None)

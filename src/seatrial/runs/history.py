@@ -44,7 +44,7 @@ def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakySce
     chosen = store.runs(MOST_RUNS) if runs is None else runs
     counts: dict[tuple[ScenarioKey, str, str], _Count] = {}
     for run in chosen:
-        if not run.replayed and run.parent is None:
+        if not run.replayed and run.parent is None and not (run.config or {}).get("fork"):
             _count_results(store, run, counts)
     found = [
         FlakyScenario(
@@ -137,6 +137,8 @@ class _Chosen:
             return "it is the candidate"
         if (run.config or {}).get("confirms") == self._candidate.id:
             return "its trials are the candidate's, played again by --confirm"
+        if (run.config or {}).get("fork"):
+            return "its trials continue a stored conversation, so they are not whole ones"
         if run.replayed:
             return "its trials are recordings, so they are not independent"
         owner = self._owners.get(find_original(self._store, run))

@@ -44,6 +44,7 @@ def new_run(
         config=config,
         git_commit=found.sha,
         git_dirty=found.dirty,
+        git_branch=_branch_of_job(request.environ) or found.branch,
         versions={"seatrial": __version__, "python": ".".join(map(str, sys.version_info[:3]))},
         replayed=replayed,
     )
@@ -75,6 +76,7 @@ def _plan_settings(plan: RunPlan) -> Mapping[str, Any]:
         "scenarios": plan.count()[0],
         "run": to_json(plan.config),
         "confirms": request.confirms,
+        **({"fork": dict(request.fork)} if request.fork is not None else {}),
     }
 
 
@@ -129,6 +131,7 @@ class Commit:
 
     sha: str | None = None
     dirty: bool | None = None
+    branch: str | None = None
     _thread: Thread | None = None
 
     def wait(self) -> "Commit":
@@ -151,8 +154,18 @@ def _read_commit(commit: Commit, folder: Path) -> None:
     if sha is None:
         return
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    branch = _git(folder, "branch", "--show-current")
+    commit.branch = (branch or "").strip() or None
     commit.sha = sha.strip()
     commit.dirty = None if changes is None else bool(changes.strip())
+
+
+def _branch_of_job(environ: Mapping[str, str]) -> str | None:
+    """The branch that a CI job tests. Jobs often check out a commit, so Git does not know the branch."""
+    if environ.get("GITHUB_REF_TYPE") == "branch":
+        return environ.get("GITHUB_HEAD_REF") or environ.get("GITHUB_REF_NAME") or None
+    names = ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_BRANCH", "BUILD_SOURCEBRANCHNAME", "CIRCLE_BRANCH")
+    return next((environ[name] for name in names if environ.get(name)), None)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -49,6 +49,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """Test the run against the history of the baseline, or of a run: `baseline`, an id or a name."""
     confirms: str | None = None
     """The run whose suspects this run repeats. `latest` never means such a run."""
+    fork: Mapping[str, Any] | None = None
+    """What this run continues: run, scenario, trial, at. Such a run has `confirms` too, so it is never `latest`."""
     executor: Literal["local", "ray"] = "local"
     """Play trials in this process, or on a Ray cluster."""
     ray_address: str | None = None

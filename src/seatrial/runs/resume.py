@@ -86,6 +86,8 @@ def find_resumed(store: Store, plan: RunPlan) -> Resumed:
             f"run {run.id}: regrades run {run.parent}, so it cannot be resumed. "
             f"Start again: seatrial regrade {run.parent}"
         )
+    if (run.config or {}).get("fork"):
+        raise UsageError(f"run {run.id}: continues a stored conversation, so it cannot be resumed. Fork it again.")
     if missing := missing_shards(run):
         lacking = ", ".join(map(str, missing))
         raise UsageError(f"run {run.id}: shard {lacking} is missing. Import it first: seatrial import FILE")

@@ -87,6 +87,10 @@ class RunPlan:
         if self._prepared is not None:
             self._prepared = [replace(each, entry=history.apply(each.entry)) for each in self._prepared]
 
+    def use_scenarios(self, scenarios: Sequence[PreparedScenario]) -> None:
+        """Play these instead of the selected ones (`seatrial fork`)."""
+        self._prepared = list(scenarios)
+
     def open_session(self) -> RunSession:
         """A session with the plan's agents and models."""
         session = RunSession(self.request, agents=self.agents, models=self.models)

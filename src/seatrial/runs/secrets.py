@@ -31,6 +31,11 @@ class _RedactedUser:
         redacted = [(self._redaction.text(said), self._redaction.text(reply)) for said, reply in conversation]
         return await self._user.next(redacted)
 
+    def skip(self, turns: int) -> None:
+        skip = getattr(self._user, "skip", None)
+        if skip is not None:
+            skip(turns)
+
     def see(self, attachments: Sequence[Attachment]) -> None:
         show_to(self._user, [self._redaction.attachment(each) for each in attachments])
 

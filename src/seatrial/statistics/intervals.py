@@ -5,6 +5,7 @@ one-sided bound.
 """
 
 import math
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from .distributions import (
@@ -15,6 +16,7 @@ from .distributions import (
     normal_quantile,
     require_counts,
     require_open_rate,
+    require_rate,
     two_sided_z,
 )
 
@@ -123,3 +125,19 @@ def jeffreys_interval(passed: int, total: int, *, confidence: float = 0.95) -> I
     share = (1.0 - confidence) / 2.0
     low = beta_quantile(share, passed + 0.5, total - passed + 0.5)
     return low, 1.0 - beta_quantile(share, total - passed + 0.5, passed + 0.5)
+
+
+TURNS_FOR_P95 = 20
+"""With fewer turns, their 95th percentile is about the slowest one."""
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The value below which this share lies; None without values. The largest value bounds what few values say."""
+    require_rate("share", share)
+    if not values:
+        return None
+    ordered = sorted(values)
+    place = min(max((len(ordered) + 1 / 3) * share + 1 / 3, 1.0), float(len(ordered))) - 1.0
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -31,7 +31,6 @@ from .distributions import (
     require_counts,
     require_open_rate,
     require_positive,
-    require_rate,
     student_t_quantile,
     sum_distributions,
 )
@@ -471,18 +470,6 @@ def score_test(differences: Sequence[float], *, seed: int = 0) -> ScoreTest:
     changed = sum(each != 0.0 for each in differences)
     testable = changed >= FEWEST_SCENARIOS or (len(differences) >= FEWEST_SCENARIOS and not changed)
     return ScoreTest(difference=test.mean, p_lower=test.p_regression if testable else None, scenarios=len(differences))
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The value below which this share lies; None without values. The largest value bounds what few values say."""
-    require_rate("share", share)
-    if not values:
-        return None
-    ordered = sorted(values)
-    place = min(max((len(ordered) + 1 / 3) * share + 1 / 3, 1.0), float(len(ordered))) - 1.0
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 def _logs(values: Sequence[float], offset: float) -> list[float]:

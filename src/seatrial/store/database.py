@@ -423,10 +423,17 @@ class PostgresDatabase(Database):
         connection = Connection(self)
         connection.execute(self.begin)
         row = connection.row("SELECT pg_try_advisory_xact_lock(?)", (key,))
-        if row is not None and row[0]:
-            return connection.close
-        connection.close()
-        return None
+        if row is None or not row[0]:
+            connection.close()
+            return None
+
+        def release() -> None:
+            # Closing alone frees the run only when the server notices it. A broken connection has no lock.
+            with suppress(StoreError):
+                connection.execute("ROLLBACK")
+            connection.close()
+
+        return release
 
     def lock_run(self, connection: Connection, run_id: str) -> None:
         connection.execute(f"{HAS_RUN} FOR UPDATE", (run_id,))

@@ -321,6 +321,7 @@ class _Config(msgspec.Struct):
     scenarios: int | None = None
     run: _RunSettings | None = None
     confirms: str | None = None
+    fork: dict[str, Any] | None = None
     models: dict[str, Any] | None = None
     command: str | None = None
 

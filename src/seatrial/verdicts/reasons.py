@@ -23,17 +23,6 @@ def meets(value: float, threshold: float) -> bool:
     return value >= threshold - _ROUNDING
 
 
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The quantile, interpolated; None for no values."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
 _TOOLS_SHOWN = 10
 _LABELS_SHOWN = 10
 
@@ -93,7 +82,7 @@ def skipped(reason: str) -> str:
 
 
 def trials_passed(passed: int, total: int, threshold: float) -> str:
-    return f"{passed} of {counted(total, 'trial')} passed (threshold: {threshold})"
+    return f"{passed}/{counted(total, 'trial')} passed (threshold: {threshold})"
 
 
 def trials_errored(count: int) -> str:
@@ -149,40 +138,39 @@ def rate_not_shown(gates: Gates, *, passed: int, ran: int, more: int | None) -> 
         return text
     if passed == ran:
         return f"{text}: {counted(ran + more, 'clean trial')} are needed, you ran {ran}"
-    return f"{text}: {passed} of {counted(ran, 'trial')} passed, {more} more without a failure would show it"
+    return f"{text}: {passed}/{counted(ran, 'trial')} passed, {more} more without a failure would show it"
 
 
 def rate_below(passed: int, total: int, pass_rate: float, confidence: float) -> str:
-    shown = f"{passed} of {counted(total, 'trial')} passed"
+    shown = f"{passed}/{counted(total, 'trial')} passed"
     return f"{shown}: below {number(pass_rate)} at {number(100 * confidence)} % confidence"
 
 
 def sequential_failed(passed: int, total: int, good_rate: float) -> str:
-    share = f"{passed} of {counted(total, 'trial')} passed ({100 * passed / total:.0f} %)"
+    share = f"{passed}/{counted(total, 'trial')} passed ({100 * passed / total:.0f} %)"
     return f"{share}: the pass rate is below the required {number(100 * good_rate)} %"
 
 
 def sequential_undecided(passed: int, total: int) -> str:
-    return f"{passed} of {counted(total, 'trial')} passed: the last allowed trial did not decide"
+    return f"{passed}/{counted(total, 'trial')} passed: the last allowed trial did not decide"
 
 
 def sequential_in_doubt(passed: int, total: int) -> str:
-    return f"{passed} of {counted(total, 'trial')} passed: not enough if the trials with instrument errors had failed"
+    return f"{passed}/{counted(total, 'trial')} passed: not enough if the trials with instrument errors had failed"
 
 
 def sequential_unfinished(passed: int, total: int, planned: int) -> str:
-    return (
-        f"{passed} of {counted(total, 'trial')} passed: undecided so far, it stops after at most {planned - total} more"
-    )
+    return f"{passed}/{counted(total, 'trial')} passed: undecided so far, it stops after at most {planned - total} more"
 
 
 def worse_than_history(passed: int, total: int, before: tuple[int, int]) -> str:
-    return f"{passed} of {counted(total, 'trial')} passed: worse than its history ({before[0]} of {before[1]})"
+    decided = f"{passed}/{counted(total, 'trial')} passed when it was decided"
+    return f"worse than its history ({before[0]}/{before[1]}): {decided}"
 
 
 def history_undecided(passed: int, total: int, before: tuple[int, int]) -> str:
-    shown = f"{passed} of {counted(total, 'trial')} passed, {before[0]} of {before[1]} in its history"
-    return f"{shown}: too few trials to tell"
+    shown = f"cannot tell whether worse than its history ({before[0]}/{before[1]})"
+    return f"{shown}: {passed}/{counted(total, 'trial')} passed, too few trials"
 
 
 def scenarios_worse(labels: Sequence[str]) -> str:
@@ -219,7 +207,7 @@ def human_rate_text(found: HumanRate, gate: CorrectedGate, *, run_id: str | None
 
 def suite_worse(passed: int, total: int, expected: float) -> str:
     first = f"{passed} of the first {counted(total, 'trial')} passed"
-    return f"the suite as a whole is worse: {first}, the history suggests {expected:.0f}"
+    return f"the suite as a whole is worse: {first}, {expected:.1f} expected"
 
 
 def _some(labels: Sequence[str]) -> str:
@@ -269,7 +257,7 @@ def nothing_run() -> str:
 
 def cases_below(totals: Totals, threshold: float) -> str:
     rate = number_beside(totals.cases_pass_rate_pct or 0.0, threshold)
-    counts = f"{totals.passed_count} of {counted(totals.total_executions, 'trial')} passed"
+    counts = f"{totals.passed_count}/{counted(totals.total_executions, 'trial')} passed"
     return f"cases pass rate {rate} %: {counts} (threshold: {exactly(threshold)})"
 
 

@@ -31,10 +31,11 @@ from seatrial.model.run import (
     TrialSummary,
     Verdict,
 )
+from seatrial.statistics.intervals import TURNS_FOR_P95, quantile
 
 from . import reasons
 from .rates import answer_of, decide_share
-from .reasons import mean, meets, quantile
+from .reasons import mean, meets
 from .scenario import count_decided_by_score, decide_scenario
 
 
@@ -84,6 +85,9 @@ class TrialSums:
         self._counts = dict.fromkeys(Status, 0)
         self._scores = array("d")
         self._middles = array("d")
+        self._turns = array("d")
+        """The latency of every turn."""
+        self._turns_known = True
         self._slowest: float | None = None
         self._tokens: int | None = None
         self._cost: float | None = None
@@ -100,6 +104,8 @@ class TrialSums:
             self._scores.append(trial.overall_score)
         if trial.median_latency_ms is not None:
             self._middles.append(trial.median_latency_ms)
+        self._turns_known = self._turns_known and trial.latencies_ms is not None
+        self._turns.extend(trial.latencies_ms or ())
         if trial.latency_ms is not None:
             self._slowest = max(trial.latency_ms, self._slowest or 0.0)
         if trial.tokens is not None:
@@ -115,6 +121,10 @@ class TrialSums:
         self._uses.append(use)
         if len(self._uses) >= _SUMMED_AT:
             self._uses = [sum_model_use(self._uses)]
+
+    def _late(self) -> float | None:
+        """The 95th percentile of all turns."""
+        return quantile(self._turns, 0.95) if self._turns_known and len(self._turns) >= TURNS_FOR_P95 else None
 
     def totals(self, gates: RunGates, *, planned: int) -> Totals:
         """The totals; percentages and gates are None without values."""
@@ -140,7 +150,7 @@ class TrialSums:
             metrics_passed=None if metrics_pct is None else meets(metrics_pct, gates.metrics_pass_threshold),
             latency_avg_ms=mean(self._middles),
             latency_p50_ms=quantile(self._middles, 0.5),
-            latency_p95_ms=quantile(self._middles, 0.95) if len(self._middles) >= 20 else None,
+            latency_p95_ms=self._late(),
             latency_max_ms=self._slowest,
             tokens=self._tokens,
             cost_usd=self._cost,

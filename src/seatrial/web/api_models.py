@@ -35,6 +35,7 @@ class RunItem(BaseModel):
     finished_at: str | None
     git_commit: str | None
     git_dirty: bool | None
+    git_branch: str | None
     scenarios: Count
     trials: Count = Field(description="All stored trials.")
     passed: Count

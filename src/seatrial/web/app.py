@@ -25,7 +25,7 @@ from seatrial.reports.pages.environment import style_sheet
 from seatrial.store.store import open_store
 from seatrial.version import __version__
 
-from . import api, form_actions, page_compare, page_run, page_runs, page_scenario
+from . import api, form_actions, page_compare, page_mutation, page_run, page_runs, page_scenario
 from .access import Access, ServeOptions
 from .api_models import shared_schemas
 from .app_state import AppState
@@ -39,6 +39,7 @@ ROUTERS = (
     api.router,
     page_runs.router,
     page_run.router,
+    page_mutation.router,
     page_scenario.router,
     page_compare.router,
     form_actions.router,

@@ -105,7 +105,7 @@ def why_not_resumed(state: AppState, run: Run) -> str | None:
     if run.state is RunState.RUNNING and silent_since(state, run) is None:
         return "stored a trial a moment ago, so another process may be running it"
     by_hand = f"Resume it where it was started: seatrial run --resume {run.id}"
-    if run.parent is not None or "run" not in config:
+    if run.parent is not None or "run" not in config or config.get("fork"):
         return "was not made by `seatrial run`, so it cannot be resumed"
     if config.get("agent") is not None or not set(config.get("overrides") or ()) <= _HARMLESS:
         return f"was started with an agent or settings from options. {by_hand}"

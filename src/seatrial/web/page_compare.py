@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from seatrial.comparison.aggregates import find_gap
 from seatrial.comparison.gate import Gate, decide_gate
-from seatrial.model.comparison import Alignment, Change, Comparison, RegressionLimits, ScenarioChange
+from seatrial.model.comparison import Alignment, ChangeKind, Comparison, RegressionLimits, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
 from seatrial.reports.aligned_turns import align_turns
@@ -46,7 +46,7 @@ def show_comparison(
     baseline_run_id: Ref = "",
     candidate_run_id: Ref = "",
     word: Annotated[str, Query(max_length=20)] = "",
-    change: Change | None = None,
+    change: ChangeKind | None = None,
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> Response:
     """The comparison, or a form to choose two runs."""
@@ -106,7 +106,7 @@ def word_of(one: ScenarioChange) -> str:
     """What the pass counts say, or why they say nothing."""
     if one.word is not None:
         return one.word
-    return one.change.value if one.change in (Change.ERROR, Change.MISSING, Change.NEW) else "not tested"
+    return one.change.value if one.change in (ChangeKind.ERROR, ChangeKind.MISSING, ChangeKind.NEW) else "not tested"
 
 
 def status_now(one: ScenarioChange) -> str:
@@ -124,7 +124,7 @@ def _strongest_first(comparison: Comparison) -> list[ScenarioChange]:
     return sorted(comparison.scenarios, key=rank)
 
 
-def _is_chosen(one: ScenarioChange, word: str, change: Change | None) -> bool:
+def _is_chosen(one: ScenarioChange, word: str, change: ChangeKind | None) -> bool:
     return (not word or word_of(one) == word) and change in (None, one.change)
 
 

@@ -26,7 +26,7 @@ from .urls import trial_url
 from .verdict_cache import DecidedRun
 
 router = APIRouter(include_in_schema=False)
-SCENARIOS_PER_PAGE = 100
+SCENARIOS_PER_PAGE = 70
 CAUSES_SHOWN = 50
 
 

@@ -55,7 +55,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     def matches(self, run: Run) -> bool:
         named = not self.text or self.text.lower() in f"{run.name}\n{run.id}\n{run.git_commit or ''}".lower()
         of_suite = not self.suite or self.suite in suites_of(run)
-        of_branch = not self.branch or self.branch == branch_of(run)
+        of_branch = not self.branch or self.branch == run.git_branch
         return named and of_suite and of_branch and (not self.agent or self.agent in agents_of(run))
 
     def query(self, offset: int = 0) -> dict[str, object]:
@@ -66,11 +66,6 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 def suites_of(run: Run) -> list[str]:
     agents = (run.config or {}).get("agents")
     return list(agents) if isinstance(agents, dict) else []
-
-
-def branch_of(run: Run) -> str:
-    """The git branch of the run, if it is known."""
-    return str(getattr(run, "git_branch", None) or "")
 
 
 def agents_of(run: Run) -> list[str]:
@@ -162,7 +157,7 @@ def _choices(known: list[Run]) -> dict[str, list[str]]:
     return {
         "suite": sorted({suite for run in known for suite in suites_of(run)}),
         "agent": sorted({agent for run in known for agent in agents_of(run)}),
-        "branch": sorted({branch for run in known if (branch := branch_of(run))}),
+        "branch": sorted({run.git_branch for run in known if run.git_branch}),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from seatrial.model.results import FULL_MARKS, Severity
 from seatrial.model.struct import Struct
 from seatrial.reports.texts import counted, duration, percent
+from seatrial.statistics.intervals import TURNS_FOR_P95, quantile
 from seatrial.verdicts.reasons import number
 
 from .svg import Plot, circle, join, label, line, link, nice_steps, path, rate_axis, rect, spread, text_of
@@ -77,7 +78,7 @@ def interval_bar(rate: float, low: float, high: float, *, required: float | None
 
 
 def latency_histogram(values_ms: Sequence[float], *, title: str, width: float = 460.0, height: float = 150.0) -> Plot:
-    """How long trials took, with the median and the 95th percentile."""
+    """How long turns took, with the median and, from 20 turns on, the 95th percentile."""
     left, right, top, bottom = 34.0, width - 26, 16.0, height - 26
     ordered = sorted(values_ms)
     steps = nice_steps(ordered[-1] if ordered else 0.0, most=6)
@@ -91,19 +92,18 @@ def latency_histogram(values_ms: Sequence[float], *, title: str, width: float = 
     for place, count in sorted(counts.items()):
         tall = (bottom - top) * count / most
         ends = f"{duration(place * highest / bins)} to {duration((place + 1) * highest / bins)}"
-        tip = f"{counted(count, 'trial')}: {ends}"
+        tip = f"{counted(count, 'turn')}: {ends}"
         parts.append(rect(left + place * each + 0.5, bottom - tall, each - 1, tall, "bar", tip=tip))
-    middle, late = _quantile(ordered, 0.5), _quantile(ordered, 0.95)
-    for value, name in ((middle, "p50"), (late, "p95")):
+    middle, late = quantile(ordered, 0.5), quantile(ordered, 0.95) if len(ordered) >= TURNS_FOR_P95 else None
+    # One label is left of its line and the other right of it, so they never overlap.
+    for value, name, anchor, gap in ((middle, "p50", "end", -3), (late, "p95", "start", 3)):
         if value is not None:
             x = left + (right - left) * value / highest
-            parts.append(line(x, top - 4, x, bottom, "mark-line") + label(x + 3, top + 4, name, kind="note"))
-    summary = f"{counted(len(ordered), 'trial')}, median {duration(middle)}, 95th percentile {duration(late)}"
+            note = label(x + gap, top + 4, name, anchor=anchor, kind="note")
+            parts.append(line(x, top - 4, x, bottom, "mark-line") + note)
+    summary = f"{counted(len(ordered), 'turn')}, median {duration(middle)}"
+    summary += "" if late is None else f", 95th percentile {duration(late)}"
     return Plot(kind="latency", title=title, summary=summary, width=width, height=height, body=join(parts))
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else None
 
 
 def metric_strip(values: Sequence[float], *, name: str, threshold: float | None = None) -> Plot:
@@ -143,8 +143,11 @@ def pass_curve(pass_hat_k: Sequence[float], pass_at_k: Sequence[float], *, title
                     tip=f"{tries} {'try' if tries == 1 else 'tries'}: {name} in {percent(share)}",
                 )
             )
-        if spots:
-            parts.append(label(spots[-1][0] + 8, spots[-1][1] + 4, name, kind="note"))
+    if places:
+        heights = [bottom - chances[-1] * (bottom - top) + 4 for chances in (pass_at_k, pass_hat_k)]
+        heights[1] = max(heights[1], heights[0] + 12)  # a line of text apart
+        for y, name in zip(heights, ("at least one", "all"), strict=True):
+            parts.append(label(places[-1] + 8, y, name, kind="note"))
     parts += [label(x, height - 12, str(tries), anchor="middle") for tries, x in enumerate(places, 1)]
     parts.append(label(right + 4, height - 12, "tries", kind="note"))
     said = [f"{tries} tries: all pass in {percent(share)}" for tries, share in enumerate(pass_hat_k, 1)]
