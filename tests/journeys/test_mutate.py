@@ -432,7 +432,7 @@ def test_pytest_shows_what_nobody_noticed(folder: Any) -> None:
     ended = folder._pytest("--seatrial-mutate", "shop.trial.yaml")
 
     assert ended.returncode == 0
-    assert "Nobody noticed that the agent" in ended.stdout
+    assert "No check noticed that the agent" in ended.stdout
     assert "dropped verify_user" in ended.stdout
 
 

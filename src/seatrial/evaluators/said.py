@@ -95,7 +95,7 @@ _ENDED_BY: Mapping[StopReason, str] = {
     StopReason.USER_STOPPED: "The user ended the conversation",
     StopReason.ENDED_BY_TOOL: "A tool of the world ended the conversation",
 }
-"""Stop reasons with which somebody ended the conversation."""
+"""Stop reasons for a conversation that the user or a tool ended."""
 _NOT_ENDED_BY: Mapping[StopReason, str] = {
     StopReason.MAX_TURNS: "max_turns stopped it",
     StopReason.LIMIT: "a limit stopped it",
@@ -118,4 +118,4 @@ class Ended(Struct, frozen=True, kw_only=True):
             hint = "Check recordings without 'ended', or run the scenario."
             return no_answer("ended: the recording does not say who ended the conversation", hint=hint)
         why = _NOT_ENDED_BY.get(transcript.stop_reason, str(transcript.stop_reason))
-        return failed("ended", f"Nobody ended the conversation: {why}")
+        return failed("ended", f"Neither the user nor a tool ended the conversation: {why}")

@@ -383,7 +383,7 @@ class InvariantTotals(Struct, frozen=True, kw_only=True):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it was checked and never triggered, so that nobody knows whether it can be violated."""
+        """Whether it was checked and never triggered: it is not known whether it can be violated."""
         return self.triggered == 0 and self.trials > 0
 
 

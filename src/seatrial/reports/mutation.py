@@ -55,7 +55,7 @@ def print_mutation(result: MutationResult, stream: TextIO, *, verbose: bool = Fa
     _print_scenarios(result, writer, verbose=verbose)
     shown = result.survivors if verbose else _one_of_each(result.survivors)[:_SURVIVORS_SHOWN]
     if shown:
-        writer.line("Nobody noticed that the agent", style="bold")
+        writer.line("No check noticed that the agent", style="bold")
     for survivor in shown:
         where = f"{one_line(survivor.key.label)}, trial-{survivor.trial + 1}"
         writer.line(f"{shorten(one_line(survivor.what), _TEXT_LIMIT)}  ({where})", indent=2)
@@ -163,7 +163,7 @@ def write_mutation_markdown(result: MutationResult, stream: TextIO) -> None:
         if one.counted:
             stream.write(f"| {escaped(one.name)} | {one.caught}/{one.counted} | {escaped(_score(one))} |\n")
     if result.survivors:
-        stream.write("\n### Nobody noticed that the agent\n\n")
+        stream.write("\n### No check noticed that the agent\n\n")
     for survivor in _one_of_each(result.survivors)[:_SURVIVORS_SHOWN]:
         what = shorten(survivor.what, _TEXT_LIMIT)
         stream.write(f"- {escaped(what)} ({escaped(survivor.key.label)}, trial-{survivor.trial + 1})\n")

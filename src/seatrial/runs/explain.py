@@ -15,7 +15,7 @@ MOST_SCENARIOS: Final = 500
 _MOST_PASSED: Final = 10
 """Passed trials of a scenario that failed ones are compared with."""
 _EARLIER_RUNS: Final = 20
-"""If no trial of a scenario passed, so many earlier runs are searched for one that did."""
+"""If no trial of a scenario passed, this many earlier runs are searched for one that did."""
 
 Passed = list[tuple[str, Trial]]
 """Passed trials with the ids of their runs."""

@@ -94,7 +94,7 @@ def check_resolved(
         message = f"max_turns {max_turns} would end the script before its {len(scenario.turns)} turns are played"
         problems.add(where, message)
     if scenario.expect is not None and scenario.expect.ended and scenario.user is None and not _has_ends(scenario):
-        message = "can never be true: a script is played whole, and nobody ends the conversation"
+        message = "can never be true: a script is played whole, and its user never ends the conversation"
         problems.add((*where, "expect", "ended"), message, "Give the scenario a 'user', or remove it")
     if scenario.world is not None and scenario.world.tools is None:
         problems.add((*where, "world"), "'tools' is missing: the functions that act on the state")
