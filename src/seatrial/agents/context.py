@@ -232,6 +232,7 @@ class AgentContext:
                 self._start.elapsed_ms() - started,
                 real,
                 answer.changes,
+                altered=answer.altered,
             )
         )
 

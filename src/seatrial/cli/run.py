@@ -277,8 +277,10 @@ def _trials(text: str | None) -> Any:
 
 def _failed_last_time(store: str | None) -> frozenset[tuple[str, str]]:
     """Suite and name of the scenarios that did not pass in the last run."""
+    from seatrial.runs.compare_runs import newest_run
+
     with cli_options.open_stored(store) as opened:
-        outcomes = failing(StoredRecord(opened, opened.run("latest")).outcome)
+        outcomes = failing(StoredRecord(opened, newest_run(opened)).outcome)
     return frozenset((outcome.entry.key.suite, outcome.entry.key.name) for outcome in outcomes)
 
 

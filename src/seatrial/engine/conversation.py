@@ -3,14 +3,12 @@
 import asyncio
 import json
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from seatrial.clock import milliseconds
 from seatrial.model.content import Attachment, RetrievedText, chat_content
 from seatrial.model.conversation import (
-    Change,
     ErrorInfo,
     ErrorKind,
     Message,
@@ -23,7 +21,15 @@ from seatrial.model.conversation import (
     total_usage,
 )
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import AgentSession, PreparedScenario, ToolBox, TrialStart, TrialUser, UserMove
+from seatrial.model.protocols import (
+    AgentSession,
+    PreparedScenario,
+    ToolAnswer,
+    ToolBox,
+    TrialStart,
+    TrialUser,
+    UserMove,
+)
 from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_timed_out, sum_model_use
 from seatrial.model.scenario import decides
 
@@ -226,7 +232,7 @@ class Conversation:
         """The start of the agent's session. It refers to this object, so it is not kept: a cycle outlives the trial."""
         return TrialStart(
             trial_id=self._trial_id,
-            scenario=self._prepared.entry.key.name,
+            scenario=self._prepared.scenario.name,
             index=self._index,
             seed=self._seed,
             tools=self._tools,
@@ -449,29 +455,30 @@ class Conversation:
             async with asyncio.timeout(self._seconds_until(deadline)):
                 answer = await self._tools.call(call.name, call.arguments, turn=len(self._turns))
         except TimeoutError:
-            self._keep(call, started, error="no answer in time")
+            self._keep(call, started, ToolAnswer(error="no answer in time"))
             raise mock_timed_out(call.name) from None
         except TrialError as failure:
-            self._keep(call, started, error=str(failure))
+            self._keep(call, started, ToolAnswer(error=str(failure)))
             raise
         result = plain_value(answer.result)
-        self._keep(call, started, result=result, error=answer.error, changes=answer.changes)
+        self._keep(call, started, replace(answer, result=result))
         error = answer.error if answer.is_plain else {"error": answer.error}
         content = result if answer.error is None else error
         text = content if isinstance(content, str) else json.dumps(content)
         self._messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
 
-    def _keep(
-        self,
-        call: ToolCall,
-        started: float,
-        *,
-        result: Any = None,
-        error: str | None = None,
-        changes: tuple[Change, ...] = (),
-    ) -> None:
-        took = self.elapsed_ms() - started
-        self.record(ToolCall(call.name, call.arguments, result, error, call.id, started, took, changes=changes))
+    def _keep(self, call: ToolCall, started: float, answer: ToolAnswer) -> None:
+        self.record(
+            replace(
+                call,
+                result=answer.result,
+                error=answer.error,
+                started_ms=started,
+                duration_ms=self.elapsed_ms() - started,
+                changes=answer.changes,
+                altered=answer.altered,
+            )
+        )
 
     def _seconds_until(self, deadline: float) -> float:
         """The seconds left for the turn, or for the trial if that is less."""

@@ -256,6 +256,7 @@ class SessionTools:
             started_ms=started - self._began,
             duration_ms=milliseconds() - started,
             changes=answer.changes,
+            altered=answer.altered,
         )
         self.calls.append(call)
         self._log.write(self.session, call)

@@ -93,6 +93,8 @@ class ToolCall(Struct, frozen=True):
     """What this call changed in the world."""
     result_known: bool = True
     """False: it is not recorded what the tool returned. `result` and `error` are then None."""
+    altered: str | None = None
+    """In a sweep: the id of the payload or the fault in the answer. None: as the tool answered."""
 
     def __eq__(self, other: object) -> bool:
         """Compares everything except the times."""

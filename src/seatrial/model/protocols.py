@@ -192,6 +192,8 @@ class ToolAnswer(Struct, frozen=True, kw_only=True):
     """The agent sees the text of the error alone, instead of `{"error": text}`."""
     changes: tuple[Change, ...] = ()
     """What the call changed in the world."""
+    altered: str | None = None
+    """In a sweep: the id of the payload or the fault that replaced what the tool answered."""
 
 
 class ToolBox(Protocol):

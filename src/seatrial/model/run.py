@@ -83,6 +83,16 @@ class HistoryTest(Struct, frozen=True, kw_only=True):
     max_trials: int
 
 
+class Variant(Struct, frozen=True, kw_only=True):
+    """How a sweep changes a scenario: what a tool answers, and nothing else."""
+
+    kind: Literal["attack", "fault"]
+    scenario: str
+    """The name of the unchanged scenario."""
+    settings: Mapping[str, Any]
+    """JSON. Of an attack: field, goal, family, payload, text. Of a fault: tool, fault, how often."""
+
+
 class ScenarioEntry(Struct, frozen=True, kw_only=True):
     """A scenario as stored with a run."""
 
@@ -111,6 +121,8 @@ class ScenarioEntry(Struct, frozen=True, kw_only=True):
     """The rules that hold in the scenario."""
     exempt: Mapping[str, str] | None = None
     """The rules that do not hold in it, each with the reason."""
+    variant: Variant | None = None
+    """How it differs from the scenario in the file, in a sweep of attacks or faults."""
 
     @property
     def stops_by_results(self) -> bool:
@@ -465,6 +477,18 @@ class Run(Struct, frozen=True, kw_only=True):
     """It is or was a baseline, so its trials belong to the history."""
     human_rate: HumanRate | None = None
     """The result of `calibrate` with stored labels, if a gate asks for it."""
+
+    @property
+    def sweep(self) -> Mapping[str, Any] | None:
+        """What it sweeps, attacks or faults; None: it plays the scenarios as they are."""
+        found = (self.config or {}).get("sweep")
+        return found if isinstance(found, Mapping) else None
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether it repeats, continues or changes scenarios of other runs: it is no `latest` run, and no history."""
+        config = self.config or {}
+        return any(config.get(key) for key in ("confirms", "fork", "sweep"))
 
 
 def summarise(trial: Trial) -> TrialSummary:

@@ -120,8 +120,7 @@ def _find_accepted(newest: Sequence[Run], base: Run, *, every: bool) -> list[Run
 
 def _can_count(run: Run, candidate: Run | None) -> bool:
     """Whether the trials are conversations of their own, all of them finished."""
-    config = run.config or {}
-    own = run.parent is None and not run.replayed and not config.get("confirms")
+    own = run.parent is None and not run.replayed and not run.is_derived
     return own and run.state is RunState.FINISHED and (candidate is None or run.id != candidate.id)
 
 

@@ -175,9 +175,9 @@ def _find(store: Store, ref: str, candidate: Run | None) -> Run:
 
 
 def newest_run(store: Store) -> Run:
-    """The latest run that was not started by --confirm."""
+    """The latest run of whole, unchanged scenarios: not by --confirm, no fork, no sweep."""
     for run in store.runs(_LOOKED_AT):
-        if not (run.config or {}).get("confirms"):
+        if not run.is_derived:
             return run
     return store.run("latest")
 

@@ -44,7 +44,7 @@ def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakySce
     chosen = store.runs(MOST_RUNS) if runs is None else runs
     counts: dict[tuple[ScenarioKey, str, str], _Count] = {}
     for run in chosen:
-        if not run.replayed and run.parent is None and not (run.config or {}).get("fork"):
+        if not run.replayed and run.parent is None and not run.sweep and not (run.config or {}).get("fork"):
             _count_results(store, run, counts)
     found = [
         FlakyScenario(
@@ -139,6 +139,8 @@ class _Chosen:
             return "its trials are the candidate's, played again by --confirm"
         if (run.config or {}).get("fork"):
             return "its trials continue a stored conversation, so they are not whole ones"
+        if run.sweep:
+            return "it is a sweep, whose trials are changed scenarios"
         if run.replayed:
             return "its trials are recordings, so they are not independent"
         owner = self._owners.get(find_original(self._store, run))
@@ -164,10 +166,7 @@ def find_alike(store: Store, base: Run) -> list[Run]:
     return [
         run
         for run in store.runs(_LOOKED_AT)
-        if run.state is RunState.FINISHED
-        and run.parent is None
-        and not (run.config or {}).get("confirms")
-        and _is_alike(run, base)
+        if run.state is RunState.FINISHED and run.parent is None and not run.is_derived and _is_alike(run, base)
     ]
 
 

@@ -77,6 +77,7 @@ def _plan_settings(plan: RunPlan) -> Mapping[str, Any]:
         "run": to_json(plan.config),
         "confirms": request.confirms,
         **({"fork": dict(request.fork)} if request.fork is not None else {}),
+        **({"sweep": dict(request.sweep)} if request.sweep is not None else {}),
     }
 
 

@@ -51,6 +51,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """The run whose suspects this run repeats. `latest` never means such a run."""
     fork: Mapping[str, Any] | None = None
     """What this run continues: run, scenario, trial, at. Such a run has `confirms` too, so it is never `latest`."""
+    sweep: Mapping[str, Any] | None = None
+    """Play variants of each scenario instead of it, as JSON: `kind` is attack or fault, and what each needs."""
     executor: Literal["local", "ray"] = "local"
     """Play trials in this process, or on a Ray cluster."""
     ray_address: str | None = None

@@ -72,6 +72,7 @@ def request_again(run: Run, asked: RunRequest) -> RunRequest:
         tags=tuple(config.get("tags") or ()),
         only=None if only is None else frozenset((suite, name) for suite, name in only),
         shard=None if shard is None else (shard[0], shard[1]),
+        sweep=config.get("sweep"),
         name=run.name,
     )
 

@@ -68,7 +68,9 @@ class RunPlan:
         self._check_tool_names()
         self._history: HistoryPlan | None = None
         self._prepared: list[PreparedScenario] | None = None
-        if sum(suite.count for suite in self.suites) <= KEPT_IN_MEMORY:
+        if request.sweep is not None:
+            self._prepared = list(self._sweep(request.sweep))
+        elif sum(suite.count for suite in self.suites) <= KEPT_IN_MEMORY:
             self._prepared = list(self._prepare())
         self._check_gold_calls()
 
@@ -122,7 +124,17 @@ class RunPlan:
     def scenarios(self) -> Iterator[PreparedScenario]:
         return self._prepare() if self._prepared is None else iter(self._prepared)
 
-    def _prepare(self) -> Iterator[PreparedScenario]:
+    def _sweep(self, sweep: Mapping[str, Any]) -> Iterator[PreparedScenario]:
+        """The variants of all scenarios. A shard is a part of the variants, not of the scenarios."""
+        from .sweeps import expand, refuse
+
+        refuse(self.request)
+        for position, variant in enumerate(expand(self._prepare(whole=True), sweep)):
+            if self._in_shard(position):
+                yield replace(variant, entry=replace(variant.entry, position=position))
+
+    def _prepare(self, *, whole: bool = False) -> Iterator[PreparedScenario]:
+        """The selected scenarios. `whole`: those of all shards."""
         position = 0
         for suite in self.suites:
             contexts = [
@@ -133,7 +145,7 @@ class RunPlan:
             ]
             for scenario in self._selected(suite):
                 for context in contexts:
-                    if self._in_shard(position):
+                    if whole or self._in_shard(position):
                         prepared = prepare(scenario, context, position=position)
                         if self._history is not None:
                             prepared = replace(prepared, entry=self._history.apply(prepared.entry))

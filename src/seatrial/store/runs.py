@@ -322,6 +322,7 @@ class _Config(msgspec.Struct):
     run: _RunSettings | None = None
     confirms: str | None = None
     fork: dict[str, Any] | None = None
+    sweep: dict[str, Any] | None = None
     models: dict[str, Any] | None = None
     command: str | None = None
 

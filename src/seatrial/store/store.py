@@ -203,6 +203,10 @@ class Store:
             run = runs.read_run(connection, run_id)
             if run is None:
                 raise UsageError(f"{self.name}: no run has the id {run_id!r}. See: seatrial list runs")
+            if run.sweep:
+                raise UsageError(
+                    f"run {run.id}: is a sweep of changed scenarios, so it cannot be a baseline. Choose another run."
+                )
             if not run.accepted:
                 runs.rewrite_run(connection, replace(run, accepted=True))
             connection.execute(schema.SET_BASELINE, (write(suite), run_id))
