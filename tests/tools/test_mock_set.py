@@ -171,9 +171,14 @@ def test_the_delay_of_an_entry_stands_in_for_that_of_the_mock(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("fault", "part"), [("timeout", "did not answer in time"), ("rate_limited", "429 Too Many Requests")]
+    ("fault", "part"),
+    [
+        ("timeout", "did not answer in time"),
+        ("error", "500 Internal Server Error"),
+        ("rate_limited", "429 Too Many Requests"),
+    ],
 )
-def test_timeout_and_rate_limit_are_errors_that_the_agent_sees(fault: str, part: str):
+def test_timeout_error_and_rate_limit_are_errors_that_the_agent_sees(fault: str, part: str):
     assert part in (call(tools(search={"fault": fault}), "search").error or "")
 
 
@@ -187,6 +192,25 @@ def test_a_malformed_result_is_a_page_where_json_was_due():
 )
 def test_a_truncated_result_is_the_first_half_of_its_text(value: Any, seen: str):
     assert call(tools(search={"fault": "truncated", "returns": value}), "search").result == seen
+
+
+@pytest.mark.parametrize(("value", "seen"), [({"id": 1}, {}), ([1, 2], []), ("text", ""), (7, None)])
+def test_an_empty_result_has_the_kind_of_the_usual_one(value: Any, seen: Any):
+    assert call(tools(search={"fault": "empty", "returns": value}), "search").result == seen
+    assert call(tools(search={"fault": "empty"}), "search").result is None
+
+
+def test_a_slow_tool_answers_as_usual_after_five_seconds_or_its_own_delay(monkeypatch: pytest.MonkeyPatch):
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("asyncio.sleep", wait)
+    for more in ({}, {"delay_ms": 300}):
+        answer = call(tools(search={"fault": "slow", "returns": {"id": 1}, **more}), "search")
+        assert (answer.result, answer.error) == ({"id": 1}, None)
+    assert waited == [5.0, 0.3]
 
 
 def test_all_mistakes_are_reported_at_once():

@@ -6,6 +6,8 @@ import pytest
 
 from seatrial.tools.mock_checks import check_mocks, find_problems
 
+ALL_FAULTS = "timeout, error, rate_limited, malformed, truncated, empty, slow"
+
 
 @pytest.mark.parametrize(
     "spec",
@@ -19,6 +21,9 @@ from seatrial.tools.mock_checks import check_mocks, find_problems
         {"python": len},
         {"fault": "timeout", "delay_ms": 0.5},
         {"fault": "truncated", "returns": "some text"},
+        {"fault": "empty"},
+        {"fault": "empty", "returns": {"id": 1}},
+        {"fault": "slow", "returns": None},
         print,
     ],
 )
@@ -38,8 +43,14 @@ def test_what_a_mock_may_say_has_no_problem(spec: Any):
         ({"raises": ""}, "tool.raises: expected the text of the tool's error, got ''"),
         ({"raises": 5}, "tool.raises: expected the text of the tool's error, got 5"),
         ({"python": "shop.mocks"}, "tool.python: expected a function as pkg.mod:name, got 'shop.mocks'"),
-        ({"fault": "crash"}, "tool.fault: expected one of timeout, malformed, truncated, rate_limited, got 'crash'"),
-        ({"fault": []}, "tool.fault: expected one of timeout, malformed, truncated, rate_limited, got []"),
+        (
+            {"fault": "crash"},
+            "tool.fault: expected one of timeout, error, rate_limited, malformed, truncated, empty, slow, got 'crash'",
+        ),
+        (
+            {"fault": []},
+            "tool.fault: expected one of timeout, error, rate_limited, malformed, truncated, empty, slow, got []",
+        ),
         ({"returns": 1, "delay_ms": True}, "tool.delay_ms: expected milliseconds, 0 or more, got True"),
         ({"returns": 1, "delay_ms": float("nan")}, "tool.delay_ms: expected milliseconds, 0 or more, got nan"),
         ({"sequence": []}, "tool.sequence: expected a list of answers, got []"),
@@ -54,6 +65,8 @@ def test_what_a_mock_may_say_has_no_problem(spec: Any):
             {"when": [{"args": {}, "returns": 1}]},
             "tool.when[0].args: expected the arguments to look for, got {}; an answer to any call stands beside when",
         ),
+        ({"fault": "slow"}, "tool.fault: 'slow' needs 'returns' beside it, with the result that comes late"),
+        ({"fault": "error", "returns": 1}, "tool: gives returns and fault; only one of them can answer"),
         (
             {"fault": "truncated"},
             "tool.fault: 'truncated' needs 'returns' beside it, with a mapping, a list or a text to cut",

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from seatrial.model.faults import FAULTS
 from seatrial.model.struct import Struct
 
-from .mocks import FAULTS, can_be_truncated
+from .faults import can_be_truncated
 
 SOURCES = ("returns", "sequence", "raises", "python", "fault")
-"""Keys that give an answer. A mock has one of them; `fault: truncated` also has `returns`."""
+"""Keys that give an answer. A mock has one of them; some faults also have `returns`."""
 KEYS = (*SOURCES, "when", "delay_ms")
 Path = tuple[str | int, ...]
 CheckArgs = Callable[[Any], Sequence[str]]
@@ -78,15 +79,24 @@ def _mock_problems(
 
 def _source_problems(path: Path, spec: Mapping[Any, Any]) -> Iterator[MockProblem]:
     given = [key for key in SOURCES if key in spec]
-    if spec.get("fault") == "truncated":
-        if not can_be_truncated(spec.get("returns")):
-            message = "'truncated' needs 'returns' beside it, with a mapping, a list or a text to cut"
+    if spec.get("fault") in ("truncated", "empty", "slow"):
+        message = _lacks_result(spec)
+        if message is not None:
             yield MockProblem(path=(*path, "fault"), message=message)
         given = [key for key in given if key != "returns"]
     if not given and "when" not in spec:
         yield MockProblem(path=path, message=f"gives no answer; give one of {', '.join(SOURCES)} or when")
     if len(given) > 1:
         yield MockProblem(path=path, message=f"gives {' and '.join(given)}; only one of them can answer")
+
+
+def _lacks_result(spec: Mapping[Any, Any]) -> str | None:
+    """What is wrong with the result that a fault alters; None if nothing is."""
+    if spec["fault"] == "truncated" and not can_be_truncated(spec.get("returns")):
+        return "'truncated' needs 'returns' beside it, with a mapping, a list or a text to cut"
+    if spec["fault"] == "slow" and "returns" not in spec:
+        return "'slow' needs 'returns' beside it, with the result that comes late"
+    return None
 
 
 def _scalar_problems(path: Path, spec: Mapping[Any, Any]) -> Iterator[MockProblem]:

@@ -1,53 +1,20 @@
-"""The parts of a mock: answers, faults, branches, and Python functions that answer.
-
-Faults (`fault: timeout`):
-
-timeout       a tool error: the tool did not answer in time. The trial does not wait; add `delay_ms` for a slow tool
-rate_limited  a tool error: 429, with a time to wait
-malformed     a wrong result: an HTML error page instead of JSON
-truncated     the first half of `returns`: of its JSON, or of the text itself
-"""
+"""The parts of a mock: answers, faults, branches, and Python functions that answer."""
 
 import inspect
-import json
 import traceback
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from seatrial import foreign
 from seatrial.errors import ToolError, UsageError
 from seatrial.foreign.import_path import import_attribute
 from seatrial.model.conversation import ErrorKind
+from seatrial.model.faults import Fault
 from seatrial.model.protocols import ToolAnswer
 from seatrial.model.results import TrialError
 from seatrial.model.struct import Struct
-
-Fault: TypeAlias = Literal["timeout", "malformed", "truncated", "rate_limited"]
-FAULTS: tuple[Fault, ...] = get_args(Fault)
-
-_ERRORS: Mapping[Fault, str] = {
-    "timeout": "timeout: the tool did not answer in time",
-    "rate_limited": "429 Too Many Requests: rate limit exceeded, retry after 30 seconds",
-}
-_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-
-
-def answer_with_fault(fault: Fault, value: Any) -> ToolAnswer:
-    """What the agent gets from a tool with this fault."""
-    if fault == "malformed":
-        return ToolAnswer(result=_ERROR_PAGE)
-    if fault == "truncated":
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return ToolAnswer(result=text[: len(text) // 2])
-    return ToolAnswer(error=_ERRORS[fault])
-
-
-def can_be_truncated(value: Any) -> bool:
-    """Whether half of it is a broken value: true for a text, a list or a mapping."""
-    return (isinstance(value, str) and len(value) > 1) or isinstance(value, list | tuple | Mapping)
-
 
 MISSING: Any = object()
 """`returns` is missing; None would be a result."""
@@ -64,7 +31,7 @@ class Raises(Struct, frozen=True, kw_only=True):
 class Faulty(Struct, frozen=True, kw_only=True):
     fault: Fault
     value: Any = None
-    """The complete result; only for `truncated`."""
+    """The complete result; for `truncated`, `empty` and `slow`."""
 
 
 class Calls(Struct, frozen=True, kw_only=True):

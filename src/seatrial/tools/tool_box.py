@@ -15,6 +15,7 @@ from seatrial.model.results import TrialError
 from seatrial.model.struct import Struct
 
 from .cassettes import RecordedTools
+from .faults import SLOW_SECONDS, answer_with_fault
 from .mock_checks import CheckArgs, check_mocks
 from .mocks import (
     MISSING,
@@ -27,7 +28,6 @@ from .mocks import (
     Raises,
     Returns,
     answer_by_function,
-    answer_with_fault,
     find_function,
 )
 from .tool_schemas import ToolSchema, offer, read_tools, violation_finder
@@ -263,7 +263,7 @@ def _read_mock(spec: Any, path: str) -> Mock:
         return Mock(path=path, answer=Returns(value=spec))
     return Mock(
         path=path,
-        delay_ms=spec.get("delay_ms"),
+        delay_ms=spec.get("delay_ms", 1000 * SLOW_SECONDS if spec.get("fault") == "slow" else None),
         when=tuple(
             Branch(args=entry["args"], mock=_read_mock(entry, f"{path}.when[{index}]"))
             for index, entry in enumerate(spec.get("when", ()))
