@@ -1,4 +1,7 @@
-"""The first divergence of a failed conversation: from a passed one, from its trajectory, or found in itself."""
+"""The first divergence of a failed conversation: from a passed one, from its trajectory, or found in itself.
+
+The divergence from gold calls is in `gold_divergence`.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +15,7 @@ from seatrial.model.results import TrajectoryMatch
 from seatrial.model.run import Trial
 
 from .alignment import Step, steps_of
+from .gold_divergence import diverge_from_gold
 from .reply_differences import compare_replies, find_origin, leaves
 
 LOOP_LENGTH: Final = 3
@@ -91,6 +95,14 @@ class _Pair:
     def next_bad(self) -> ToolCall | None:
         return self.bad[self.agreed][1] if self.agreed < len(self.bad) else None
 
+    def stopped_in(self) -> int | None:
+        """The turn that the failed agent ended without the passed trial's next call, which it never makes."""
+        if self.agreed >= min(len(self.good), len(self.bad)):
+            return None
+        (turn, good), (later, _) = self.good[self.agreed], self.bad[self.agreed]
+        made_later = any(call.name == good.name for _, call in self.bad[self.agreed :])
+        return turn if turn < later and self._same_user(turn) and not made_later else None
+
     def turn(self) -> int:
         """The turn of the first different step in the failed conversation."""
         if self.agreed < len(self.bad):
@@ -123,6 +135,9 @@ def _compare_calls(pair: _Pair, failed: Trial) -> Divergence | None:
         return _at(pair, DivergenceKind.EXTRA_CALL, bad.name, f"{bad.name} was called, which the passed trial did not")
     if good.name == bad.name:
         return _same_tool(pair, good, bad)
+    stopped = pair.stopped_in()
+    if stopped is not None:
+        return replace(_stopped(pair, good, " in this turn"), turn=stopped)
     return _other_tool(pair, good, bad)
 
 
@@ -140,7 +155,11 @@ def _ended(pair: _Pair, failed: Trial, good: ToolCall | None) -> Divergence | No
     before = pair.bad[pair.agreed - 1][1] if pair.agreed else None
     if before is not None and before.error is not None:
         return _ignored(pair, before, f"the passed trial called {good.name} next")
-    text = f"the agent made no further call; the passed trial went on with {good.name}"
+    return _stopped(pair, good)
+
+
+def _stopped(pair: _Pair, good: ToolCall, until: str = "") -> Divergence:
+    text = f"the agent made no further call{until}; the passed trial went on with {good.name}"
     return _at(pair, DivergenceKind.STOPPED, good.name, text)
 
 
@@ -231,12 +250,19 @@ _ERROR_WORDS = {
 
 
 def diverge_alone(failed: Trial) -> Divergence:
-    """What the failed trial itself shows, if no trial passed: its error, its trajectory, a loop, an ignored error."""
+    """What the failed trial itself shows, if no trial passed.
+
+    Its error, its gold calls, its trajectory, a loop, an ignored error.
+    """
     transcript = failed.transcript
     steps = steps_of(transcript)
     error = transcript.error or failed.error
     if error is not None:
         return describe_error(error, turn=max(len(transcript.turns) - 1, 0), steps=steps)
+    gold = next((result.gold_calls for result in failed.results if result.gold_calls), ())
+    found = diverge_from_gold(gold, transcript) if gold else None
+    if found is not None:
+        return found
     match = next((r.trajectory for r in failed.results if r.trajectory is not None and not r.trajectory.matched), None)
     if match is not None:
         return _from_trajectory(match, steps)

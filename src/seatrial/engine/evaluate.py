@@ -187,15 +187,18 @@ _MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
     "error": ((ErrorInfo, NoneType), "an ErrorInfo", "raise an exception where there is no answer"),
     "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
     "invariant": ((InvariantCheck, NoneType), "an InvariantCheck", "leave it out"),
+    "gold_calls": ((tuple, list), "ToolCalls", "leave it out"),
     "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
 }
+_INSIDE: Mapping[str, type] = {"checks": Check, "gold_calls": ToolCall}
 
 
 def _find_problem(said: EvalResult) -> str | None:
     """What is wrong with a user's result: a value that cannot be stored would end the run."""
     for field, (kinds, expected, remedy) in _MAY_BE.items():
         value = getattr(said, field)
-        if not isinstance(value, kinds) or (field == "checks" and not all(isinstance(c, Check) for c in said.checks)):
+        inside = _INSIDE.get(field)
+        if not isinstance(value, kinds) or (inside is not None and not all(isinstance(each, inside) for each in value)):
             return f"{field} must be {expected}, got {value!r:.200}; {remedy}"
     return None
 

@@ -269,6 +269,9 @@ def _redact_error(error: ErrorInfo, redaction: Redaction | None) -> ErrorInfo:
 
 
 def _redact_result(result: EvalResult, redaction: Redaction | None) -> EvalResult:
+    if result.gold_calls and redaction is not None:
+        shown = (replace(call, arguments=redaction.value(call.arguments, keys=False)) for call in result.gold_calls)
+        result = replace(result, gold_calls=tuple(shown))
     if result.error is None:
         return result
     error = _redact_error(result.error, redaction)

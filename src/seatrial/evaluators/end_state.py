@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from seatrial.errors import UsageError
 from seatrial.model.conversation import REDACTED, ToolCall
@@ -88,7 +89,9 @@ class EndState(BuiltInEvaluator, frozen=True):
         checks = tuple(found.check for found in findings if found.check is not None)
         if any(not check.passed for check in checks):
             reasoning = "; ".join(check.detail or check.name for check in checks if not check.passed)
-            return EvalResult(passed=False, reasoning=f"End state differs: {reasoning}", checks=checks)
+            failed = EvalResult(passed=False, reasoning=f"End state differs: {reasoning}", checks=checks)
+            gold = () if self.as_after is None else await world.changing(self.as_after)
+            return replace(failed, gold_calls=gold)
         errored = next((found.error for found in findings if found.error is not None), None)
         if errored is not None:
             return errored

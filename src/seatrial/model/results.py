@@ -7,7 +7,7 @@ from typing import Any
 
 from seatrial.errors import SeatrialError
 
-from .conversation import ErrorInfo, ErrorKind, Usage, sum_usage
+from .conversation import ErrorInfo, ErrorKind, ToolCall, Usage, sum_usage
 from .struct import Struct, set_field
 
 
@@ -152,6 +152,8 @@ class EvalResult(Struct, frozen=True):
     """Index of the turn; None: the whole trial. Set by the engine."""
     trajectory: TrajectoryMatch | None = None
     invariant: InvariantCheck | None = None
+    gold_calls: tuple[ToolCall, ...] = ()
+    """If the end state differs: the calls that change the world as expected (`end_state.as_after`)."""
     use: "ModelUse | None" = None
     """Model calls of the evaluator."""
 

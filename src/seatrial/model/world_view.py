@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from .conversation import Change
+from .conversation import Change, ToolCall
 from .json_patch import apply_changes
 from .scenario import GoldCall
 
-ChangesAfter = Callable[[Sequence[GoldCall]], Awaitable[tuple[Change, ...]]]
-"""From gold calls to the changes that they make."""
+PlayGold = Callable[[Sequence[GoldCall]], Awaitable[tuple[tuple[Change, ...], tuple[ToolCall, ...]]]]
+"""From gold calls to the changes that they make together, and to the calls with what each of them changes."""
 
 
 class WorldView:
@@ -24,14 +24,14 @@ class WorldView:
         seed: dict[str, Any],
         changes: tuple[Change, ...],
         gold_changes: tuple[Change, ...] | None,
-        changes_after: ChangesAfter,
+        play_gold: PlayGold,
     ) -> None:
         self.seed = seed
         """The initial state itself, which all trials share: it must not be changed."""
         self.diff = changes
         """From the initial to the final state, as JSON Patch."""
         self._gold_changes = gold_changes
-        self._changes_after = changes_after
+        self._play_gold = play_gold
 
     @cached_property
     def end(self) -> Any:
@@ -40,7 +40,12 @@ class WorldView:
 
     async def end_after(self, calls: Sequence[GoldCall]) -> Any:
         """The state that these calls produce from the seed. It must not be changed."""
-        return apply_changes(self.seed, await self._changes_after(calls))
+        return apply_changes(self.seed, (await self._play_gold(calls))[0])
+
+    async def changing(self, calls: Sequence[GoldCall]) -> tuple[ToolCall, ...]:
+        """Those of the calls that change the state, without their results."""
+        played = (await self._play_gold(calls))[1]
+        return tuple(ToolCall(call.name, call.arguments) for call in played if call.changes)
 
     @cached_property
     def initial(self) -> Any:
@@ -59,9 +64,7 @@ class WorldView:
 
     def own_copy(self) -> "WorldView":
         """A view whose copies belong to one evaluator alone."""
-        return WorldView(
-            seed=self.seed, changes=self.diff, gold_changes=self._gold_changes, changes_after=self._changes_after
-        )
+        return WorldView(seed=self.seed, changes=self.diff, gold_changes=self._gold_changes, play_gold=self._play_gold)
 
 
 def _copy(state: Any) -> Any:

@@ -91,8 +91,8 @@ def _not_finite(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _without(name: str) -> Any:
-    return lambda _, fields: {key: value for key, value in fields.items() if key != name}
+def _without(*names: str) -> Any:
+    return lambda _, fields: {key: value for key, value in fields.items() if key not in names}
 
 
 def _turn(turn: PlayedTurn, fields: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _unique_error(error: UniqueError, fields: dict[str, Any]) -> dict[str, Any]:
 
 _ADJUST: dict[type[Any], Any] = {
     Attachment: _attachment,
-    EvalResult: _without("use"),
+    EvalResult: _without("use", "gold_calls"),
     PlayedTurn: _turn,
     Run: _without("gates"),
     UniqueError: _unique_error,

@@ -171,13 +171,12 @@ class PreparedWorld(Struct, frozen=True, kw_only=True):
                 hint="run it again, or judge it again with the seed it was played with: seatrial regrade",
             )
 
-        async def changes_after(calls: Sequence[GoldCall]) -> tuple[Change, ...]:
-            return (await self.play_gold(calls, seed=seed)).record.changes
+        async def play_gold(calls: Sequence[GoldCall]) -> tuple[tuple[Change, ...], tuple[ToolCall, ...]]:
+            played = await self.play_gold(calls, seed=seed)
+            return played.record.changes, played.calls
 
-        expected = None if gold is None else await changes_after(gold)
-        return WorldView(
-            seed=self.seed.value, changes=record.changes, gold_changes=expected, changes_after=changes_after
-        )
+        expected = None if gold is None else (await play_gold(gold))[0]
+        return WorldView(seed=self.seed.value, changes=record.changes, gold_changes=expected, play_gold=play_gold)
 
     async def check_gold(self, calls: Sequence[GoldCall]) -> list[str]:
         """What is wrong with gold calls: unknown tools, refused calls, calls that should be refused and are not."""
