@@ -196,7 +196,7 @@ _INSIDE: Mapping[str, type] = {"checks": Check, "gold_calls": ToolCall}
 def _find_problem(said: EvalResult) -> str | None:
     """What is wrong with a user's result: a value that cannot be stored would end the run."""
     for field, (kinds, expected, remedy) in _MAY_BE.items():
-        value = getattr(said, field)
+        value: Any = getattr(said, field)
         inside = _INSIDE.get(field)
         if not isinstance(value, kinds) or (inside is not None and not all(isinstance(each, inside) for each in value)):
             return f"{field} must be {expected}, got {value!r:.200}; {remedy}"
