@@ -196,9 +196,10 @@ _INSIDE: Mapping[str, type] = {"checks": Check, "gold_calls": ToolCall}
 def _find_problem(said: EvalResult) -> str | None:
     """What is wrong with a user's result: a value that cannot be stored would end the run."""
     for field, (kinds, expected, remedy) in _MAY_BE.items():
-        value: Any = getattr(said, field)
-        inside = _INSIDE.get(field)
-        if not isinstance(value, kinds) or (inside is not None and not all(isinstance(each, inside) for each in value)):
+        value = getattr(said, field)
+        inside = _INSIDE.get(field, object)
+        values = list(value) if isinstance(value, tuple | list) else []
+        if not isinstance(value, kinds) or not all(isinstance(each, inside) for each in values):
             return f"{field} must be {expected}, got {value!r:.200}; {remedy}"
     return None
 
