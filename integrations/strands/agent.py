@@ -7,6 +7,7 @@ from typing import Any
 
 from strands import Agent, tool
 from strands.models.model import Model
+from strands.vended_interventions.hitl import HumanInTheLoop
 
 from seatrial.testing import shop
 
@@ -40,6 +41,15 @@ class Scripted(Model):
         yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}
 
 
+class Cancelling(Scripted):
+    """Cancels order N-5, whatever it is asked."""
+
+    async def stream(self, messages: Any, *args: Any, **more: Any) -> AsyncIterator[dict[str, Any]]:
+        asked = {"role": "user", "content": [{"text": "Please cancel order N-5."}]}
+        async for event in super().stream([asked, *messages[1:]]):
+            yield event
+
+
 def read(message: Any) -> list[dict[str, str]]:
     said = []
     for block in message["content"]:
@@ -57,8 +67,8 @@ async def wait_for_courier() -> str:
     return "here"
 
 
-lookup_order, track_parcel, refund_order = (
-    tool(function) for function in (shop.lookup_order, shop.track_parcel, shop.refund_order)
+lookup_order, track_parcel, refund_order, cancel_order = (
+    tool(function) for function in (shop.lookup_order, shop.track_parcel, shop.refund_order, shop.cancel_order)
 )
 expert = Agent(
     name="ask_expert", description="Knows where parcels are.", model=Scripted(), tools=[lookup_order, track_parcel]
@@ -67,4 +77,9 @@ agent = Agent(
     model=Scripted(),
     tools=[lookup_order, track_parcel, refund_order, wait_for_courier, expert],
     system_prompt="You work in a shop.",
+)
+guarded = Agent(
+    model=Scripted(),
+    tools=[lookup_order, cancel_order],
+    interventions=[HumanInTheLoop(allowed_tools=["lookup_order"])],
 )

@@ -45,6 +45,8 @@ class AgentContract(Struct, frozen=True, kw_only=True):
     """The tool that calls another agent, which looks up orders; None if there is none."""
     handoff: str | None = None
     """The call that hands over to another agent; None if there is none."""
+    waiting: Any = None
+    """An agent of the shop with `cancel_order`, which waits for a person; None if the framework has no approvals."""
     tells_tools: bool = False
     """The names of the agent's tools are known before the first trial."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -59,9 +61,10 @@ class AgentContract(Struct, frozen=True, kw_only=True):
         """Raise AssertionError, with the observed values, unless the clause holds."""
         _CLAUSES[clause][1](self)
 
-    def play(self, *scenarios: Scenario) -> list[Trial]:
+    def play(self, *scenarios: Scenario, agent: Any = None) -> list[Trial]:
         """The trials of the scenarios, run concurrently."""
-        report = seatrial.run(scenarios, agent=self.agent, store=None, concurrency=PARALLEL, **self.config)
+        agent = self.agent if agent is None else agent
+        report = seatrial.run(scenarios, agent=agent, store=None, concurrency=PARALLEL, **self.config)
         report.asserted = True  # by the clause
         return list(report.trials())
 
@@ -312,6 +315,53 @@ def _handoff_without_mock(contract: AgentContract) -> None:
     assert [(call.name, call.real) for call in _calls(trial)] == [(contract.handoff, False)], _calls(trial)
 
 
+def _approves(contract: AgentContract) -> None:
+    """A call waits, real or mocked, until a turn approves it; then it is made once."""
+    orders, approval = ("A-1", "M-1"), Turn(approve=("cancel_order",))
+    mocks = {"cancel_order": {"returns": "cancelled by the mock"}}
+    trials = contract.play(
+        _cancelling(orders[0], approval), _cancelling(orders[1], approval, mocks=mocks), agent=contract.waiting
+    )
+    for order, result, trial in zip(orders, ("order A-1 is cancelled", "cancelled by the mock"), trials, strict=True):
+        _require_no_error(trial)
+        asked, answered = trial.transcript.turns
+        assert asked.tool_calls == (), f"the call waits, but recorded are {asked.tool_calls}"
+        assert asked.reply == "(waits for approval: cancel_order)", asked.reply
+        made = [(call.name, call.arguments, call.result) for call in answered.tool_calls or ()]
+        assert made == [("cancel_order", {"order_id": order}, result)], made
+        assert result in (answered.reply or ""), answered.reply
+    assert "M-1" not in shop.CANCELLED, "the real tool ran, though it is mocked"
+
+
+def _rejects(contract: AgentContract) -> None:
+    turn = Turn(reject=("cancel_order",))
+    (trial,) = contract.play(_cancelling("R-1", turn), agent=contract.waiting)
+    _require_no_error(trial)
+    assert "R-1" not in shop.CANCELLED, "the call was rejected, but the tool ran"
+    asked, answered = trial.transcript.turns
+    assert asked.tool_calls == (), asked.tool_calls
+    (call,) = answered.tool_calls or ()
+    assert (call.name, call.arguments) == ("cancel_order", {"order_id": "R-1"}), call
+    assert call.error is not None, f"the call was rejected, but no error is recorded: {call}"
+    assert not call.real, f"the call was rejected, but counts as one of the real tool: {call}"
+
+
+def _waits(contract: AgentContract) -> None:
+    (trial,) = contract.play(Scenario(name="undecided", input="Please cancel order W-1."), agent=contract.waiting)
+    assert "W-1" not in shop.CANCELLED, "the tool ran without an approval"
+    _require_refusal(trial, "the agent waits for a person, and no turn decides, but the trial has no error")
+
+
+def _mocked_needs_no_approval(contract: AgentContract) -> None:
+    mocks = {"cancel_order": {"returns": "cancelled by the mock"}}
+    (trial,) = contract.play(
+        Scenario(name="mocked", input="Please cancel order N-1.", mocks=mocks), agent=contract.waiting
+    )
+    _require_no_error(trial)
+    assert [call.name for call in _calls(trial)] == ["cancel_order"], _calls(trial)
+    assert "cancelled by the mock" in trial.transcript.reply, trial.transcript.reply
+
+
 _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentContract], None]]] = {
     "a reply is recorded, without tool calls": (lambda _: True, _replies),
     "two calls are recorded with arguments and results": (lambda _: True, _calls_with_results),
@@ -339,8 +389,17 @@ _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentCon
     "mocks answer nested agents": (lambda c: c.nested is not None and c.mocks, _nested_mocks),
     "a handoff is recorded": (lambda c: c.handoff is not None, _handoff),
     "a handoff needs no mock": (lambda c: c.handoff is not None and c.mocks, _handoff_without_mock),
+    "a call waits until a turn approves it": (lambda c: c.waiting is not None, _approves),
+    "a rejected call does not run, and is recorded": (lambda c: c.waiting is not None, _rejects),
+    "a call that no turn decides about is errored": (lambda c: c.waiting is not None, _waits),
+    "a mocked tool needs no approval": (lambda c: c.waiting is not None and c.mocks, _mocked_needs_no_approval),
 }
 """By name: whether the clause applies, and the check."""
+
+
+def _cancelling(order: str, decision: Turn, *, mocks: Mapping[str, Any] | None = None) -> Scenario:
+    turns = (Turn(user=f"Please cancel order {order}."), decision)
+    return Scenario(name=f"cancel {order}", turns=turns, mocks=mocks or {})
 
 
 def _introduction(name: str) -> Scenario:

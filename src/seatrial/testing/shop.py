@@ -39,6 +39,16 @@ def refund_order(order_id: str) -> str:
     raise ShopError(f"order {order_id} was paid in cash")
 
 
+CANCELLED: list[str] = []
+"""The orders that the real `cancel_order` was called for."""
+
+
+def cancel_order(order_id: str) -> str:
+    """Cancel an order. In agents that wait for a person, this tool needs an approval."""
+    CANCELLED.append(order_id)
+    return f"order {order_id} is cancelled"
+
+
 COURIER_SECONDS = 3.0
 """How long `wait_for_courier` must take: longer than the timeout of the contract."""
 
@@ -68,6 +78,8 @@ def next_step(conversation: Sequence[Mapping[str, Any]]) -> str | Call:
         return _find(order[1], results)
     if "refund" in request.lower() and order:
         return f"No refund: {results[-1]}" if results else Call(name="refund_order", arguments={"order_id": order[1]})
+    if "cancel" in request.lower() and order:
+        return f"Noted: {results[-1]}" if results else Call(name="cancel_order", arguments={"order_id": order[1]})
     for word, call in _CALLS.items():
         if word in request.lower():
             return f"They say: {results[-1]}" if results else call

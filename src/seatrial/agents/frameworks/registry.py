@@ -81,10 +81,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",)),
     "google_adk": Framework(package="google-adk", since="2.0", below="3", modules=("google.adk",)),
     "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15", modules=("llama_index",)),
-    "strands": Framework(package="strands-agents", since="1.62", below="2", modules=("strands",)),
-    "agent_framework": Framework(package="agent-framework-core", since="1.23", below="2", modules=("agent_framework",)),
+    "strands": Framework(package="strands-agents", since="1.62", below="2", modules=("strands",), decisions=True),
+    "agent_framework": Framework(
+        package="agent-framework-core", since="1.23", below="2", modules=("agent_framework",), decisions=True
+    ),
     "claude_agent_sdk": Framework(
-        package="claude-agent-sdk", since="0.2.183", below="0.3", modules=("claude_agent_sdk",)
+        package="claude-agent-sdk", since="0.2.183", below="0.3", modules=("claude_agent_sdk",), decisions=True
     ),
 }
 """Agent type -> framework. A test compares the extras in pyproject.toml with it."""

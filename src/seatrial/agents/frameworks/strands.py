@@ -6,7 +6,9 @@ copies sees every tool call.
 
 import copy
 import threading
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from strands import Agent
@@ -15,17 +17,19 @@ from strands.handlers.callback_handler import PrintingCallbackHandler, null_call
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.telemetry.metrics import EventLoopMetrics
 from strands.tools.structured_output.structured_output_tool import StructuredOutputTool
-from strands.types.tools import AgentTool
+from strands.types.tools import AgentTool, ToolUse
 
 from seatrial.agents.bedrock import ConverseApi
 from seatrial.agents.chat_messages import text_of
 from seatrial.agents.context import AgentContext, recorded_tool
+from seatrial.agents.message_parts import converse_blocks_of
 from seatrial.errors import ToolError, UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
-from seatrial.model.protocols import ToolAnswer
-from seatrial.model.results import TrialError
+from seatrial.model.conversation import Message, Usage
+from seatrial.model.protocols import AgentReply, ToolAnswer
+from seatrial.model.results import AgentFailure
+from seatrial.model.scenario import Decision
 
-from .tool_recorder import as_text, seatrial_answers
+from .tool_recorder import as_text, decide, decision_in, seatrial_answers, waiting_reply
 
 
 class Adapter:
@@ -40,34 +44,81 @@ class Adapter:
         self._target = target
         self._recorder = _Recorder()
         self._agent: Agent | None = None
+        self._waiting: Sequence[tuple[str, str]] = ()
+        """The ids of the interrupts that a person must answer, each with the name of what waits."""
 
-    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
+        decision = decision_in(messages)
+        answers = None if decision is None else _write_answers(self._waiting, decision)
         agent = self._agent or self._begin(messages[:-1])
         # After an error the conversation ends in the middle of a turn: a repeated turn starts with a new copy.
-        self._agent = None
+        self._agent, self._waiting = None, ()
         self._recorder.begin(ctx)
         for each in self._recorder.agents:
             each.event_loop_metrics = EventLoopMetrics()
-        result = await agent.invoke_async(ctx.input)
-        if result.interrupts:
-            names = ", ".join(sorted({str(each.name) for each in result.interrupts}))
-            raise TrialError(ErrorKind.CONFIG, f"the agent waits for {names}, which type 'strands' cannot answer")
-        self._agent = agent
-        blocks = result.message.get("content") or []
-        reply = "".join(block.get("text", "") for block in blocks)
-        structured = result.structured_output
-        return AgentResult(reply if structured is None else as_text(structured), [], self._recorder.usage())
+        result = await agent.invoke_async(_write_prompt(messages[-1]) if answers is None else answers)
+        waiting = self._recorder.find_waiting(result.interrupts or ())
+        while waiting and not ctx.decides and all(seatrial_answers(ctx, name) for _, name in waiting):
+            # Mocked tools need no approval in a scenario without decisions.
+            approved = Decision(approve=tuple(name for _, name in waiting))
+            result = await agent.invoke_async(_write_answers(waiting, approved))
+            waiting = self._recorder.find_waiting(result.interrupts or ())
+        self._agent, self._waiting = agent, waiting
+        usage, names = self._recorder.usage(), tuple(name for _, name in waiting)
+        reply = waiting_reply(names) if names else _read_text(result)
+        return AgentReply(reply=reply, tool_calls=(), usage=usage, awaits=names)
 
     def _begin(self, messages: Sequence[Message]) -> Agent:
         """A copy of the agent with the scenario's `system` and `history`."""
         self._recorder.agents.clear()
         agent = _twin(self._target, self._recorder)
         form = ConverseApi().request(messages, {})
-        agent.messages.extend(form["messages"])
+        agent.messages.extend(_with_bytes(message) for message in form["messages"])
         system = "\n\n".join(text_of(message) for message in messages if message["role"] in ("system", "developer"))
         if system:
             agent.system_prompt = f"{agent.system_prompt}\n\n{system}" if agent.system_prompt else system
         return agent
+
+
+def _write_answers(waiting: Sequence[tuple[str, str]], decision: Decision) -> list[dict[str, Any]]:
+    """A person's responses: `resume` as it is, or by name; for approvals "y" and "n", as Strands' own handler takes."""
+    names, given = [name for _, name in waiting], decision.resume
+    named = given if isinstance(given, Mapping) and given.keys() <= set(names) else {}
+    if given is not None and not named:
+        if not waiting:
+            raise AgentFailure("a person resumes the agent, but it waits for nothing", final=True)
+        named = dict.fromkeys(names, given)
+    verdicts = iter(decide([name for name in names if name not in named], decision))
+    responses = [named[name] if name in named else "y" if next(verdicts) else "n" for name in names]
+    return [
+        {"interruptResponse": {"interruptId": identity, "response": response}}
+        for (identity, _), response in zip(waiting, responses, strict=True)
+    ]
+
+
+def _write_prompt(message: Message) -> Any:
+    """The user's message: a text, or blocks if something is attached."""
+    if not isinstance(message.get("content"), list):
+        return text_of(message)
+    return _with_bytes({"content": list(converse_blocks_of(message["content"]))})["content"]
+
+
+def _with_bytes(message: Mapping[str, Any]) -> Any:
+    """A message of the Converse API as in Python, where images and documents are bytes."""
+    content = []
+    for block in message["content"]:
+        kind = next((kind for kind in ("image", "document") if kind in block), None)
+        if kind is None:
+            content.append(block)
+        else:
+            content.append({kind: {**block[kind], "source": {"bytes": b64decode(block[kind]["source"]["bytes"])}}})
+    return {**message, "content": content}
+
+
+def _read_text(result: Any) -> str | None:
+    blocks = result.message.get("content") or []
+    text = "".join(block.get("text", "") for block in blocks)
+    return text if result.structured_output is None else as_text(result.structured_output)
 
 
 def _twin(agent: Agent, recorder: "_Recorder") -> Agent:
@@ -90,7 +141,7 @@ def _twin(agent: Agent, recorder: "_Recorder") -> Agent:
     twin.tool_registry.registry = {
         name: _twin_tool(tool, recorder) for name, tool in agent.tool_registry.registry.items()
     }
-    twin.add_hook(recorder.before, BeforeToolCallEvent)
+    twin.add_hook(recorder.before, BeforeToolCallEvent, order=inf)  # last: others may cancel the call, or interrupt
     twin.add_hook(recorder.after, AfterToolCallEvent)
     recorder.agents.append(twin)
     return twin
@@ -123,8 +174,30 @@ class _Recorder:
     def begin(self, ctx: AgentContext) -> None:
         """Start a turn."""
         self._ctx = ctx
-        self._begun: dict[str, object] = {}
+        self._begun: dict[str, tuple[object, ToolUse]] = {}
         """Running calls of real tools, by their ids."""
+        self._interrupted: dict[str, str] = {}
+        """By the id of an interrupt: the name of the tool whose call waits."""
+
+    def find_waiting(self, interrupts: Sequence[Any]) -> list[tuple[str, str]]:
+        """The ids of the interrupts, each with the name of its tool, or else with its own name.
+
+        A call that asked from within its tool has not ended. It is made again when the agent goes on.
+        """
+        if not interrupts:
+            return []
+        for call, use in self._begun.values():
+            self._ctx.end_call(call, None)
+            for each in interrupts:
+                if f":{use['toolUseId']}:" in each.id:
+                    self._interrupted.setdefault(each.id, use["name"])
+        self._begun.clear()
+        # An interrupt of a nested agent has a prefix before its own id.
+        named = {
+            each.id: [name for known, name in self._interrupted.items() if each.id.endswith(known)]
+            for each in interrupts
+        }
+        return [(each.id, next(iter(named[each.id]), str(each.name))) for each in interrupts]
 
     def usage(self) -> Usage | None:
         """The tokens of all models in the turn; None if one of them does not report tokens."""
@@ -136,15 +209,22 @@ class _Recorder:
 
     def before(self, event: BeforeToolCallEvent) -> None:
         tool, use = event.selected_tool, event.tool_use
+        asked = event.agent._interrupt_state.interrupts.values()
+        waiting = [each.id for each in asked if each.response is None and event._interrupt_id(each.name) == each.id]
+        if waiting:
+            self._interrupted.update(dict.fromkeys(waiting, use["name"]))
+            return
         control = tool is None or _is_control(tool)
-        if tool is not None and seatrial_answers(self._ctx, use["name"], control=control):
+        cancelled = bool(event.cancel_tool)
+        if tool is not None and not cancelled and seatrial_answers(self._ctx, use["name"], control=control):
             event.selected_tool = _MockedTool(tool, self._ctx)
             return
-        self._begun[use["toolUseId"]] = self._ctx.begin_call(use["name"], use["input"], real=not control)
+        call = self._ctx.begin_call(use["name"], use["input"], real=not control and not cancelled)
+        self._begun[use["toolUseId"]] = call, use
         recorded_tool.set(use["name"])  # a tool that `@seatrial.tool` wraps must not record the call again
 
     def after(self, event: AfterToolCallEvent) -> None:
-        call = self._begun.pop(event.tool_use["toolUseId"], None)
+        call, _ = self._begun.pop(event.tool_use["toolUseId"], (None, None))
         if call is not None:
             recorded_tool.set(None)
             self._ctx.end_call(call, _read_answer(event.result, event.exception))
