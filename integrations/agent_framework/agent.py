@@ -30,8 +30,10 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
 
         return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
 
+    next_steps = staticmethod(shop.next_steps)
+
     async def answer(self, messages: Any) -> ChatResponse:
-        step = shop.next_steps([said for message in messages for said in read(message)])
+        step = self.next_steps([said for message in messages for said in read(message)])
         usage = {"input_token_count": len(messages), "output_token_count": 1, "total_token_count": len(messages) + 1}
         if isinstance(step, str):
             contents = [Content.from_text(step)]
@@ -71,3 +73,4 @@ client = Scripted(function_invocation_configuration={"include_detailed_errors": 
 expert = Agent(client=client, name="ask_expert", description="Knows parcels.", tools=[lookup_order, track_parcel])
 plain = Agent(client=client, tools=[lookup_order, track_parcel, refund_order, wait_for_courier])
 agent = Agent(client=client, tools=[lookup_order, track_parcel, refund_order, wait_for_courier, expert.as_tool()])
+guarded = Agent(client=client, tools=[lookup_order, tool(approval_mode="always_require")(shop.cancel_order)])

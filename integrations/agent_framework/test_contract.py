@@ -3,10 +3,15 @@
 import pytest
 
 import seatrial
-from seatrial import Scenario
+from seatrial import Scenario, Turn
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "agent_framework", "target": "agent:agent"}, nested="ask_expert", parallel=True)
+CONTRACT = AgentContract(
+    agent={"type": "agent_framework", "target": "agent:agent"},
+    waiting={"type": "agent_framework", "target": "agent:guarded"},
+    nested="ask_expert",
+    parallel=True,
+)
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)
@@ -36,3 +41,47 @@ def test_a_function_may_return_the_response_of_the_framework() -> None:
     assert report.passed
     assert [call.name for call in trial.transcript.tool_calls] == ["lookup_order", "track_parcel"]
     assert trial.transcript.usage.output_tokens == 3
+
+
+def play_turns(agent, *turns: Turn, **scenario):
+    report = seatrial.run(Scenario(name="turns", turns=turns, **scenario), agent=agent, store=None)
+    report.asserted = True
+    (trial,) = report.trials()
+    assert trial.error is None, trial.error
+    return trial.transcript
+
+
+def test_a_call_beside_one_that_waits_is_recorded_once() -> None:
+    import agent as module
+
+    class Both(module.Scripted):
+        """Looks an order up and cancels it, at once."""
+
+        def next_steps(self, said):
+            results = [each["content"].strip() for each in said if each["role"] == "tool"]
+            order = {"order_id": "S-1"}
+            calls = [module.shop.Call(name=name, arguments=order) for name in ("lookup_order", "cancel_order")]
+            return "; ".join(results) if results else calls
+
+    agent = module.Agent(client=Both(), tools=module.guarded.default_options["tools"])
+    first, second = play_turns(agent, Turn(user="Go."), Turn(approve=("cancel_order",))).turns
+
+    assert first.reply == "(waits for approval: cancel_order)"
+    assert first.tool_calls == ()
+    assert sorted(call.name for call in second.tool_calls) == ["cancel_order", "lookup_order"]
+    assert second.reply == "order S-1 is in parcel P-S-1; order S-1 is cancelled"
+
+
+def test_a_result_from_another_program_is_given_in_a_turn() -> None:
+    import agent as module
+    from agent_framework import FunctionTool
+
+    schema = {"type": "object", "properties": {"order_id": {"type": "string"}}}
+    elsewhere = FunctionTool(name="cancel_order", description="Cancel an order.", input_model=schema)
+    agent = module.Agent(client=module.client, tools=[elsewhere])
+    said = play_turns(agent, Turn(user="Please cancel order X-1."), Turn(resume={"cancel_order": "done elsewhere"}))
+
+    assert said.turns[0].tool_calls == ()
+    (call,) = said.turns[1].tool_calls
+    assert (call.name, call.arguments, call.result) == ("cancel_order", {"order_id": "X-1"}, "done elsewhere")
+    assert "done elsewhere" in said.reply

@@ -129,7 +129,7 @@ def _read_strands(result: Any) -> AgentReply:
 def _read_agent_framework(response: Any) -> AgentReply:
     """The response of Microsoft's Agent Framework: its new messages, with calls and results as contents."""
     if getattr(response, "user_input_requests", None):
-        raise _waits(each.function_call.name for each in response.user_input_requests)
+        raise _waits((each.function_call or each).name for each in response.user_input_requests)
     from .chat_messages import parse_arguments, read_reported
 
     contents = [content for message in response.messages for content in message.contents]

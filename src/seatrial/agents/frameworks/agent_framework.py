@@ -4,7 +4,8 @@ An agent keeps its conversation in a session; each trial has its own. Every call
 `FunctionTool.invoke`, also in nested agents. We replace it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agent_framework import AgentSession, BaseAgent, Content, FunctionTool, MiddlewareFailure
@@ -13,12 +14,13 @@ from agent_framework import Message as FrameworkMessage
 from seatrial.agents.chat_messages import parse_arguments, read_calls, text_of
 from seatrial.agents.context import AgentContext, current_trial
 from seatrial.errors import UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage
+from seatrial.model.conversation import ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import ToolAnswer
+from seatrial.model.protocols import AgentReply, ToolAnswer
 from seatrial.model.results import TrialError
+from seatrial.model.scenario import Decision
 
-from .tool_recorder import as_text, record_call, replace_method
+from .tool_recorder import as_text, decide, decision_in, record_call, replace_method, seatrial_answers, waiting_reply
 
 
 class Adapter:
@@ -31,29 +33,79 @@ class Adapter:
         self.tool_names = _names_of(target)
         self._agent: Any = target
         self._session: AgentSession | None = None
+        self._waiting: Sequence[Content] = ()
+        """What a person must decide before the agent goes on."""
 
-    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
+        decision = decision_in(messages)
+        said = None if decision is None else self._answer(decision, ctx)
         session, self._session = self._session, None
         # After an error the session ends in the middle of a turn: a repeated turn starts with a new one.
-        said = messages[-1:] if session is not None else messages
+        said = said or list(_write(messages[-1:] if session is not None else messages))
         session = session or self._agent.create_session()
+        usages: list[Usage | None] = []
+        response = await self._ask(said, session, ctx, usages)
+        while self._waiting and not ctx.decides and all(map(partial(_is_mocked, ctx), self._waiting)):
+            # Mocked tools need no approval in a scenario without decisions.
+            said = self._answer(Decision(approve=tuple(map(_name_of, self._waiting))), ctx)
+            response = await self._ask(said, session, ctx, usages)
+        self._session = session
+        names = tuple(map(_name_of, self._waiting))
+        reply = waiting_reply(names) if names else str(response.text)
+        return AgentReply(reply=reply, tool_calls=(), usage=total_usage(usages), awaits=names)
+
+    async def _ask(
+        self, said: list[FrameworkMessage], session: AgentSession, ctx: AgentContext, usages: list[Usage | None]
+    ) -> Any:
+        """The response of one run, whose calls and tokens are recorded."""
         seen: dict[str, Any] = {"calls": set(), "nested": False}
         _seen_by_trial[id(ctx)] = seen
         try:
-            response = await self._agent.run(list(_write(said)), session=session)
+            response = await self._agent.run(said, session=session)
         finally:
             del _seen_by_trial[id(ctx)]
-        if response.user_input_requests:
-            names = ", ".join(sorted({str(each.function_call.name) for each in response.user_input_requests}))
+        self._waiting = tuple(response.user_input_requests)
+        _record_others(response, ctx, seen["calls"])
+        usages.append(None if seen["nested"] else _read_usage(response.usage_details))
+        return response
+
+    def _answer(self, decision: Decision, ctx: AgentContext) -> list[FrameworkMessage]:
+        """A person's answers: approvals, and with `resume: {tool: result}` the results of calls of other programs."""
+        given = decision.resume if isinstance(decision.resume, Mapping) else {}
+        external = [each for each in self._waiting if each.type != _APPROVAL]
+        missing = next((each for each in external if _name_of(each) not in given), None)
+        if missing is not None:
             raise TrialError(
                 ErrorKind.CONFIG,
-                f"the agent waits for a person to approve {names}, which type 'agent_framework' cannot answer",
-                hint="use approval_mode='never_require' for the trials",
+                f"the agent waits for the result of {_name_of(missing)!r} from another program",
+                hint=f"write the turn as {{resume: {{{_name_of(missing)}: ...}}}}",
             )
-        _record_others(response, ctx, seen["calls"])
-        self._session = session
-        usage = None if seen["nested"] else _read_usage(response.usage_details)
-        return AgentResult(str(response.text), [], usage)
+        asked = [each for each in self._waiting if each.type == _APPROVAL]
+        verdicts = decide(list(map(_name_of, asked)), decision)
+        answers = [each.to_function_approval_response(approved) for each, approved in zip(asked, verdicts, strict=True)]
+        for each, approved in zip(asked, verdicts, strict=True):
+            if not approved:
+                call = each.function_call
+                rejected = ToolAnswer(error="rejected by the user")
+                ctx.record(call.name, parse_arguments(call.arguments), rejected, ctx.elapsed_ms())
+        results = [Content.from_function_result(each.call_id, result=given[each.name]) for each in external]
+        for each in external:
+            answer = ToolAnswer(result=plain_value(given[each.name]))
+            ctx.record(each.name, parse_arguments(each.arguments), answer, ctx.elapsed_ms())
+        messages = [FrameworkMessage(role="user", contents=answers)] if answers else []
+        return [*messages, *([FrameworkMessage(role="tool", contents=results)] if results else [])]
+
+
+_APPROVAL = "function_approval_request"
+
+
+def _name_of(waiting: Content) -> str:
+    """The tool that waits: for an approval, or for a result from another program."""
+    return str((waiting.function_call or waiting).name)
+
+
+def _is_mocked(ctx: AgentContext, waiting: Content) -> bool:
+    return waiting.type == _APPROVAL and seatrial_answers(ctx, _name_of(waiting))
 
 
 _seen_by_trial: dict[int, dict[str, Any]] = {}
@@ -107,8 +159,10 @@ def _record_others(response: Any, ctx: AgentContext, recorded: set[str]) -> None
     contents = [content for message in response.messages for content in message.contents]
     results = {each.call_id: each for each in contents if each.type == "function_result"}
     for each in contents:
+        found = results.get(each.call_id)
+        if found is None and response.user_input_requests:
+            continue  # it waits for a person, or runs beside a call that does
         if each.type == "function_call" and each.call_id not in recorded:
-            found = results.get(each.call_id)
             failed = getattr(found, "exception", None)
             result = None if found is None or failed else plain_value(found.result)
             answer = ToolAnswer(result=result, error=None if failed is None else str(failed))
