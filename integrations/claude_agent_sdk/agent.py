@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -23,7 +24,8 @@ PREFIX = "mcp__shop__"
 class Api(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        events = stream(decide(body["messages"]), len(body["messages"]))
+        decided = decide(body["messages"])
+        events = stream(decided if isinstance(decided, list) else [decided], len(body["messages"]))
         text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
@@ -38,8 +40,8 @@ class Api(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
 
-def decide(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The next step of the shop as a block of the API. "Run it." calls a tool of Claude Code."""
+def decide(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The next step of the shop as blocks of the API. "Run it." calls a tool of Claude Code."""
     said = []
     for message in messages:
         content = message["content"]
@@ -49,36 +51,49 @@ def decide(messages: list[dict[str, Any]]) -> dict[str, Any]:
             elif block["type"] == "text" and not block["text"].startswith("<system-reminder>"):
                 said.append({"role": message["role"], "content": block["text"]})
     last = max(place for place, each in enumerate(said) if each["role"] == "user")
-    if "Run it." in said[last]["content"]:
-        if said[-1]["role"] == "tool":
-            return {"type": "text", "text": "It ran."}
-        return {"type": "tool_use", "id": "toolu_run", "name": "Bash", "input": {"command": "echo ran"}}
-    step = shop.next_step(said)
+    results = [each for each in said[last:] if each["role"] == "tool"]
+    request = said[last]["content"]
+    if "Run it" in request and not results:
+        return [{"type": "tool_use", "id": "toolu_run", "name": "Bash", "input": {"command": "echo ran"}}]
+    if "Run it." in request:
+        return [{"type": "text", "text": "It ran."}]
+    if "then cancel" in request:
+        said = [each for place, each in enumerate(said) if place <= last or each is not results[0]]
+    step = shop.next_steps(said)
     if isinstance(step, str):
-        return {"type": "text", "text": step}
-    return {
-        "type": "tool_use",
-        "id": f"toolu_{len(said)}",
-        "name": PREFIX + step.name,
-        "input": step.arguments,
-    }
+        return [{"type": "text", "text": step}]
+    return [
+        {
+            "type": "tool_use",
+            "id": f"toolu_{len(messages)}_{place}",
+            "name": PREFIX + call.name,
+            "input": call.arguments,
+        }
+        for place, call in enumerate(step)
+    ]
 
 
-def stream(block: dict[str, Any], size: int) -> Iterator[dict[str, Any]]:
-    is_text = block["type"] == "text"
+def stream(blocks: list[dict[str, Any]], size: int) -> Iterator[dict[str, Any]]:
     usage = {"input_tokens": 10 * size, "output_tokens": 1}
     message = {"id": "msg", "type": "message", "role": "assistant", "model": "scripted", "content": [], "usage": usage}
     yield {"type": "message_start", "message": {**message, "stop_reason": None}}
-    empty = {**block, "text": ""} if is_text else {**block, "input": {}}
-    delta = (
-        {"type": "text_delta", "text": block["text"]}
-        if is_text
-        else {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-    )
-    yield {"type": "content_block_start", "index": 0, "content_block": empty}
-    yield {"type": "content_block_delta", "index": 0, "delta": delta}
-    yield {"type": "content_block_stop", "index": 0}
-    ended = {"stop_reason": "end_turn" if is_text else "tool_use"}
+    for index, block in enumerate(blocks):
+        is_text = block["type"] == "text"
+        yield {
+            "type": "content_block_start",
+            "index": index,
+            "content_block": {**block, "text": ""} if is_text else {**block, "input": {}},
+        }
+        text = block["text"] if is_text else json.dumps(block["input"])
+        for piece in (text[:3], text[3:]):
+            delta = (
+                {"type": "text_delta", "text": piece}
+                if is_text
+                else {"type": "input_json_delta", "partial_json": piece}
+            )
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ended = {"stop_reason": "end_turn" if blocks[-1]["type"] == "text" else "tool_use"}
     yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}
     yield {"type": "message_stop"}
 
@@ -108,18 +123,22 @@ async def refund_order(args: dict[str, Any]) -> dict[str, Any]:
     return text(shop.refund_order(**args))
 
 
+@tool("cancel_order", "Cancel an order.", {"order_id": str})
+async def cancel_order(args: dict[str, Any]) -> dict[str, Any]:
+    return text(shop.cancel_order(**args))
+
+
 @tool("wait_for_courier", "Wait until the courier is here.", {})
 async def wait_for_courier(args: dict[str, Any]) -> dict[str, Any]:
     await asyncio.sleep(shop.COURIER_SECONDS)
     return text("here")
 
 
+tools = [lookup_order, track_parcel, refund_order, wait_for_courier, cancel_order]
 options = ClaudeAgentOptions(
     tools=["Bash"],
     allowed_tools=["Bash", "mcp__shop"],
-    mcp_servers={
-        "shop": create_sdk_mcp_server("shop", tools=[lookup_order, track_parcel, refund_order, wait_for_courier])
-    },
+    mcp_servers={"shop": create_sdk_mcp_server("shop", tools=tools)},
     strict_mcp_config=True,
     setting_sources=[],
     cwd=home,
@@ -130,3 +149,4 @@ options = ClaudeAgentOptions(
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     },
 )
+guarded = replace(options, allowed_tools=["Bash", "mcp__shop__lookup_order"])

@@ -3,6 +3,7 @@
 Its tools have the names that the model sees, such as `mcp__shop__lookup_order`, so the shared contract does not fit.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import seatrial
@@ -169,3 +170,115 @@ def test_a_function_may_return_the_messages_of_the_sdk() -> None:
     looked_up, _ = trial.transcript.tool_calls
     assert (looked_up.name, looked_up.result) == (LOOKUP, "order A-1 is in parcel P-A-1")
     assert trial.transcript.usage.output_tokens == 15
+
+
+GUARDED = {"type": "claude_agent_sdk", "target": "agent:guarded"}
+CANCEL = "mcp__shop__cancel_order"
+
+
+def test_calls_at_once_are_all_recorded_and_mocks_answer_each() -> None:
+    mocks = {LOOKUP: {"when": [{"args": {"order_id": "B-2"}, "returns": "two"}], "returns": "one"}}
+    real, mocked = play(
+        Scenario(name="a", input="Look up both orders."), Scenario(name="b", input="Look up both orders.", mocks=mocks)
+    )
+
+    asked = [(LOOKUP, {"order_id": "A-1"}), (LOOKUP, {"order_id": "B-2"})]
+    for trial in (real, mocked):
+        assert trial.error is None, trial.error
+        assert [(call.name, call.arguments) for call in trial.transcript.tool_calls] == asked
+    assert [call.result for call in mocked.transcript.tool_calls] == ["one", "two"]
+    assert "P-A-1" in real.transcript.reply
+    assert "P-B-2" in real.transcript.reply
+
+
+def test_an_error_of_the_model_is_the_agents() -> None:
+    env = {"CLAUDE_CODE_MAX_RETRIES": "0", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    broken = {"type": "claude_agent_sdk", "target": replaced(env=env)}
+    (trial,) = play(Scenario(name="a", input="Good morning!", timeout_seconds=60), agent=broken)
+
+    assert trial.error.kind is ErrorKind.AGENT, trial.error
+
+
+def replaced(*, env: dict[str, str], **changes: Any) -> Any:
+    import agent as module
+
+    return replace(module.options, env={**module.options.env, **env}, **changes)
+
+
+def cancelling(order: str, decision: Turn, **more: Any) -> Scenario:
+    return Scenario(name=order, turns=(Turn(user=f"Please cancel order {order}."), decision), **more)
+
+
+def test_a_call_waits_until_a_turn_approves_it() -> None:
+    approve = Turn(approve=(CANCEL,))
+    mocks = {CANCEL: {"returns": "cancelled by the mock"}}
+    real, mocked = play(cancelling("A-1", approve), cancelling("M-1", approve, mocks=mocks), agent=GUARDED)
+
+    for trial, result in ((real, "order A-1 is cancelled"), (mocked, "cancelled by the mock")):
+        assert trial.error is None, trial.error
+        asked, answered = trial.transcript.turns
+        assert (asked.reply, asked.tool_calls) == (f"(waits for approval: {CANCEL})", ())
+        assert [call.result for call in answered.tool_calls] == [result]
+        assert result in answered.reply
+        assert answered.usage.output_tokens == 10
+    assert "M-1" not in shop.CANCELLED
+
+
+def test_a_rejected_call_does_not_run_and_is_recorded_once() -> None:
+    (trial,) = play(cancelling("R-1", Turn(reject=(CANCEL,))), agent=GUARDED)
+
+    assert trial.error is None, trial.error
+    assert "R-1" not in shop.CANCELLED
+    (call,) = trial.transcript.tool_calls
+    assert (call.name, call.arguments, call.real) == (CANCEL, {"order_id": "R-1"}, False)
+    assert call.error == "rejected by the user"
+    assert "rejected by the user" in trial.transcript.reply
+
+
+def test_calls_before_one_that_waits_belong_to_their_turn() -> None:
+    turns = (Turn(user="Run it, then cancel order T-1."), Turn(approve=(CANCEL,)))
+    (trial,) = play(Scenario(name="a", turns=turns), agent=GUARDED)
+
+    assert trial.error is None, trial.error
+    seen = [[call.name for call in turn.tool_calls] for turn in trial.transcript.turns]
+    assert seen == [["Bash"], [CANCEL]]
+
+
+def test_a_decision_about_a_tool_that_does_not_wait_is_errored() -> None:
+    both = Turn(approve=(CANCEL, "Bash"))
+    wrong, misspelt, idle = play(
+        cancelling("W-1", both),
+        cancelling("W-2", Turn(approve=("cancel_order",))),
+        Scenario(name="idle", turns=(Turn(user="Good morning!"), Turn(approve=(CANCEL,)))),
+        agent=GUARDED,
+    )
+
+    assert wrong.error.kind is ErrorKind.AGENT
+    assert "a person decides about 'Bash'" in wrong.error.message
+    assert misspelt.error.message == f"a person decides about 'cancel_order', but the agent waits for {CANCEL}"
+    assert "waits for nothing" in idle.error.message
+
+
+def test_a_call_that_claude_code_denies_counts_as_not_run() -> None:
+    (trial,) = play(Scenario(name="a", input="Please cancel order D-1."), agent=GUARDED)
+
+    (call,) = trial.transcript.tool_calls
+    assert "requested permissions" in call.error
+    assert not call.real
+
+
+def test_a_mocked_tool_needs_no_approval_in_a_scenario_without_decisions() -> None:
+    mocks = {CANCEL: {"returns": "cancelled by the mock"}}
+    (trial,) = play(Scenario(name="a", input="Please cancel order N-1.", mocks=mocks), agent=GUARDED)
+
+    assert trial.error is None, trial.error
+    assert "cancelled by the mock" in trial.transcript.reply
+
+
+def test_a_reply_that_is_streamed_in_part_messages_is_whole() -> None:
+    partly = {"type": "claude_agent_sdk", "target": replaced(env={}, include_partial_messages=True)}
+    (trial,) = play(Scenario(name="a", input="Where is order A-1?"), agent=partly)
+
+    assert trial.error is None
+    assert [call.name for call in trial.transcript.tool_calls] == [LOOKUP, TRACK]
+    assert "Hamburg" in trial.transcript.reply

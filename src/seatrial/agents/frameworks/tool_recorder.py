@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -48,10 +48,9 @@ def split_messages(messages: Sequence[Message], text: str) -> tuple[Sequence[Mes
 
 def decide(waiting: Sequence[str], decision: Decision) -> list[bool]:
     """For each waiting call, by the name of its tool: whether the person approves it."""
-    shown = ", ".join(sorted(set(waiting))) or "nothing"
     for name in (*decision.approve, *decision.reject):
         if name not in waiting:
-            raise AgentFailure(f"a person decides about {name!r}, but the agent waits for {shown}", final=True)
+            raise not_waiting(name, waiting)
     undecided = [name for name in waiting if name not in (*decision.approve, *decision.reject)]
     if undecided:
         raise TrialError(
@@ -60,6 +59,12 @@ def decide(waiting: Sequence[str], decision: Decision) -> list[bool]:
             hint="the turn must name it, too, under approve or reject",
         )
     return [name in decision.approve for name in waiting]
+
+
+def not_waiting(name: str, waiting: Iterable[str]) -> AgentFailure:
+    """The failure of an agent that did not ask for the decision."""
+    shown = ", ".join(sorted(set(waiting))) or "nothing"
+    return AgentFailure(f"a person decides about {name!r}, but the agent waits for {shown}", final=True)
 
 
 def waiting_reply(names: Sequence[str]) -> str:
