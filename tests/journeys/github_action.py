@@ -92,6 +92,7 @@ class Job:
             "GITHUB_RUN_ID": "42",
             "GITHUB_SHA": "0123456789abcdef",
             "GITHUB_REF_NAME": "7/merge" if event == "pull_request" else "main",
+            "GITHUB_WORKSPACE": str(folder),
         }
         self.outputs: dict[str, str] = {}
         self.printed = ""

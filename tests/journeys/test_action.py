@@ -83,6 +83,22 @@ def test_a_run_of_a_pull_request_is_not_accepted_as_history(shop: Any, github: G
     assert shop.seatrial("baseline", "show").out.startswith("no baseline is set.")
 
 
+@pytest.mark.parametrize("event", ["pull_request_target", "issue_comment", "workflow_run"])
+def test_an_event_that_may_run_code_of_a_pull_request_is_not_accepted(shop: Any, github: GitHub, event: str) -> None:
+    assert Job(shop.path, github, event=event).play() == 0
+
+    assert shop.seatrial("baseline", "show").out.startswith("no baseline is set.")
+
+
+def test_annotations_name_files_from_the_root_of_the_repository(shop: Any, github: GitHub) -> None:
+    shop.write("bots/agent.py", "def answer(input): return 'Within 40 days.'\n")
+    shop.write("bots/scenarios/shop.yaml", (shop.path / "scenarios/shop.yaml").read_text("utf-8"))
+    job = Job(shop.path, github, working_directory="bots")
+
+    assert job.play() == 1
+    assert "::error title=return policy,file=bots/scenarios/shop.yaml,line=3::" in job.printed
+
+
 def test_a_mistake_in_a_file_is_told_in_the_comment(shop: Any, github: GitHub) -> None:
     shop.write("scenarios/shop.yaml", "scenarios: [{name: a, inptu: x}]\n")
     job = Job(shop.path, github)
@@ -119,5 +135,7 @@ def test_every_input_is_used_and_every_step_has_a_script() -> None:
     text = (ROOT / "action.yml").read_text("utf-8")
 
     assert [name for name in ACTION["inputs"] if f"inputs.{name}" not in text] == []
+    # A use named `a` must not restore the history of `a-b`: caches are found by the start of their key.
+    assert "restore-keys: seatrial/${{ inputs.name }}/\n" in text
     for script in re.findall(r"\$GITHUB_ACTION_PATH/(\S+?)\"", text):
         assert (ROOT / script).is_file()

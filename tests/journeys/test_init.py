@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.journeys.github_action import ACTION, GitHub, Job
+from tests.journeys.github_action import ACTION, ROOT, GitHub, Job
+
+from seatrial.cli.init import REPOSITORY
 
 LOCAL = ["function", "command"]
 SERVED = ["openai", "http"]
@@ -156,6 +158,25 @@ def test_the_workflow_for_github_passes_with_the_action(folder: Any, kind: str, 
     assert set(action["with"]) <= set(ACTION["inputs"])
     assert ("[http]" in action["with"]["version"]) is (kind == "openai")
     assert "<testcase" in (Path(job.outputs["reports"]) / "junit.xml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("ci", ["github", "gitlab", "shell"])
+def test_a_project_with_scenarios_gets_only_the_job(folder: Any, ci: str) -> None:
+    folder.write("agent.py", "mine = 1")
+    folder.write("scenarios/mine.yaml", "scenarios: [{name: a, input: x}]")
+
+    ended = folder.seatrial("init", "--ci", ci)
+
+    assert (ended.code, ended.out.count("wrote ")) == (0, 1)
+    assert (folder.path / "agent.py").read_text() == "mine = 1"
+    assert not folder.exists("scenarios/first.yaml")
+
+
+def test_the_docs_name_the_repository_of_the_workflow() -> None:
+    docs = (ROOT / "docs/ci.md").read_text("utf-8")
+
+    assert f"uses: {REPOSITORY}@main" in docs
+    assert f"repo: https://github.com/{REPOSITORY} " in docs
 
 
 def test_nothing_is_written_where_one_file_is_there(folder: Any) -> None:

@@ -96,6 +96,7 @@ def test_slack_gets_its_own_format_without_mentions(suite: Any, webhook: Webhook
 
     assert text.startswith(":x: *s*: FAIL: 1 scenario failed\n• &lt;!here&gt; fails: reply lacks")
     assert "<!" not in text
+    assert json.loads(body)["blocks"][0]["text"]["verbatim"] is True, "Slack would make links and mentions of texts"
     assert "X-Seatrial-Signature" not in headers
 
 
@@ -147,5 +148,5 @@ def test_an_address_that_is_none_is_refused_before_the_run(suite: Any, text: str
 
     assert (ended.code, suite.exists(".seatrial")) == (2, False)
     assert ended.err == (
-        "error: --notify: expected an address that begins with http:// or https://, or slack=https://…\n"
+        "error: --notify or SEATRIAL_NOTIFY: expected an address that begins with http:// or https://, or slack=https://…\n"
     )

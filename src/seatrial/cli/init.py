@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
@@ -19,6 +19,8 @@ from .output import write_file
 TEMPLATES: Final = Path(__file__).parent / "templates"
 SUITE: Final = "scenarios/first.yaml"
 SUITE_FOR_PYTEST: Final = "scenarios/first.trial.yaml"
+REPOSITORY: Final = "seatrial/seatrial"
+"""Owner and name of Seatrial's repository on GitHub. The workflow of `--ci github` uses the action in it."""
 _CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml", "shell": "ci/seatrial.sh"}
 _OWN_REQUIREMENTS: Final = (
     "if [ -f requirements.txt ]; then pip install -r requirements.txt; "
@@ -102,6 +104,7 @@ def compose(kind: str, *, pytest: bool, ci: str | None) -> dict[str, str]:
     if ci is not None:
         sources[_CI[ci]] = f"ci/{ci}"
     words = {
+        "@action@": f"{REPOSITORY}@main",
         "@agent@": starter.agent,
         "@type@": kind,
         "@install@": " ".join([requirement(starter), *(["pytest"] if pytest else [])]),
@@ -159,12 +162,19 @@ def command(
 ) -> int:
     """Write a small example suite and agent that pass, without any key.
 
-    With --skill or --agents-md, write only what coding agents need, into a project that exists.
+    With --skill or --agents-md, write only what coding agents need, into a project that exists. With --ci, write only
+    the job if the project has a folder of scenarios.
     """
     place = Path(folder)
     if skill is not None or agents_md:
         return _write_for_coding_agents(place, skill, force=force)
     files = compose(kind, pytest=with_pytest, ci=ci)
+    if ci is not None and (place / "scenarios").is_dir() and not _given(("kind", "with_pytest")):
+        _write(place, {_CI[ci]: files[_CI[ci]]}, force=force)
+        click.echo(
+            "\nThere are scenarios, so no example was written. Look at what the job installs, and commit the file."
+        )
+        return 0
     _write(place, files, force=force)
     _print_next_steps(
         place, STARTERS[kind], with_pytest=with_pytest, suite=next(name for name in files if "first" in name)
@@ -192,11 +202,15 @@ def _write_for_coding_agents(place: Path, skill: str | None, *, force: bool) -> 
 
 def _refuse_other_options() -> None:
     """Options of the example have no effect here."""
-    ctx = click.get_current_context()
     options = {"kind": "--agent", "with_pytest": "--pytest", "ci": "--ci"}
-    given = [flag for name, flag in options.items() if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
-    if given:
+    if given := [options[name] for name in _given(options)]:
         raise UsageError(f"--skill and --agents-md write into an existing project. Run init without {', '.join(given)}")
+
+
+def _given(names: Iterable[str]) -> list[str]:
+    """The parameters that the user gave."""
+    ctx = click.get_current_context()
+    return [name for name in names if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
 
 
 def _write(place: Path, files: Mapping[str, str], *, force: bool) -> None:

@@ -1,10 +1,12 @@
 """Markdown for pull requests and wikis, and GitHub's step summary and annotations. All agent text is escaped."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from io import UnsupportedOperation
 from itertools import chain, filterfalse, islice
+from pathlib import Path
 from typing import TextIO
 
 from seatrial.model.protocols import RunRecord
@@ -279,10 +281,18 @@ def _place(source: str | None) -> Iterator[str]:
         return
     file, _, line = source.rpartition(":")
     if file and line.isdecimal():
-        yield f"file={_property(file)}"
+        yield f"file={_property(_in_repository(file))}"
         yield f"line={line}"
     else:
-        yield f"file={_property(source)}"
+        yield f"file={_property(_in_repository(source))}"
+
+
+def _in_repository(file: str) -> str:
+    """The path from the root of the repository, where GitHub looks for it. A job may run in a folder below."""
+    if not os.path.isfile(file):  # such as the scenario of a stored run, whose file was moved
+        return file
+    root, path = Path(os.environ.get("GITHUB_WORKSPACE") or ".").resolve(), Path(file).resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else file
 
 
 def _data(text: str) -> str:

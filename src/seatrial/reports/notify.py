@@ -54,7 +54,9 @@ def parse_receiver(text: str) -> Receiver:
         valid = False
     if not valid:
         # Not shown: the text may hold a secret.
-        raise UsageError("--notify: expected an address that begins with http:// or https://, or slack=https://…")
+        raise UsageError(
+            "--notify or SEATRIAL_NOTIFY: expected an address that begins with http:// or https://, or slack=https://…"
+        )
     return Receiver(url=url, slack=text.startswith("slack=") or parts.hostname == "hooks.slack.com")
 
 
@@ -157,7 +159,11 @@ def _slack_message(facts: Mapping[str, Any]) -> dict[str, Any]:
         f"<{facts['job']}|job>, `seatrial show {facts['run']}`" if facts["job"] else f"`seatrial show {facts['run']}`"
     )
     text = shorten("\n".join(lines), 2_900)  # a section holds 3,000 characters
-    return {"text": lines[0], "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": text}}]}
+    # `verbatim`: Slack would make links and mentions of texts that agents wrote.
+    return {
+        "text": lines[0],
+        "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}],
+    }
 
 
 def _escaped(text: str) -> str:
