@@ -500,8 +500,10 @@ def test_values_that_json_does_not_have_become_json() -> None:
     }
 
 
-def test_a_bool_is_not_a_number() -> None:
+@pytest.mark.parametrize(("value", "noted"), [(False, False), ({7: 0}, {"7": 0}), ((0,), [0])])
+def test_a_value_of_another_type_is_a_change(value: Any, noted: Any) -> None:
     def writes(state: dict[str, Any]) -> None:
-        state["kept"]["n"] = False
+        state["kept"] |= {"n": value, "more": 1}
 
-    assert hostile(writes).transcript.seen_calls[0].changes[0].value is False
+    changed = {change.path: change.value for change in hostile(writes).transcript.seen_calls[0].changes}
+    assert repr(changed) == repr({"/kept/n": noted, "/kept/more": 1})

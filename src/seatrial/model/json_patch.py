@@ -50,7 +50,9 @@ def differences(before: Any, after: Any, location: Location = ()) -> Iterator[Di
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
-            yield from differences(before.get(key, ABSENT), after.get(key, ABSENT), (*location, key))
+            one, other = before.get(key, ABSENT), after.get(key, ABSENT)
+            if one is not other:  # most parts of a large state are shared
+                yield from differences(one, other, (*location, key))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from differences(one, other, (*location, index))

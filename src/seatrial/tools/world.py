@@ -216,9 +216,11 @@ class PreparedWorld(Struct, frozen=True, kw_only=True):
         if transcript.world is not None and transcript.world.seed == self.seed.hash and _has_redactions(calls):
             return transcript  # the calls cannot be repeated, but the end state is known
         try:
-            # One after the other: they compute, so more at a time would only need more memory.
+            # One after the other: they compute, so more at a time would only need more memory. Garbage collection waits
+            # until the copy of the state is gone.
             async with _one_at_a_time():
-                return await _Reenactment(self, transcript, mocked, real_tools=real_tools, seed=seed).play()
+                with _garbage_collection_paused():
+                    return await _Reenactment(self, transcript, mocked, real_tools=real_tools, seed=seed).play()
         except TrialError as failure:
             error = transcript.error or failure.info
             return replace(transcript, world=None, error=error, stop_reason=StopReason.ERROR)
@@ -363,7 +365,7 @@ class OpenWorld:
         after = {
             key: self._known[key]
             if key in self._known and parts[key] is not None and parts[key] == self._parts.get(key)
-            else _share(self._known.get(key), part, 0)
+            else _share_part(self._known.get(key), part, parts[key])
             for key, part in self.state.items()
         }
         return after, parts
@@ -375,6 +377,24 @@ def _try_pack(value: Any) -> bytes | None:
         return _pack(value)
     except Exception:  # of msgspec, or of the user's object
         return None
+
+
+def _share_part(known: Any, value: Any, packed: bytes | None) -> Any:
+    """The changed part as JSON, with the unchanged parts of the known one. `packed`: the encoded value.
+
+    Comparing with `==` is quick, but takes 1, 1.0 and True for equal. Other bytes tell, so the slow way follows.
+    """
+    if packed is not None and type(known) is dict and type(value) is dict and all(type(key) is str for key in value):
+        try:
+            quick = {
+                key: known[key] if key in known and known[key] == item else _share(known.get(key), item, 1)
+                for key, item in value.items()
+            }
+        except Exception:  # the comparison of the user's object
+            return _share(known, value, 0)
+        if _try_pack(quick) == packed:
+            return quick
+    return _share(known, value, 0)
 
 
 def _share(known: Any, value: Any, depth: int) -> Any:
