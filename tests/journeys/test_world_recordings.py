@@ -213,3 +213,73 @@ def test_a_store_keeps_a_seed_once_and_only_the_difference_of_each_trial(folder:
 
 def trials_of(store: Any, run_id: str) -> list[Any]:
     return [trial for entry in store.entries(run_id) for trial in store.trials(run_id, entry.key)]
+
+
+@pytest.fixture
+def moved(folder: Any) -> Any:
+    """A run of two scenarios with worlds, whose seeds are one and a patch over it, exported to `run.jsonl`."""
+    own = {**SUITE["scenarios"][0], "name": "own seed", "world": {"seed": {"extra": 1}}}  # type: ignore[index]
+    folder.write("agent.py", AGENT)
+    folder.write("suite.json", json.dumps({**SUITE, "scenarios": [*SUITE["scenarios"], own]}))
+    assert folder.seatrial("run", "suite.json", "--agent", ALL_WRAPPED).code == 0
+    assert folder.seatrial("export", "-o", "run.jsonl").code == 0
+    return folder
+
+
+def test_an_exported_run_with_a_world_is_shown_regraded_and_mutated_elsewhere(moved: Any) -> None:
+    ended = moved.seatrial("import", "run.jsonl", "--store", "other.db")
+    assert ended.code == 0, ended.err
+
+    other = ("--store", "other.db")
+    assert (
+        'changed orders.W1.status: "delivered" → "refunded"'
+        in moved.seatrial("show", "latest", "refunds", "1", *other).out
+    )
+    assert "mutants caught" in moved.seatrial("mutate", "latest", *other).out
+    assert moved.seatrial("regrade", "latest", *other).code == 0
+    with open_store(moved.path / ".seatrial" / "runs.db") as here, open_store(moved.path / "other.db") as there:
+        run = here.run("latest")
+        assert list(here.export_run(run.id)) == list(there.export_run(run.id))
+        names = {trial.transcript.world.seed for trial in trials_of(there, run.id)}
+        assert repr([here.seed(name) for name in names]) == repr([there.seed(name) for name in names])
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("is_patch", [True, False])
+def test_an_export_without_a_seed_is_refused(moved: Any, is_patch: bool) -> None:
+    lines = (moved.path / "run.jsonl").read_text("utf-8").splitlines()
+    seeds = [line for line in lines if line.startswith('{"content"') and "definition " not in line]
+    [gone] = [line for line in seeds if ('"$seed"' in line) == is_patch]
+    last = json.loads(lines[-1])
+    last["end"]["contents"] -= 1
+    moved.write("cut.jsonl", "\n".join([*(line for line in lines[:-1] if line != gone), json.dumps(last)]))
+
+    ended = moved.seatrial("import", "cut.jsonl", "--store", "other.db")
+
+    assert ended.code == 2
+    assert "of its world is not in the file. Export the run again" in ended.err
+    assert moved.seatrial("show", "latest", "--store", "other.db").code == 2
+
+
+def test_a_store_that_lost_a_seed_does_not_export_the_run(moved: Any) -> None:
+    with open_store(moved.path / ".seatrial" / "runs.db") as store, store._connections.transaction() as connection:
+        connection.execute("DELETE FROM content_uses")
+        connection.execute("DELETE FROM contents")
+
+    ended = moved.seatrial("export", "-o", "other.jsonl")
+
+    assert ended.code != 0
+    assert "which is not stored; the store is damaged" in ended.err
+    assert not (moved.path / "other.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["0" * 40, "definition", "x", 5, None])
+def test_a_file_cannot_bring_other_contents(moved: Any, name: Any) -> None:
+    *lines, last = (moved.path / "run.jsonl").read_text("utf-8").splitlines()
+    added = json.dumps({"content": {"name": name, "document": {}}})
+    moved.write("more.jsonl", "\n".join([*lines, added, last]))
+
+    ended = moved.seatrial("import", "more.jsonl", "--store", "other.db")
+
+    assert (ended.code, "Traceback" in ended.err) == (2, False)
+    assert f"line {len(lines) + 1}:" in ended.err

@@ -181,7 +181,7 @@ def _read_age(text: str) -> timedelta:
 @click.option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
 @store_option
 def export_command(run: str, output: str | None, store: str | None) -> int:
-    """Write a stored run as JSON Lines, with its scenarios, trials and labels, for `seatrial import`.
+    """Write a stored run as JSON Lines, with scenarios, trials, labels and seeds of worlds, for `seatrial import`.
 
     RUN is an id, the start of an id, a name, `latest` (the default) or `baseline`.
     """

@@ -14,6 +14,9 @@ from .scenario import GoldCall
 PlayGold = Callable[[Sequence[GoldCall]], Awaitable[tuple[tuple[Change, ...], tuple[ToolCall, ...]]]]
 """From gold calls to the changes that they make together, and to the calls with what each of them changes."""
 
+SEED_BASE, SEED_MERGE = "$seed", "$merge"
+"""Keys of a stored seed that is another one, named by its hash, with a merge patch over it."""
+
 
 class WorldView:
     """The world of one trial: before it, after it, and as it should be."""

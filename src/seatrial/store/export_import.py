@@ -1,12 +1,14 @@
 """Runs as lines of JSON, to move them between stores and to merge the shards of one run.
 
-The first line is a header with the version. Then come the run, its scenarios, its trials and its labels, one per line.
-The last line counts them, so that a truncated file is detected.
+The first line is a header with the version. Then come the run, its scenarios, its trials, its labels, the definitions
+of its scenarios and the seeds of its worlds, one per line. The last line counts them, so that a truncated file is
+detected.
 
 A file may have been edited. Every field must have its type, every trial its scenario, and the status of each trial is
 decided again from its results. An import is one transaction: a file is stored completely or not at all.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from json import loads
@@ -17,11 +19,12 @@ from msgspec.structs import replace
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.run import RUN_ID_RULE, MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, is_run_id
 from seatrial.model.struct import Struct
+from seatrial.model.world_view import SEED_BASE
 from seatrial.verdicts.rates import read_sequential_test
 from seatrial.verdicts.trial import decide_again
 
 from . import schema
-from .codec import decode, encode, from_document, restore
+from .codec import decode, encode, from_document, read, restore
 from .database import Conflict, Connection, ConnectionPool
 from .runs import (
     Label,
@@ -44,8 +47,10 @@ from .trials import fetch_through, insert_trials, make_rows, place_of, read_tria
 FORMAT = "seatrial-runs"
 VERSION = 1
 _GROUP = 100
-_COUNTED = {"scenario": "scenarios", "trial": "trials", "label": "labels", "merged": "merged"}
+_COUNTED = {"scenario": "scenarios", "trial": "trials", "label": "labels", "merged": "merged", "content": "contents"}
 """Kinds of lines, and their keys in the last line."""
+_CONTENT = re.compile(r"definition [!-~]+|[0-9a-f]{32}")
+"""Names of definitions and seeds. Other contents are parts of trials, and a file contains them there."""
 T = TypeVar("T")
 
 
@@ -76,13 +81,23 @@ def _exported(pool: ConnectionPool, run_id: str) -> Iterator[tuple[str, Any]]:
     """What a run consists of, each with the kind of its line."""
     for entry in read_entries(pool, run_id):
         yield "scenario", entry
+    seeds = set[str]()
     for entry in read_entries(pool, run_id):
         for trial in read_trials(pool, run_id, entry.key):
+            seeds |= _seeds_of(trial)
             yield "trial", trial
     with pool.one() as connection:
         labels, merges = read_labels(connection, run_id), read_merged(connection, run_id)
+        names = {name for (name,) in connection.rows(schema.CONTENTS_OF_RUN, (run_id,)) if _CONTENT.fullmatch(name)}
     yield from (("label", label) for label in labels)
     yield from (("merged", merged) for merged in merges)
+    for name in sorted(names | seeds):
+        with pool.one() as connection:
+            yield "content", {"name": name, "document": read(fetch_through(connection)(name))}
+
+
+def _seeds_of(trial: Trial) -> set[str]:
+    return set() if trial.transcript.world is None else {trial.transcript.world.seed}
 
 
 def _line(kind: str, value: Any) -> bytes:
@@ -168,6 +183,8 @@ class _RunImport:
         """By scenario of the file: the overall score that its trials need."""
         self._scenarios: list[ScenarioEntry] = []
         self._trials: list[Trial] = []
+        self._seeds: dict[str, str] = {}
+        """Seeds of worlds that the run needs, with what needs them."""
 
     @property
     def has_run(self) -> bool:
@@ -232,6 +249,7 @@ class _RunImport:
             raise UsageError(f"a trial of {given.key.label!r}: its index must be 0 or more, got {given.index}")
         if given.key not in self._thresholds:
             raise UsageError(f"{given.id} of {given.key.label!r}: its scenario is not among those of the run")
+        self._seeds |= dict.fromkeys(_seeds_of(given), f"{given.id} of {given.key.label!r}")
         trial = self._decide(given)
         self._corrected += trial.status is not given.status
         row = self._connection.row(schema.BODY, place_of(self._run_id, trial.key, trial.index))
@@ -262,11 +280,30 @@ class _RunImport:
         self._write_scenarios()
         put_merged(self._connection, self._run_id, [merged])
 
+    def _take_content(self, body: Any) -> None:
+        content = restore(body)
+        name, document = content["name"], content["document"]
+        if not _CONTENT.fullmatch(name) or not isinstance(document, dict):
+            raise UsageError(f"the content {name!r} is neither the definition of a scenario nor the seed of a world")
+        if SEED_BASE in document:
+            self._seeds[str(document[SEED_BASE])] = f"the seed {name}"
+        self._connection.insert(schema.ADD_CONTENT, [(name, encode(document))])
+        self._connection.insert(schema.ADD_CONTENT_USE, [(self._run_id, name)])
+
+    def _check_seeds(self) -> None:
+        for name, needed_by in self._seeds.items():
+            if not _CONTENT.fullmatch(name) or not self._connection.row(schema.CONTENT, (name,)):
+                raise UsageError(
+                    f"{needed_by}: the seed {name!r} of its world is not in the file. "
+                    "Export the run again, from the store in which it was played."
+                )
+
     def _finish(self, body: Any) -> Imported:
         self._write_trials()
         counts = {name: self._counts[kind] for kind, name in _COUNTED.items()}
-        if body != counts:
+        if {"contents": 0, **body} != counts:  # older exports have no contents
             raise UsageError(f"lines are missing: the export had {body!r}, here are {counts!r}")
+        self._check_seeds()
         added = counts["trials"] - self._skipped
         return Imported(run_id=self._run_id, added=added, skipped=self._skipped, corrected=self._corrected)
 

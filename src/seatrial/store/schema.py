@@ -212,6 +212,7 @@ ADD_CONTENT_USE = "INSERT INTO content_uses (run_id, hash) VALUES (?, ?) ON CONF
 DROP_TRIAL = f"DELETE FROM trials {_OF_TRIAL}"
 DROP_BODY = f"DELETE FROM bodies {_OF_TRIAL}"
 CONTENT = "SELECT body FROM contents WHERE hash = ?"
+CONTENTS_OF_RUN = "SELECT hash FROM content_uses WHERE run_id = ?"
 BODY = f"SELECT body FROM bodies {_OF_TRIAL}"
 BODY_PAGE = f"SELECT number, trial, body FROM bodies WHERE run_id = ? AND {_PAGE}"
 BODY_PAGE_OF_SCENARIO = f"SELECT number, trial, body FROM bodies WHERE run_id = ? AND {_PAGE_OF_SCENARIO}"

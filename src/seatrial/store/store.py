@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from seatrial.errors import StoreError, UsageError
 from seatrial.model.json_patch import merge_patch
 from seatrial.model.run import HumanRate, MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, TrialSummary
+from seatrial.model.world_view import SEED_BASE, SEED_MERGE
 
 from . import runs, schema
 from .codec import encode, read, write
@@ -109,8 +110,8 @@ class Store:
         """The seed with this hash. Raises StoreError when it is not stored."""
         with self._connections.one() as connection:
             found = read(fetch_through(connection)(name))
-        if found.keys() == {"base", "merge"}:
-            return merge_patch(self.seed(found["base"]), found["merge"])
+        if SEED_BASE in found:
+            return merge_patch(self.seed(found[SEED_BASE]), found[SEED_MERGE])
         return found
 
     def writer(

@@ -33,7 +33,7 @@ from seatrial.model.results import TrialError
 from seatrial.model.scenario import GoldCall
 from seatrial.model.struct import Struct
 from seatrial.model.value_paths import show_location
-from seatrial.model.world_view import WorldView
+from seatrial.model.world_view import SEED_BASE, SEED_MERGE, WorldView
 
 from .world_tools import WorldTool
 
@@ -89,7 +89,8 @@ class Seed:
         """What a store keeps of the seed, by hash: a merged seed is kept as its patch."""
         if self._base is None:
             return {self.hash: self.value}
-        return {**self._base.documents(), self.hash: {"base": self._base.hash, "merge": plain_value(self._overlay)}}
+        patch = {SEED_BASE: self._base.hash, SEED_MERGE: plain_value(self._overlay)}
+        return {**self._base.documents(), self.hash: patch}
 
     def copy(self) -> dict[str, Any]:
         """A copy of the state that a trial may change."""
