@@ -124,16 +124,73 @@ def test_an_imported_conversation_is_judged_by_its_end_state(folder: Any) -> Non
     assert "orders.W1.status: expected 'refunded', got 'delivered'" in ended.out
 
 
-def test_without_a_world_a_recording_says_that_mocks_have_no_say(folder: Any) -> None:
-    scenario = {"name": "refunds", "input": "Refund W1", "mocks": {"refund": {"returns": 1}}, "expected_output": "done"}
-    folder.write("suite.json", json.dumps({"suite": {"name": "shop"}, "scenarios": [scenario]}))
-    folder.write("right.json", json.dumps(messages(RIGHT)))
+MOCKED = {"name": "refunds", "input": "Refund W1", "mocks": {"refund": {"returns": 1}}, "expected_output": "done"}
+WITHOUT_WORLD = "recorded without a world, so mocks and setup have no say, and the state is as recorded: refunds"
+REPLAY = '{"type": "replay", "path": "right.json"}'
+WAYS = {
+    "import-trace": [("import-trace", "right.json", "--suite", "suite.json")],
+    "replay": [("run", "suite.json", "--agent", REPLAY)],
+    "regrade": [("run", "suite.json", "--agent", "agent:answer"), ("regrade", "latest")],
+    "regraded recording": [("run", "suite.json", "--agent", REPLAY), ("regrade", "latest")],
+}
 
-    ended = folder.seatrial("import-trace", "right.json", "--suite", "suite.json")
+
+@pytest.mark.parametrize("way", WAYS)
+def test_without_a_world_every_report_says_that_mocks_have_no_say(folder: Any, way: str) -> None:
+    folder.write("agent.py", "def answer(input, ctx): return ctx.call_tool('refund') and 'done'")
+    folder.write("suite.json", json.dumps({"suite": {"name": "shop"}, "scenarios": [MOCKED]}))
+    folder.write("right.json", json.dumps(messages(RIGHT)))
+    *before, last = WAYS[way]
+    for command in before:
+        assert folder.seatrial(*command).code == 0
+
+    reports = [f"--report={kind}=report.{kind}" for kind in ("json", "markdown", "html", "junit", "github")]
+    ended = folder.seatrial(*last, *reports)
 
     assert ended.code == 0, ended.err
-    assert "recorded without a world, so mocks, setup and state have no say:" in ended.err
-    assert "refunds" in ended.err.partition("no say:")[2]
+    assert f"note: {WITHOUT_WORLD}" in ended.out
+    for kind in ("json", "markdown", "html"):
+        assert WITHOUT_WORLD in (folder.path / f"report.{kind}").read_text("utf-8"), kind
+    assert WITHOUT_WORLD in folder.seatrial("show", "latest").out
+
+
+def test_a_run_of_an_agent_and_recordings_with_a_world_need_no_such_note(folder: Any) -> None:
+    folder.write("agent.py", "def answer(input, ctx): return ctx.call_tool('refund') and 'done'")
+    folder.write("suite.json", json.dumps({"suite": {"name": "shop"}, "scenarios": [MOCKED]}))
+    folder.write("world.json", json.dumps(SUITE))
+    folder.write("right.json", json.dumps(messages(RIGHT)))
+
+    for command in (
+        ("run", "suite.json", "--agent", "agent:answer"),
+        ("import-trace", "right.json", "--suite", "world.json"),
+    ):
+        ended = folder.seatrial(*command)
+        assert ended.code == 0
+        assert "recorded without a world" not in ended.out
+
+
+@pytest.mark.parametrize("way", ["import-trace", "replay", "regraded recording"])
+def test_the_state_of_mocks_is_not_known_for_a_recording(folder: Any, way: str) -> None:
+    suite = {"suite": {"name": "shop"}, "scenarios": [{**MOCKED, "expected_state": {"n": 1}, "setup": "hooks:write"}]}
+    folder.write("hooks.py", "def write(ctx): ctx.state['n'] = 1")
+    folder.write("suite.json", json.dumps(suite))
+    folder.write("right.json", json.dumps(messages(RIGHT)))
+    for command in WAYS[way]:
+        ended = folder.seatrial(*command)
+
+    assert ended.code == 1
+    assert "expected_state: mocks did not answer the recorded calls, so the state is not known" in ended.out
+    assert "1 scenario errored" in ended.out
+
+
+def test_a_regrade_knows_the_state_that_the_mocks_of_the_run_wrote(folder: Any) -> None:
+    suite = {"suite": {"name": "shop"}, "scenarios": [{**MOCKED, "expected_state": {"n": 1}, "setup": "hooks:write"}]}
+    folder.write("hooks.py", "def write(ctx): ctx.state['n'] = 1")
+    folder.write("agent.py", "def answer(input, ctx): return ctx.call_tool('refund') and 'done'")
+    folder.write("suite.json", json.dumps(suite))
+    assert folder.seatrial("run", "suite.json", "--agent", "agent:answer").code == 0
+
+    assert folder.seatrial("regrade", "latest").code == 0
 
 
 AGENT = """

@@ -151,8 +151,6 @@ def import_trace_command(files: tuple[str, ...], suites: tuple[str, ...], **opti
     _print_rest("recorded, but without a scenario:", ("conversation",), [(name,) for name in done.unmatched])
     missing = [(key.suite, key.label) for key in done.without_recording]
     _print_rest("scenarios without a recording:", ("suite", "scenario"), missing)
-    ignored = [(key.suite, key.label) for key in done.without_say]
-    _print_rest("recorded without a world, so mocks, setup and state have no say:", ("suite", "scenario"), ignored)
     return done.report.exit_code
 
 

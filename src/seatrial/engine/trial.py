@@ -55,6 +55,7 @@ async def run_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
         else:
             transcript, use = await _play(prepared, begun, settings, None)
         if getattr(prepared.agent, "replays", False):
+            transcript = replace(transcript, state=None, state_known=False)
             transcript = await reenact(prepared, transcript, seed=begun.seed)
         if settings.redaction is not None:
             transcript = settings.redaction.transcript(transcript)

@@ -227,6 +227,11 @@ def _is_redacted(difference: Difference) -> bool:
 def check_mock_state(expected: Mapping[str, Any], ctx: Context) -> EvalResult:
     """Whether the mocks' state includes the expected values. It may contain more, at any depth."""
     state = ctx.transcript.state if isinstance(ctx, TrialContext) else None
+    if isinstance(ctx, TrialContext) and not ctx.transcript.state_known:
+        hint = "Give the scenario a `world`, which repeats the recorded calls."
+        return no_answer(
+            "expected_state: mocks did not answer the recorded calls, so the state is not known", hint=hint
+        )
     found = list(missing_values(expected, state or {}))
     if state is None:
         if found and _could_be_written(ctx):

@@ -240,6 +240,8 @@ class Transcript(Struct, frozen=True, kw_only=True):
     """Messages before the first turn, including a system message."""
     state: dict[str, Any] | None = None
     """The state of the mocks at the end; None if nothing was written."""
+    state_known: bool = True
+    """False for recordings: mocks did not answer their calls."""
     world: WorldRecord | None = None
     """The world at the end; None if the scenario has none."""
     error: ErrorInfo | None = None

@@ -123,6 +123,8 @@ class ScenarioEntry(Struct, frozen=True, kw_only=True):
     """The rules that do not hold in it, each with the reason."""
     variant: Variant | None = None
     """How it differs from the scenario in the file, in a sweep of attacks or faults."""
+    recorded: bool = False
+    """Recordings are judged, and no world repeats their calls: mocks and setup have no say."""
 
     @property
     def stops_by_results(self) -> bool:

@@ -108,6 +108,7 @@ class NoAgent:
     name = "none"
     answers_own_tools = True
     keeps_conversation = True
+    replays = True
 
     def open(self, start: TrialStart) -> AgentSession:
         raise AssertionError("no agent is called for a recorded conversation")

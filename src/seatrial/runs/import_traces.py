@@ -50,8 +50,6 @@ class ImportedTraces(Struct, frozen=True, kw_only=True):
     """Conversations without a scenario in the suite."""
     without_recording: tuple[ScenarioKey, ...] = ()
     """Scenarios of the suite without a recording."""
-    without_say: tuple[ScenarioKey, ...] = ()
-    """Recorded scenarios whose mocks, setup and state have no effect: they have no world that repeats the calls."""
 
 
 def import_traces(files: Sequence[TraceFile], asked: RunRequest) -> ImportedTraces:
@@ -81,7 +79,6 @@ class _Import:
         self._plan = plan
         self._commit = find_commit(Path.cwd())
         self._without: list[ScenarioKey] = []
-        self._without_say: list[ScenarioKey] = []
         self._unmatched: list[str] = []
 
     async def judge(self) -> ImportedTraces:
@@ -101,7 +98,6 @@ class _Import:
             report=report,
             unmatched=tuple(self._unmatched),
             without_recording=tuple(self._without),
-            without_say=tuple(self._without_say),
         )
 
     def _open_session(self) -> RunSession:
@@ -129,11 +125,10 @@ class _Import:
         for each, found in _pair(prepared, [one for _, one in recorded]):
             used |= {id(one) for one in found}
             self._without += [] if found or each.entry.skip is not None else [each.entry.key]
-            if found and each.world is None and (each.scenario.mocks or each.setup):
-                self._without_say.append(each.entry.key)
             # The number of trials is not an expectation: all recordings are judged.
             gates = each.entry.gates if found else replace(each.entry.gates, must_pass=True)
             entry = replace(each.entry, trials=len(found) or 1, sequential=None, gates=gates)
+            entry = replace(entry, recorded=entry.recorded and bool(found))
             entries.append(entry)
             if entry.skip is None:
                 each = replace(each, entry=entry)
@@ -189,7 +184,7 @@ def _as_scenarios(
 
 def _judged_job(prepared: PreparedScenario, recording: RecordedConversation, index: int) -> Job:
     """The recording, judged by the scenario; errored if the recording lacks what the scenario checks."""
-    transcript = recording.transcript
+    transcript = replace(recording.transcript, state_known=recording.transcript.state is not None)
     problem = None if transcript.error is not None else _problem(prepared, recording)
     if problem is not None:
         transcript = replace(transcript, error=problem, stop_reason=StopReason.ERROR)

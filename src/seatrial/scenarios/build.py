@@ -66,15 +66,18 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
     _require_attachments(scenario, context.agent)
     turns, every_turn = _turn_evaluators(scenario, context)
     world = world_of(scenario)
+    setup = (*context.setup, *_hooks(scenario.setup, f"{_place(scenario)}setup"))
+    entry = make_entry(
+        scenario,
+        key=ScenarioKey(context.suite, scenario.name, context.agent_name),
+        agent_key=context.agent_key,
+        evaluators=context.evaluators,
+        position=position,
+        known_tools=getattr(context.agent, "tool_names", None) or frozenset(),
+    )
+    uses_mocks = bool(scenario.mocks or scenario.mocks_from or setup or scenario.expected_state or scenario.end_state)
     return PreparedScenario(
-        entry=make_entry(
-            scenario,
-            key=ScenarioKey(context.suite, scenario.name, context.agent_name),
-            agent_key=context.agent_key,
-            evaluators=context.evaluators,
-            position=position,
-            known_tools=getattr(context.agent, "tool_names", None) or frozenset(),
-        ),
+        entry=replace(entry, recorded=world is None and uses_mocks and getattr(context.agent, "replays", False)),
         scenario=scenario,
         agent=context.agent,
         make_user=make_user(scenario, context),
@@ -89,7 +92,7 @@ def prepare(scenario: Scenario, context: SuiteContext, *, position: int) -> Prep
         timeout_seconds=_setting(scenario, "timeout_seconds"),
         trial_timeout_seconds=_setting(scenario, "trial_timeout_seconds"),
         retries=_setting(scenario, "retries"),
-        setup=(*context.setup, *_hooks(scenario.setup, f"{_place(scenario)}setup")),
+        setup=setup,
         teardown=(*_hooks(scenario.teardown, f"{_place(scenario)}teardown"), *context.teardown),
         tool_schemas=offered_definitions(scenario, world),
         world=world,

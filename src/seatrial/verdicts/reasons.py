@@ -233,6 +233,15 @@ def real_tools_ran(tools: Sequence[tuple[str, int]]) -> str:
     return f"real tools ran: {shown}{more}"
 
 
+def recorded(scenarios: Sequence[str]) -> str:
+    """The note for scenarios whose recordings no world repeats."""
+    more = f" and {counted(len(scenarios) - _TOOLS_SHOWN, 'other scenario')}" if len(scenarios) > _TOOLS_SHOWN else ""
+    return (
+        "recorded without a world, so mocks and setup have no say, and the state is as recorded: "
+        f"{', '.join(scenarios[:_TOOLS_SHOWN])}{more}"
+    )
+
+
 def drifted(count: int, *, trials: int, first: str) -> str:
     """The note for recordings whose calls the world answers differently."""
     return (

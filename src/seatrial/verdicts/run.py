@@ -212,10 +212,13 @@ class ToolNotes:
         self._must_not: set[str] = set()
         self._called: Counter[str] = Counter()
         self._real: Counter[str] = Counter()
+        self._recorded: list[str] = []
         self._drifted = 0
         self._first_drift = ""
 
     def add_scenario(self, entry: ScenarioEntry) -> None:
+        if entry.recorded and entry.skip is None:
+            self._recorded.append(entry.key.label)
         self._mocks.update(entry.mocks)
         self._must_not.update(entry.must_not_call)
 
@@ -232,6 +235,8 @@ class ToolNotes:
         """One note for the real tools that ran, and one for each name that resembles a called tool."""
         if self._real:
             yield reasons.real_tools_ran(self._real.most_common())
+        if self._recorded:
+            yield reasons.recorded(self._recorded)
         if self._drifted:
             yield reasons.drifted(self._drifted, trials=trials, first=self._first_drift)
         for name in sorted((self._mocks | self._must_not) - self._called.keys()):
