@@ -54,6 +54,8 @@ def read(message: Any) -> list[dict[str, str]]:
     for content in message.contents:
         if content.type == "function_result":
             said.append({"role": "tool", "content": f"{content.result} {content.exception or ''}"})
+        elif content.type == "data":
+            said.append({"role": str(message.role), "content": shop.show_attachment(content.media_type, content.uri)})
         elif content.type == "text":
             said.append({"role": str(message.role), "content": content.text})
     return said

@@ -11,6 +11,7 @@ CONTRACT = AgentContract(
     waiting={"type": "agent_framework", "target": "agent:guarded"},
     nested="ask_expert",
     parallel=True,
+    attachments=True,
 )
 
 

@@ -44,10 +44,13 @@ def decide(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The next step of the shop as blocks of the API. "Run it." calls a tool of Claude Code."""
     said = []
     for message in messages:
-        content = message["content"]
+        content = [] if message["role"] == "system" else message["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             if block["type"] == "tool_result":
                 said.append({"role": "tool", "content": str(block["content"])})
+            elif block["type"] in ("image", "document"):
+                shown = shop.show_attachment(block["source"]["media_type"], block["source"]["data"])
+                said.append({"role": message["role"], "content": shown})
             elif block["type"] == "text" and not block["text"].startswith("<system-reminder>"):
                 said.append({"role": message["role"], "content": block["text"]})
     last = max(place for place, each in enumerate(said) if each["role"] == "user")

@@ -3,14 +3,17 @@
 Its tools have the names that the model sees, such as `mcp__shop__lookup_order`, so the shared contract does not fit.
 """
 
+from base64 import b64decode
 from dataclasses import replace
 from typing import Any
 
 import seatrial
-from seatrial import EndState, Scenario, Turn, World
+from seatrial import Attachment, EndState, Scenario, Turn, World
 from seatrial.model.conversation import ErrorKind
 from seatrial.testing import shop
 
+PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
 AGENT = {"type": "claude_agent_sdk", "target": "agent:options"}
 LOOKUP, TRACK, REFUND = (f"mcp__shop__{name}" for name in ("lookup_order", "track_parcel", "refund_order"))
 
@@ -282,3 +285,12 @@ def test_a_reply_that_is_streamed_in_part_messages_is_whole() -> None:
     assert trial.error is None
     assert [call.name for call in trial.transcript.tool_calls] == [LOOKUP, TRACK]
     assert "Hamburg" in trial.transcript.reply
+
+
+def test_images_and_files_reach_the_model() -> None:
+    files = (Attachment.of(PIXEL, name="hat.png"), Attachment.of(PDF, name="receipt.pdf"))
+    (trial,) = play(Scenario(name="a", input="What is attached?", attach=files))
+
+    assert trial.error is None, trial.error
+    shown = f"[image/png, {len(PIXEL)} bytes] and [application/pdf, {len(PDF)} bytes]"
+    assert trial.transcript.reply == f"I see {shown}."

@@ -24,19 +24,19 @@ class Scripted(BaseLlm):
         tokens = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=len(llm_request.contents), candidates_token_count=1
         )
-        yield LlmResponse(content=types.Content(role="model", parts=[self.answer(llm_request)]), usage_metadata=tokens)
+        yield LlmResponse(content=types.Content(role="model", parts=self.answer(llm_request)), usage_metadata=tokens)
 
-    def answer(self, request: LlmRequest) -> types.Part:
-        step = shop.next_step([said for content in request.contents for said in read(content)])
+    def answer(self, request: LlmRequest) -> list[types.Part]:
+        step = shop.next_steps([said for content in request.contents for said in read(content)])
         if isinstance(step, str):
-            return types.Part(text=step)
-        name, arguments = NAMES.get(step.name, (step.name, step.arguments))
-        return types.Part(function_call=types.FunctionCall(name=name, args=arguments))
+            return [types.Part(text=step)]
+        named = [NAMES.get(call.name, (call.name, call.arguments)) for call in step]
+        return [types.Part(function_call=types.FunctionCall(name=name, args=arguments)) for name, arguments in named]
 
 
 class Billing(Scripted):
-    def answer(self, request: LlmRequest) -> types.Part:
-        return types.Part(text="Billing here.")
+    def answer(self, request: LlmRequest) -> list[types.Part]:
+        return [types.Part(text="Billing here.")]
 
 
 NAMES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -51,6 +51,9 @@ def read(content: types.Content) -> list[dict[str, str]]:
     for part in content.parts or []:
         if part.function_response:
             said.append({"role": "tool", "content": str(part.function_response.response)})
+        elif part.inline_data:
+            shown = shop.show_attachment(part.inline_data.mime_type, part.inline_data.data)
+            said.append({"role": "user", "content": shown})
         elif part.text:
             said.append({"role": "user" if content.role == "user" else "assistant", "content": part.text})
     return said

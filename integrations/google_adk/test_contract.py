@@ -8,6 +8,8 @@ CONTRACT = AgentContract(
     agent={"type": "google_adk", "target": "agent:agent"},
     nested="expert",
     handoff="transfer_to_agent",
+    parallel=True,
+    attachments=True,
     tells_tools=True,
 )
 APP_CONTRACT = AgentContract(agent={"type": "google_adk", "target": "agent:app"}, tells_tools=True)

@@ -14,7 +14,13 @@ from seatrial.model.conversation import ErrorKind
 from seatrial.testing import shop
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "langchain", "target": "agent:agent"}, nested="ask_expert", tells_tools=True)
+CONTRACT = AgentContract(
+    agent={"type": "langchain", "target": "agent:agent"},
+    nested="ask_expert",
+    parallel=True,
+    attachments=True,
+    tells_tools=True,
+)
 
 
 @pytest.mark.parametrize("clause", CONTRACT.clauses)

@@ -18,6 +18,19 @@ from seatrial.testing import shop
 ROLES = {"human": "user", "ai": "assistant"}
 
 
+def read(message: BaseMessage) -> str:
+    """The text, and what is attached in the form of chat completions or of LangChain."""
+    parts = message.content if isinstance(message.content, list) else []
+    shown = [
+        shop.show_attachment(part["image_url"]["url"].split(":")[1].split(";")[0], part["image_url"]["url"])
+        if part["type"] == "image_url"
+        else shop.show_attachment(part["mime_type"], part["base64"])
+        for part in parts
+        if isinstance(part, dict) and part["type"] != "text"
+    ]
+    return " ".join([message.text, *shown])
+
+
 class ShopModel(BaseChatModel):
     """A chat model without a network."""
 
@@ -28,14 +41,17 @@ class ShopModel(BaseChatModel):
         return "shop"
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
-        said = [{"role": ROLES.get(message.type, message.type), "content": message.text} for message in messages]
-        step = "Billing here." if self.department == "billing" else shop.next_step(said)
+        said = [{"role": ROLES.get(message.type, message.type), "content": read(message)} for message in messages]
+        step = "Billing here." if self.department == "billing" else shop.next_steps(said)
         usage: Any = {"input_tokens": 10 * len(messages), "output_tokens": 5, "total_tokens": 10 * len(messages) + 5}
         if isinstance(step, str):
             message = AIMessage(step, usage_metadata=usage)
         else:
-            call = {"name": step.name, "args": step.arguments, "id": f"call_{len(messages)}"}
-            message = AIMessage("", tool_calls=[call], usage_metadata=usage)
+            calls = [
+                {"name": call.name, "args": call.arguments, "id": f"call_{len(messages)}_{place}"}
+                for place, call in enumerate(step)
+            ]
+            message = AIMessage("", tool_calls=calls, usage_metadata=usage)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 

@@ -14,6 +14,8 @@ CONTRACTS = {
         agent={"type": "langgraph", "target": target},
         nested="ask_expert",
         handoff="transfer_to_billing",
+        parallel=True,
+        attachments=True,
         tells_tools=target != "agent:make",
     )
     for target in ("agent:graph", "agent:graph_with_threads", "agent:make")

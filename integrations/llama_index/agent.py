@@ -5,7 +5,14 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock, ToolCallBlock
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolCallBlock,
+)
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 from seatrial.testing import shop
@@ -26,13 +33,24 @@ class Scripted(MockFunctionCallingLLM):
 
 
 def answer(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:
-    step = shop.next_step([{"role": message.role.value, "content": message.content or ""} for message in messages])
+    step = shop.next_steps([{"role": message.role.value, "content": read(message)} for message in messages])
     if isinstance(step, str):
         return ChatMessage(role="assistant", blocks=[TextBlock(text=step)])
-    name, arguments = NAMES.get(step.name, (step.name, step.arguments))
-    return ChatMessage(
-        role="assistant", blocks=[ToolCallBlock(tool_name=name, tool_kwargs=arguments, tool_call_id="1")]
-    )
+    blocks = []
+    for place, call in enumerate(step):
+        name, arguments = NAMES.get(call.name, (call.name, call.arguments))
+        blocks.append(ToolCallBlock(tool_name=name, tool_kwargs=arguments, tool_call_id=f"{len(messages)}-{place}"))
+    return ChatMessage(role="assistant", blocks=blocks)
+
+
+def read(message: ChatMessage) -> str:
+    shown = [message.content or ""]
+    for block in message.blocks:
+        if isinstance(block, ImageBlock):
+            shown.append(shop.show_attachment(block.image_mimetype, block.resolve_image().read()))
+        elif isinstance(block, DocumentBlock):
+            shown.append(shop.show_attachment(block.document_mimetype, block.resolve_document().read()))
+    return " ".join(shown)
 
 
 NAMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -4,7 +4,13 @@ import pytest
 
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "llama_index", "target": "agent:agent"}, nested="ask_expert", tells_tools=True)
+CONTRACT = AgentContract(
+    agent={"type": "llama_index", "target": "agent:agent"},
+    nested="ask_expert",
+    parallel=True,
+    attachments=True,
+    tells_tools=True,
+)
 WORKFLOW_CONTRACT = AgentContract(
     agent={"type": "llama_index", "target": "agent:workflow"}, nested="ask_expert", handoff="handoff", tells_tools=True
 )

@@ -16,13 +16,16 @@ class ShopModel(Model):
     """A model without a network."""
 
     async def get_response(self, system_instructions: str | None, input: Any, *args: Any, **options: Any) -> Any:
-        step = "Billing here." if system_instructions == "billing" else shop.next_step(list(_conversation(input)))
+        step = "Billing here." if system_instructions == "billing" else shop.next_steps(list(_conversation(input)))
         usage = Usage(requests=1, input_tokens=10 * len(input), output_tokens=5, total_tokens=10 * len(input) + 5)
         if isinstance(step, str):
-            output = assistant_message(step)
+            output = [assistant_message(step)]
         else:
-            output = function_call(step.name, step.arguments, call_id=f"call_{len(input)}")
-        return ModelResponse(output=[output], usage=usage, response_id=None)
+            output = [
+                function_call(call.name, call.arguments, call_id=f"call_{len(input)}_{place}")
+                for place, call in enumerate(step)
+            ]
+        return ModelResponse(output=output, usage=usage, response_id=None)
 
     def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
         raise NotImplementedError
@@ -36,7 +39,17 @@ def _conversation(items: Any) -> Any:
             yield {"role": "tool", "content": item["output"]}
         elif item.get("type") != "function_call":
             content = item["content"]
-            yield {"role": item["role"], "content": content if isinstance(content, str) else content[0]["text"]}
+            yield {
+                "role": item["role"],
+                "content": content if isinstance(content, str) else " ".join(map(_show, content)),
+            }
+
+
+def _show(part: Any) -> str:
+    if part["type"] not in ("input_image", "input_file"):
+        return part["text"]
+    url = part["image_url"] if part["type"] == "input_image" else part["file_data"]
+    return shop.show_attachment(url.split(":")[1].split(";")[0], url)
 
 
 @function_tool(failure_error_function=lambda context, error: str(error))

@@ -10,6 +10,8 @@ CONTRACT = AgentContract(
     agent={"type": "openai_agents", "target": "agent:agent"},
     nested="ask_expert",
     handoff="transfer_to_billing",
+    parallel=True,
+    attachments=True,
     tells_tools=True,
     unknown_tools=False,  # the SDK ends the run
 )

@@ -21,11 +21,18 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
             elif part.part_kind == "retry-prompt":  # as older versions tell it
                 conversation.append({"role": "tool", "content": part.model_response()})
             elif part.part_kind in ROLES:
-                conversation.append({"role": ROLES[part.part_kind], "content": part.content})
-    step = shop.next_step(conversation)
+                conversation.append({"role": ROLES[part.part_kind], "content": read(part.content)})
+    step = shop.next_steps(conversation)
     if isinstance(step, str):
         return ModelResponse(parts=[TextPart(step)])
-    return ModelResponse(parts=[ToolCallPart(step.name, step.arguments)])
+    return ModelResponse(parts=[ToolCallPart(call.name, call.arguments) for call in step])
+
+
+def read(content: Any) -> str:
+    parts = [content] if isinstance(content, str) else content
+    return " ".join(
+        part if isinstance(part, str) else shop.show_attachment(part.media_type, part.data) for part in parts
+    )
 
 
 agent = Agent(FunctionModel(answer), tools=[shop.lookup_order, shop.track_parcel])

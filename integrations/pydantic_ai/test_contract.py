@@ -6,7 +6,13 @@ import pytest
 
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "pydantic_ai", "target": "agent:agent"}, nested="ask_expert", tells_tools=True)
+CONTRACT = AgentContract(
+    agent={"type": "pydantic_ai", "target": "agent:agent"},
+    nested="ask_expert",
+    parallel=True,
+    attachments=True,
+    tells_tools=True,
+)
 ISOLATED = AgentContract(agent=CONTRACT.agent, nested="ask_expert", tells_tools=True, config={"isolation": "process"})
 
 
@@ -22,6 +28,7 @@ def test_the_adapter_holds(clause: str) -> None:
         "a mock's error reaches the agent",
         "in a scenario with mocks, a tool without one never runs",
         "a mock of an unknown tool is refused",
+        "images and files reach the model",
     ],
 )
 def test_the_adapter_holds_in_processes_of_their_own(clause: str) -> None:

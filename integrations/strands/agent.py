@@ -55,6 +55,13 @@ def read(message: Any) -> list[dict[str, str]]:
     for block in message["content"]:
         if "toolResult" in block:
             said.append({"role": "tool", "content": str(block["toolResult"]["content"])})
+        elif "image" in block:
+            shown = shop.show_attachment("image/" + block["image"]["format"], block["image"]["source"]["bytes"])
+            said.append({"role": message["role"], "content": shown})
+        elif "document" in block:
+            held = block["document"]
+            shown = shop.show_attachment("application/" + held["format"], held["source"]["bytes"])
+            said.append({"role": message["role"], "content": shown})
         elif "text" in block:
             said.append({"role": message["role"], "content": block["text"]})
     return said

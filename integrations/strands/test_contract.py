@@ -13,6 +13,7 @@ CONTRACT = AgentContract(
     waiting={"type": "strands", "target": "agent:guarded"},
     nested="ask_expert",
     parallel=True,
+    attachments=True,
     tells_tools=True,
 )
 

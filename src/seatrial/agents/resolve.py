@@ -182,7 +182,7 @@ def _adapt(target: Any, *, kind: str, name: str, given: Mapping[str, Any] | None
     agent.takes_decisions = FRAMEWORKS[kind].decisions
     agent.hides_calls = False
     agent.continues = FRAMEWORKS[kind].continues
-    agent.takes_attachments = False  # adapters give the framework the latest text
+    agent.takes_attachments = FRAMEWORKS[kind].attachments
     return agent
 
 

@@ -174,7 +174,7 @@ def _require_attachments(scenario: Scenario, agent: Agent) -> None:
         raise UsageError(
             f"{_place(scenario)}scenario {scenario.name!r} attaches images or files, but the agent {agent.name!r} "
             "takes only text. A function gets them if it takes messages or ctx; type http, if its body has "
-            "{{messages}}; endpoints and commands, always; frameworks, not yet"
+            "{{messages}}; endpoints, commands and most frameworks, always; smolagents and crewai, never"
         )
 
 

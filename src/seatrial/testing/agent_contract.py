@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import field
 
 import seatrial
-from seatrial import Scenario, ToolCall, Turn, World
+from seatrial import Attachment, Scenario, ToolCall, Turn, World
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind
 from seatrial.model.run import Trial
@@ -45,6 +45,9 @@ class AgentContract(Struct, frozen=True, kw_only=True):
     """The tool that calls another agent, which looks up orders; None if there is none."""
     handoff: str | None = None
     """The call that hands over to another agent; None if there is none."""
+    attachments: bool | None = None
+    """Images and files of the user's message reach the model, which tells them by `shop.show_attachment`; False: they
+    are refused; None: not checked."""
     waiting: Any = None
     """An agent of the shop with `cancel_order`, which waits for a person; None if the framework has no approvals."""
     tells_tools: bool = False
@@ -315,6 +318,26 @@ def _handoff_without_mock(contract: AgentContract) -> None:
     assert [(call.name, call.real) for call in _calls(trial)] == [(contract.handoff, False)], _calls(trial)
 
 
+def _attachments(contract: AgentContract) -> None:
+    files = (Attachment.of(b"picture", name="hat.png"), Attachment.of(b"%PDF", name="receipt.pdf"))
+    turns = (Turn(user="What is attached?", attach=files), Turn(user="Good morning!"))
+    (trial,) = contract.play(Scenario(name="attachments", turns=turns))
+    _require_no_error(trial)
+    seen = trial.transcript.turns[0].reply
+    assert seen == "I see [image/png, 7 bytes] and [application/pdf, 4 bytes].", seen
+    assert trial.transcript.reply == "How can I help?", trial.transcript.reply
+
+
+def _refuses_attachments(contract: AgentContract) -> None:
+    asked = Scenario(name="attachments", input="What is this?", attach=(Attachment.of(b"picture", name="hat.png"),))
+    refusal = ""
+    try:
+        contract.play(asked)
+    except UsageError as problem:
+        refusal = str(problem)
+    assert "attaches images or files" in refusal, refusal or "the agent gets no attachments, but ran without them"
+
+
 def _approves(contract: AgentContract) -> None:
     """A call waits, real or mocked, until a turn approves it; then it is made once."""
     orders, approval = ("A-1", "M-1"), Turn(approve=("cancel_order",))
@@ -389,6 +412,8 @@ _CLAUSES: Mapping[str, tuple[Callable[[AgentContract], bool], Callable[[AgentCon
     "mocks answer nested agents": (lambda c: c.nested is not None and c.mocks, _nested_mocks),
     "a handoff is recorded": (lambda c: c.handoff is not None, _handoff),
     "a handoff needs no mock": (lambda c: c.handoff is not None and c.mocks, _handoff_without_mock),
+    "images and files reach the model": (lambda c: c.attachments is True, _attachments),
+    "images and files are refused": (lambda c: c.attachments is False, _refuses_attachments),
     "a call waits until a turn approves it": (lambda c: c.waiting is not None, _approves),
     "a rejected call does not run, and is recorded": (lambda c: c.waiting is not None, _rejects),
     "a call that no turn decides about is errored": (lambda c: c.waiting is not None, _waits),

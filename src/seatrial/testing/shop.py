@@ -5,7 +5,9 @@ contract knows what such an agent must do.
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from seatrial.model.struct import Struct
@@ -60,10 +62,16 @@ class Call(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
 
 
+def show_attachment(media_type: str, content: bytes | str) -> str:
+    """An image or file as the model tells it, from its bytes, or from base64 with or without `data:` before it."""
+    found = b64decode(content.rpartition(",")[2]) if isinstance(content, str) else content
+    return f"[{media_type}, {len(found)} bytes]"
+
+
 def next_step(conversation: Sequence[Mapping[str, Any]]) -> str | Call:
     """The model's next step: a reply or a tool call. Messages have a `role` and a `content`, both texts.
 
-    Only messages of the roles user and tool are used.
+    Only messages of the roles user and tool are used. Attachments are texts, made by `show_attachment`.
     """
     said = [(message["role"], str(message["content"])) for message in conversation]
     last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=-1)
@@ -71,6 +79,9 @@ def next_step(conversation: Sequence[Mapping[str, Any]]) -> str | Call:
         return "There is no question."
     results = [text for role, text in said[last:] if role == "tool"]
     request = said[last][1]
+    attached = re.findall(r"\[\S+, \d+ bytes\]", " ".join(_latest_user_texts(said)))
+    if attached:
+        return f"I see {' and '.join(attached)}."
     if "break down" in request.lower():
         raise ModelError("the model is overloaded")
     order = re.search(r"order (\w+-\w+)", request)
@@ -106,6 +117,11 @@ _CALLS = {
     "teleport": Call(name="teleport_parcel", arguments={"parcel_id": "P-A-1"}),
 }
 """By a word in the request: the call to make. No agent has a tool `teleport_parcel`."""
+
+
+def _latest_user_texts(said: Sequence[tuple[str, str]]) -> list[str]:
+    """The texts at the end that are the user's: some frameworks have one for each part of a message."""
+    return [text for _, text in reversed(list(takewhile(lambda message: message[0] == "user", reversed(said))))]
 
 
 def _find(order: str, results: Sequence[str]) -> str | Call:

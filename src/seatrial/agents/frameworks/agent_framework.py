@@ -13,6 +13,7 @@ from agent_framework import Message as FrameworkMessage
 
 from seatrial.agents.chat_messages import parse_arguments, read_calls, text_of
 from seatrial.agents.context import AgentContext, current_trial
+from seatrial.agents.message_parts import attachments_in
 from seatrial.errors import UsageError
 from seatrial.model.conversation import ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
@@ -197,4 +198,9 @@ def _write(messages: Sequence[Message]) -> Iterator[FrameworkMessage]:
             for call in read_calls(message.get("tool_calls") or ())
         ]
         text = text_of(message)
-        yield FrameworkMessage(role=message["role"], contents=[*([Content.from_text(text)] if text else []), *calls])
+        texts = [Content.from_text(text)] if text else []
+        files = [
+            Content.from_data(each.content, each.media_type, name=each.name)
+            for each in attachments_in(message.get("content"))
+        ]
+        yield FrameworkMessage(role=message["role"], contents=[*texts, *files, *calls])

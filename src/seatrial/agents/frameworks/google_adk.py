@@ -25,6 +25,7 @@ from google.genai import types
 
 from seatrial.agents.chat_messages import read_calls, text_of
 from seatrial.agents.context import AgentContext
+from seatrial.agents.message_parts import attachments_in
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
@@ -59,7 +60,7 @@ class Adapter:
         self._session = None
         self._recorder.begin(ctx)
         reply = await _read_reply(
-            self._runner.run_async(user_id=_USER, session_id=session.id, new_message=_content("user", ctx.input))
+            self._runner.run_async(user_id=_USER, session_id=session.id, new_message=_users_content(messages[-1]))
         )
         self._session = session
         return AgentResult(reply, [], total_usage(self._recorder.spent))
@@ -253,7 +254,7 @@ def _events(messages: Sequence[Message], *, author: str) -> Iterator[Event]:
             )
             yield _event(author, _content("user", "", types.Part(function_response=response)))
         else:
-            yield _event("user", _content("user", text_of(message)))
+            yield _event("user", _users_content(message))
 
 
 def _read_usage(usage: Any) -> Usage | None:
@@ -266,6 +267,12 @@ def _read_usage(usage: Any) -> Usage | None:
 
 def _event(author: str, content: types.Content) -> Event:
     return Event(invocation_id="history", author=author, content=content)
+
+
+def _users_content(message: Message) -> types.Content:
+    files = attachments_in(message.get("content"))
+    parts = [types.Part.from_bytes(data=each.content, mime_type=each.media_type) for each in files]
+    return _content("user", text_of(message), *parts)
 
 
 def _content(role: str, text: str, *parts: types.Part) -> types.Content:

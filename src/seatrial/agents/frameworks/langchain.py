@@ -46,15 +46,21 @@ class Adapter:
             raise TrialError(ErrorKind.CONFIG, "a chain cannot wait for a person; only agents of create_agent can")
         turn = LangChainTurn(ctx, told=set())
         config: Any = {**self._config, "callbacks": [*(self._config.get("callbacks") or ()), turn]}
-        output = await self._chain.ainvoke(self._form(convert_to_messages(messages), ctx.input), config)
+        output = await self._chain.ainvoke(self._form(convert_to_messages(messages), ctx), config)
         await turn.end([output] if isinstance(output, BaseMessage) else [])
         return AgentReply(reply=_read(output), tool_calls=(), usage=turn.usage)
 
-    def _form(self, said: list[BaseMessage], text: str) -> Any:
+    def _form(self, said: list[BaseMessage], ctx: AgentContext) -> Any:
         """The input of the chain: its variables by name, otherwise a list of messages."""
         if not self._variables:
             return said
-        texts = {name: text for name in TEXTS if name in self._variables}
+        texts = {name: ctx.input for name in TEXTS if name in self._variables}
+        if texts and ctx.attachments:
+            raise TrialError(
+                ErrorKind.CONFIG,
+                f"the chain takes the user's message as text ({', '.join(texts)}), so it gets no images and files",
+                hint=f"give it messages: a variable named {' or '.join(CONVERSATIONS)}, and none for the text",
+            )
         earlier = said[:-1] if texts else said
         told = {name: earlier for name in CONVERSATIONS if name in self._variables}
         if not told and len(said) > 1:

@@ -357,10 +357,12 @@ class Adapter:
         decision = decision_in(messages)
         if decision is not None:
             return Command(resume=self._answer(decision))
+        if self._interrupts and ctx.attachments:
+            raise TrialError(ErrorKind.CONFIG, "the graph asks a question, and its answer cannot have images or files")
         if self._interrupts:
             return Command(resume=parse_json(ctx.input))
-        before, text = split_messages(messages, ctx.input)
-        said = [] if text is None else [HumanMessage(text)]
+        before, latest = split_messages(messages)
+        said = [] if latest is None else convert_to_messages([latest])
         if not self._graph.checkpointer:
             return {"messages": [*(self._said or _read(before, self._told)), *said]}
         if self._tried == ctx.turn:

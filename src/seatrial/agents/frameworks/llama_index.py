@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from llama_index.core.agent.workflow import AgentOutput, AgentWorkflow, BaseWorkflowAgent, ToolCallResult
+from llama_index.core.base.llms.types import DocumentBlock, ImageBlock, TextBlock
 from llama_index.core.callbacks.token_counting import get_tokens_from_response
 from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.memory import BaseMemory, ChatMemoryBuffer
@@ -16,6 +17,7 @@ from llama_index.core.workflow import Context
 
 from seatrial.agents.chat_messages import text_of
 from seatrial.agents.context import AgentContext, current_trial
+from seatrial.agents.message_parts import attachments_in
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import AgentResult, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
@@ -43,7 +45,7 @@ class Adapter:
         memory, context = self._kept or self._begin(messages[:-1])
         # After an error they end in the middle of a turn: a repeated turn starts with new ones.
         self._kept = None
-        handler = self._agent.run(user_msg=ctx.input, memory=memory, ctx=context)
+        handler = self._agent.run(user_msg=_write_message(messages[-1]), memory=memory, ctx=context)
         spent: list[Usage | None] = []
         try:
             async for event in handler.stream_events():
@@ -136,4 +138,20 @@ def _read_history(messages: Sequence[Message]) -> Iterator[ChatMessage]:
     """The scenario's `system` and `history` as messages of LlamaIndex."""
     for message in messages:
         more = {key: message[key] for key in ("tool_calls", "tool_call_id") if message.get(key)}
-        yield ChatMessage(role=message["role"], content=text_of(message), additional_kwargs=more)
+        yield ChatMessage(role=message["role"], blocks=_write_blocks(message), additional_kwargs=more)
+
+
+def _write_message(message: Message) -> str | ChatMessage:
+    """The user's message: a text, or blocks if something is attached."""
+    blocks = _write_blocks(message)
+    return text_of(message) if len(blocks) == 1 else ChatMessage(role="user", blocks=blocks)
+
+
+def _write_blocks(message: Message) -> list[Any]:
+    files = [
+        ImageBlock(image=each.content, image_mimetype=each.media_type)
+        if each.is_image
+        else DocumentBlock(data=each.content, document_mimetype=each.media_type, title=each.name)
+        for each in attachments_in(message.get("content"))
+    ]
+    return [TextBlock(text=text_of(message)), *files]

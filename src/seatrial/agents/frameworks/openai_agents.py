@@ -72,9 +72,11 @@ class Adapter:
         rejected: set[Any] = set()
         earlier = 0
         if decision is None:
-            earlier_messages, text = split_messages(messages, ctx.input)
+            earlier_messages, latest = split_messages(messages)
             said = list(write_items(earlier_messages)) if self._said is None else self._said
-            given: Any = said if text is None else [*said, {"role": "user", "content": text}]
+            given: Any = (
+                said if latest is None else [*said, *(list(write_items([latest])) or [{"role": "user", "content": ""}])]
+            )
         else:
             given, rejected = _decide(self._waiting, decision)
             earlier = len(self._waiting.new_items)

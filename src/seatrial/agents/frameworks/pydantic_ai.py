@@ -15,6 +15,7 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, ReinjectSystemPrompt
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -24,12 +25,14 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.toolsets import CombinedToolset, FunctionToolset
 
 from seatrial.agents.chat_messages import read_calls, text_of
 from seatrial.agents.context import AgentContext, current_trial
+from seatrial.agents.message_parts import attachments_in
 from seatrial.errors import ToolError, UsageError
 from seatrial.model.conversation import ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
@@ -73,7 +76,7 @@ class Adapter:
         self._waiting: DeferredToolRequests | None = None
 
     async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
-        earlier, text = split_messages(messages, ctx.input)
+        earlier, latest = split_messages(messages)
         restored = self._history is None and any(message.get("role") == "user" for message in earlier)
         if self._history is None:
             self._history = list(_read_history(earlier))
@@ -85,7 +88,8 @@ class Adapter:
             if decision is None:
                 # With earlier messages, pydantic-ai adds the agent's own system prompt only if asked.
                 prompt = [ReinjectSystemPrompt()] if restored else None
-                result = await self._agent.run(text, message_history=self._history, deps=deps, capabilities=prompt)
+                said = None if latest is None else _write_prompt(latest)
+                result = await self._agent.run(said, message_history=self._history, deps=deps, capabilities=prompt)
             else:
                 waiting = self._waiting or DeferredToolRequests()
                 results = _answer_requests(waiting, decision)
@@ -262,6 +266,12 @@ def _error_text(answer: Any) -> str:
     return "not answered" if answer is None else as_text(answer.content) or ""
 
 
+def _write_prompt(message: Message) -> str | list[UserContent]:
+    """The user's message: a text, or its parts if something is attached."""
+    files = [BinaryContent(each.content, media_type=each.media_type) for each in attachments_in(message.get("content"))]
+    return [text_of(message), *files] if files else text_of(message)
+
+
 def _read_history(messages: Sequence[Message]) -> Iterator[ModelMessage]:
     """The scenario's `system` and `history` as messages of pydantic-ai."""
     names: dict[Any, str] = {}
@@ -279,4 +289,4 @@ def _read_history(messages: Sequence[Message]) -> Iterator[ModelMessage]:
                 call_id = message.get("tool_call_id")
                 yield ModelRequest(parts=[ToolReturnPart(names.get(call_id, ""), text, tool_call_id=str(call_id))])
             case _:
-                yield ModelRequest(parts=[UserPromptPart(text)])
+                yield ModelRequest(parts=[UserPromptPart(_write_prompt(message))])

@@ -29,6 +29,8 @@ class Framework(Struct, frozen=True, kw_only=True):
     decisions: bool = False
     """Its agents can wait for a person, and turns with `approve`, `reject` or `resume` answer them."""
 
+    attachments: bool = True
+    """Its agents get the images and files of the user's message."""
     continues: bool = False
     """Its agents can continue a stored conversation (`seatrial fork`)."""
 
@@ -77,8 +79,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
         decisions=True,
         continues=True,
     ),
-    "smolagents": Framework(package="smolagents", since="1.23", below="2", modules=("smolagents",)),
-    "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",)),
+    "smolagents": Framework(package="smolagents", since="1.23", below="2", modules=("smolagents",), attachments=False),
+    "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",), attachments=False),
     "google_adk": Framework(package="google-adk", since="2.0", below="3", modules=("google.adk",)),
     "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15", modules=("llama_index",)),
     "strands": Framework(package="strands-agents", since="1.62", below="2", modules=("strands",), decisions=True),

@@ -41,9 +41,9 @@ def decision_in(messages: Sequence[Message]) -> Decision | None:
     return None if found is None else convert(found, Decision)
 
 
-def split_messages(messages: Sequence[Message], text: str) -> tuple[Sequence[Message], str | None]:
-    """The messages before the user's text, and that text; None if a forked conversation ends with a tool's result."""
-    return (messages[:-1], text) if messages and messages[-1].get("role") == "user" else (messages, None)
+def split_messages(messages: Sequence[Message]) -> tuple[Sequence[Message], Message | None]:
+    """The messages before the user's last one, and that; None if a forked conversation ends with a tool's result."""
+    return (messages[:-1], messages[-1]) if messages and messages[-1].get("role") == "user" else (messages, None)
 
 
 def decide(waiting: Sequence[str], decision: Decision) -> list[bool]:
