@@ -152,6 +152,8 @@ def test_an_agent_that_breaks_it_is_found_out(agent: type, clause: str) -> None:
         ("the calls of nested agents are recorded", AgentContract(agent=Bare, nested="ask_expert")),
         ("mocks answer nested agents", AgentContract(agent=Bare, nested="ask_expert")),
         ("a handoff is recorded", AgentContract(agent=Shop, handoff="transfer_to_billing")),
+        ("images and files reach the model", AgentContract(agent=Deaf, attachments=True)),
+        ("images and files are refused", AgentContract(agent=Shop, attachments=False)),
     ],
 )
 def test_what_an_adapter_says_of_itself_is_looked_at(clause: str, contract: AgentContract) -> None:
