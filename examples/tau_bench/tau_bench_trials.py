@@ -36,7 +36,7 @@ def answer_errors(invoke):
     """τ-bench shows every exception of a tool to the agent as a text."""
 
     @functools.wraps(invoke)
-    def call(state, *args, **kwargs):
+    def call(state, /, *args, **kwargs):  # retail has arguments with the name `state`
         try:
             return invoke(state, *args, **kwargs)
         except Exception as error:

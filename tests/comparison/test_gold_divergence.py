@@ -50,7 +50,9 @@ OTHER_ITEMS = ("set_items", {"order_id": "W1", "items": ["c"]})
 LOOK = ("look_up", {"order_id": "W1"})
 
 
-def explain(*calls: tuple[str, dict[str, Any]]) -> tuple[Kind, int | None, int | None, str | None, str]:
+def explain(
+    *calls: tuple[str, dict[str, Any]], gold: Any = GOLD
+) -> tuple[Kind, int | None, int | None, str | None, str]:
     def agent(ctx: Any, input: str) -> str:
         for name, arguments in calls:
             try:
@@ -60,7 +62,7 @@ def explain(*calls: tuple[str, dict[str, Any]]) -> tuple[Kind, int | None, int |
         return "done"
 
     world = World(seed=SEED, tools=TOOLS, ends=["hand_over"])
-    scenario = Scenario(name="order", input="x", world=world, end_state=EndState(as_after=GOLD))
+    scenario = Scenario(name="order", input="x", world=world, end_state=EndState(as_after=gold))
     report = seatrial.run(Suite(name="gold", scenarios=[scenario]), agent=_complete(agent), store=None)
     (cause,) = report.record.causes
     assert cause.divergence.against == "the gold calls"
@@ -79,7 +81,7 @@ def _complete(agent: Callable[..., Any]) -> dict[str, Any]:
         ((LOOK, ITEMS, ADDRESS), Kind.ORDER, 1, "set_items", "before set_address"),
         ((LOOK, ADDRESS), Kind.STOPPED, 2, "set_items", "no further call"),
         ((LOOK,), Kind.MISSING_CALL, 1, "set_address", "no further call"),
-        ((LOOK, ITEMS), Kind.MISSING_CALL, 1, "set_address", "not called before set_items"),
+        ((LOOK, ITEMS), Kind.STOPPED, 2, "set_address", "no further call"),
         ((ADDRESS, LOOK, ("refund", {"order_id": "W1"})), Kind.WRONG_TOOL, 2, "refund", "set_items instead"),
         ((ADDRESS, ITEMS, ("note", {"text": "x"})), Kind.EXTRA_CALL, 2, "note", "no gold call"),
         ((ADDRESS, ("hand_over", {})), Kind.STOPPED, 1, "set_items", "hand_over ended the conversation"),
@@ -99,3 +101,7 @@ def test_a_gold_call_that_the_world_refuses_is_named_with_the_reason() -> None:
     kind, _, step, tool, text = explain(("set_items", {"order_id": "W1", "items": ["z"]}), ADDRESS)
     assert (kind, step, tool) == (Kind.ARGUMENTS, 0, "set_items.items[0]")
     assert text == "set_items: items[0] is 'z', not 'b'"
+
+
+def test_if_nothing_may_change_the_first_call_that_changes_something_is_named() -> None:
+    assert explain(LOOK, ("note", {"text": "x"}), ADDRESS, gold=[])[:4] == (Kind.EXTRA_CALL, 0, 1, "note")

@@ -259,8 +259,8 @@ def diverge_alone(failed: Trial) -> Divergence:
     error = transcript.error or failed.error
     if error is not None:
         return describe_error(error, turn=max(len(transcript.turns) - 1, 0), steps=steps)
-    gold = next((result.gold_calls for result in failed.results if result.gold_calls), ())
-    found = diverge_from_gold(gold, transcript) if gold else None
+    gold = next((result.gold_calls for result in failed.results if result.gold_calls is not None), None)
+    found = diverge_from_gold(gold, transcript) if gold is not None else None
     if found is not None:
         return found
     match = next((r.trajectory for r in failed.results if r.trajectory is not None and not r.trajectory.matched), None)

@@ -86,7 +86,7 @@ def _wrong_call(made: _Made, at: int) -> Divergence | None:
         return _other_arguments(made, at, nearest)
     if not call.changes:
         return None
-    if made.missing:
+    if made.missing and call.name not in {one.name for one in made.gold}:
         wanted = made.gold[made.missing[0]].name
         text = f"{call.name} changed the world; the gold calls have {wanted} instead"
         return _at(made, at, DivergenceKind.WRONG_TOOL, call.name, text)
@@ -110,12 +110,7 @@ def _other_arguments(made: _Made, at: int, wanted: ToolCall) -> Divergence:
 def _missing_call(made: _Made, transcript: Transcript) -> Divergence | None:
     if not made.missing:
         return None
-    wanted = made.missing[0]
-    name = made.gold[wanted].name
-    after = [at for at, place in made.places.items() if place > wanted]
-    if after:
-        text = f"{name} was not called before {made.steps[after[0]][1].name}"
-        return _at(made, after[0], DivergenceKind.MISSING_CALL, name, text)
+    name = made.gold[made.missing[0]].name
     if transcript.stop_reason is StopReason.ENDED_BY_TOOL and made.steps:
         last = made.steps[-1][1].name
         text = f"{last} ended the conversation before {name} was called"

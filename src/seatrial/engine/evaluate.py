@@ -187,7 +187,7 @@ _MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
     "error": ((ErrorInfo, NoneType), "an ErrorInfo", "raise an exception where there is no answer"),
     "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
     "invariant": ((InvariantCheck, NoneType), "an InvariantCheck", "leave it out"),
-    "gold_calls": ((tuple, list), "ToolCalls", "leave it out"),
+    "gold_calls": ((tuple, list, NoneType), "ToolCalls", "leave it out"),
     "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
 }
 _INSIDE: Mapping[str, type] = {"checks": Check, "gold_calls": ToolCall}

@@ -90,7 +90,7 @@ class EndState(BuiltInEvaluator, frozen=True):
         if any(not check.passed for check in checks):
             reasoning = "; ".join(check.detail or check.name for check in checks if not check.passed)
             failed = EvalResult(passed=False, reasoning=f"End state differs: {reasoning}", checks=checks)
-            gold = () if self.as_after is None else await world.changing(self.as_after)
+            gold = None if self.as_after is None else await world.changing(self.as_after)
             return replace(failed, gold_calls=gold)
         errored = next((found.error for found in findings if found.error is not None), None)
         if errored is not None:

@@ -152,8 +152,8 @@ class EvalResult(Struct, frozen=True):
     """Index of the turn; None: the whole trial. Set by the engine."""
     trajectory: TrajectoryMatch | None = None
     invariant: InvariantCheck | None = None
-    gold_calls: tuple[ToolCall, ...] = ()
-    """If the end state differs: the calls that change the world as expected (`end_state.as_after`)."""
+    gold_calls: tuple[ToolCall, ...] | None = None
+    """If the end state differs from `end_state.as_after`: those of its calls that change the world; else None."""
     use: "ModelUse | None" = None
     """Model calls of the evaluator."""
 
