@@ -2,7 +2,7 @@
 
     python failing_steps.py CHECKOUT_OF_TAU_BENCH CHECKOUT_OF_AGENTRX
 
-AgentRx (https://github.com/microsoft/AgentRx, MIT) has failed conversations of τ-bench's retail domain with such labels.
+AgentRx (https://github.com/microsoft/AgentRx, MIT) has failed conversations of τ-bench's retail domain with labels.
 A step is a message of the conversation, from 1. No trial of these tasks passed, so the gold calls show what differs.
 Nothing is downloaded, and no model is called.
 """

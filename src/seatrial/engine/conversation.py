@@ -33,7 +33,7 @@ from seatrial.model.protocols import (
 from seatrial.model.results import AgentFailure, ModelUse, TrialError, mock_timed_out, sum_model_use
 from seatrial.model.scenario import decides
 
-from .fork import call_messages, restore_call
+from .fork import call_messages, make_call, restore_call
 from .schedule import RateLimit
 
 
@@ -273,7 +273,7 @@ class Conversation:
             return await self._converse(user, session)
         skip = getattr(user, "skip", None)
         if skip is not None:
-            skip(len(fork.turns) + 1)
+            skip(len(fork.turns) + (fork.open_turn is not None))
         shows_calls = not getattr(self._prepared.agent, "hides_calls", False)
         try:
             for turn in fork.turns:
@@ -287,9 +287,10 @@ class Conversation:
         except TrialError as failure:
             return _stopped_by(replace(failure.info, turn=len(self._turns)))
         again = fork.open_turn
-        turn = await self._play_turn(
-            session, UserMove(message=again.user, attachments=again.attachments), calls=again.tool_calls or ()
-        )
+        if again is None:
+            return await self._converse(user, session)
+        move = UserMove(message=again.user, attachments=again.attachments)
+        turn = await self._play_turn(session, move, calls=again.tool_calls or (), next_call=fork.next_call)
         self._turns.append(turn)
         if turn.error is not None:
             return _stopped_by(turn.error)
@@ -341,8 +342,15 @@ class Conversation:
         if use is not None:
             self._use = use if self._use is None else sum_model_use((self._use, use))
 
-    async def _play_turn(self, session: AgentSession, move: UserMove, *, calls: Sequence[ToolCall] = ()) -> PlayedTurn:
-        """Play a turn. `calls` are those of a forked turn, which have been made already."""
+    async def _play_turn(
+        self,
+        session: AgentSession,
+        move: UserMove,
+        *,
+        calls: Sequence[ToolCall] = (),
+        next_call: ToolCall | None = None,
+    ) -> PlayedTurn:
+        """Play a turn. `calls` of a forked turn have been made already. `next_call` is made after them."""
         message, self._attachments = move.message or "", move.attachments
         self._calls = []
         started, paced = self.elapsed_ms(), self._paced_ms
@@ -354,9 +362,9 @@ class Conversation:
         try:
             for call in calls:
                 await restore_call(self._tools, call, turn=len(self._turns))
-                # They come before all new calls of the turn.
-                self.record(replace(call, started_ms=0.0))
-                self._messages += call_messages(call, len(self._messages))
+                self._show_call(call)
+            if next_call is not None:
+                self._show_call(await make_call(self._tools, next_call, turn=len(self._turns)))
             said_before = len(self._messages)
             try:
                 await self._ask(session, record)
@@ -381,6 +389,11 @@ class Conversation:
             reply_attachments=record.attachments,
             contexts=record.contexts,
         )
+
+    def _show_call(self, call: ToolCall) -> None:
+        """Record a call of a forked turn, before all new calls, and show it to the agent."""
+        self.record(replace(call, started_ms=0.0))
+        self._messages += call_messages(call, len(self._messages))
 
     async def _ask_again(
         self, session: AgentSession, record: TurnRecord, failure: AgentFailure, said_before: int

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -29,10 +29,41 @@ def cut_conversation(trial: Trial, *, turn: int | None = None, call: int | None 
         turn, before = turn or 0, 0
         if not 0 <= turn < len(turns):
             raise UsageError(f"{where}: has {len(turns)} turns, so it has no turn {turn + 1}")
-    made_before = (turns[turn].tool_calls or ())[:before]
-    return ForkPoint(
-        turns=turns[:turn], open_turn=replace(turns[turn], reply=None, tool_calls=made_before), seed=trial.seed
-    )
+    return _open(trial, turn, before)
+
+
+def _open(trial: Trial, turn: int, calls: int, next_call: ToolCall | None = None) -> ForkPoint:
+    """The point in a turn after this number of its calls."""
+    turns = trial.transcript.turns
+    open_turn = replace(turns[turn], reply=None, error=None, tool_calls=(turns[turn].tool_calls or ())[:calls])
+    return ForkPoint(turns=turns[:turn], open_turn=open_turn, next_call=next_call, seed=trial.seed)
+
+
+Step: TypeAlias = ToolCall | str | None
+"""What an agent does next: a call, its reply, or nothing (it raised, or its time was up)."""
+
+
+def step_at(trial: Trial, turn: int, calls: int) -> Step:
+    """What the agent did in the turn after this number of calls of the trial."""
+    turns = trial.transcript.turns
+    if turn >= len(turns):
+        return None
+    made = turns[turn].tool_calls or ()
+    at = calls - _calls_before(trial, turn)
+    return made[at] if 0 <= at < len(made) else turns[turn].reply
+
+
+def continue_with(trial: Trial, turn: int, calls: int, step: Step) -> ForkPoint:
+    """The conversation up to a point, and then this step. None: the agent decides again."""
+    at = max(calls - _calls_before(trial, turn), 0)
+    point = _open(trial, turn, at, step if isinstance(step, ToolCall) else None)
+    if not isinstance(step, str) or point.open_turn is None:
+        return point
+    return replace(point, turns=(*point.turns, replace(point.open_turn, reply=step)), open_turn=None)
+
+
+def _calls_before(trial: Trial, turn: int) -> int:
+    return sum(len(one.tool_calls or ()) for one in trial.transcript.turns[:turn])
 
 
 def call_messages(call: ToolCall, position: int) -> Iterator[Message]:
@@ -63,6 +94,14 @@ async def restore_call(tools: ToolBox, call: ToolCall, *, turn: int) -> None:
             hint="its mock or the world has changed, is random, or answered with a secret, which is not stored; "
             "fork a trial of a new run",
         )
+
+
+async def make_call(tools: ToolBox, call: ToolCall, *, turn: int) -> ToolCall:
+    """The call with the answer that it gets now. A real tool is not called: its stored answer is used."""
+    if call.real or not call.result_known or not tools.knows(call.name):
+        return call
+    answer = await tools.call(call.name, call.arguments, turn=turn)
+    return replace(call, result=plain_value(answer.result), error=answer.error, changes=answer.changes)
 
 
 def _show(answer: tuple[Any, str | None]) -> str:

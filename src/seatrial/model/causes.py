@@ -64,19 +64,26 @@ class Divergence(Struct, frozen=True, kw_only=True):
         return f"turn {self.turn + 1}, " + ("reply" if self.step is None else f"call {self.step + 1}")
 
 
+class Continuation(Struct, frozen=True, kw_only=True):
+    """Trials that continue a failed conversation from its first divergence."""
+
+    passed: int
+    trials: int
+    """Without those that have no answer."""
+    run: str
+    """The run with these trials."""
+
+
 class Proof(Struct, frozen=True, kw_only=True):
     """Whether a divergence causes the failure, by playing on from it."""
 
     proved: bool
     text: str
-    kept_passed: int = 0
-    """Passed trials that continue after the failed step."""
-    replaced_passed: int = 0
-    """Passed trials that continue after the step of the passed trial instead."""
-    trials: int = 0
-    """Trials on each side."""
-    run: str | None = None
-    """The run with these trials."""
+    """One sentence."""
+    kept: Continuation | None = None
+    """The agent goes on after the step of the failed trial."""
+    replaced: Continuation | None = None
+    """The agent goes on after the step of the passed trial instead."""
 
 
 class Cause(Struct, frozen=True, kw_only=True):

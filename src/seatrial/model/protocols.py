@@ -368,8 +368,10 @@ class ForkPoint(Struct, frozen=True, kw_only=True):
 
     turns: tuple[PlayedTurn, ...]
     """The complete turns before it."""
-    open_turn: PlayedTurn
-    """The turn in which it lies: its user message, and the calls before the point."""
+    open_turn: PlayedTurn | None
+    """The turn in which it lies: its user message, and the calls before the point. None: between two turns."""
+    next_call: ToolCall | None = None
+    """A call that is made at the point, before the agent goes on."""
     seed: int
     """The seed of the stored trial. Its tools are restored with it."""
 

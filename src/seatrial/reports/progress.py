@@ -132,6 +132,7 @@ class Progress:
             self._display = None
 
     def _start(self, event: RunStarted) -> None:
+        self._counts = Counts(self._clock)  # `explain --prove` plays several runs
         self._counts.began = self._last = self._clock()
         self._counts.scenarios, self._counts.trials = event.scenarios, event.trials
         if self._live and self._display is None:
