@@ -127,6 +127,8 @@ def test_without_a_baseline_every_scenario_uses_its_own_trials(folder: Any) -> N
     assert code == 0
     assert played(report) == {"refund": 2, "hours": 2, "books": 2}
     assert any("no run is accepted as its baseline" in note for note in report["notes"])
+    assert report["against"]["verdict"] is None, "nothing was compared, so nothing is known to be not worse"
+    assert "\nPASS\n" in folder.seatrial("show").out
 
 
 FLAKY = """

@@ -26,7 +26,10 @@ def refused(folder: Any, *args: str) -> str:
 
 
 def test_a_missing_file_is_named(folder: Any) -> None:
-    assert refused(folder, "run", "nope.yaml") == "nope.yaml: there is no such file, folder or module"
+    assert (
+        refused(folder, "run", "nope.yaml")
+        == "nope.yaml: there is no such file, folder or module. See what is there: seatrial list"
+    )
 
 
 def test_a_folder_without_scenarios_says_what_is_looked_for(folder: Any) -> None:
@@ -193,7 +196,7 @@ def test_an_env_file_in_another_encoding_is_refused_without_a_traceback(folder: 
 
 
 def test_an_unknown_command_names_the_closest(folder: Any) -> None:
-    assert refused(folder, "rnu") == "no such command 'rnu'. Did you mean 'run'?"
+    assert refused(folder, "rnu") == "no such command 'rnu'. Did you mean 'run'? See: seatrial --help"
 
 
 def test_an_unknown_flag_names_the_closest(folder: Any) -> None:

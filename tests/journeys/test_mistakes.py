@@ -263,7 +263,7 @@ test_it.py::test_it: no agent to run. Supply one in any of these ways:
 
 
 def test_a_command_with_a_slip(project: Any) -> None:
-    assert refused(project, "rnu") == "no such command 'rnu'. Did you mean 'run'?"
+    assert refused(project, "rnu") == "no such command 'rnu'. Did you mean 'run'? See: seatrial --help"
 
 
 @pytest.mark.parametrize(

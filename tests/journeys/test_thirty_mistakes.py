@@ -1,4 +1,4 @@
-"""Thirty mistakes of new users. Each message names the place, the cause and the remedy, and none is a traceback."""
+"""Mistakes of new users. Each message names the place, the cause and the remedy, and none is a traceback."""
 
 import json
 from dataclasses import dataclass, field
@@ -247,12 +247,198 @@ MISTAKES = [
     ),
 ]
 
+MORE_MISTAKES = [
+    Mistake(
+        "a share with a percent sign",
+        scenario="{name: a, input: x, threshold: 80%}",
+        place="mine.yaml:3:36: scenarios[0].threshold",
+        cause="expected a number above 0 and of at most 1, got '80%'",
+        remedy="Write 0.8",
+    ),
+    Mistake(
+        "a number in quotes",
+        scenario="{name: a, input: x, trials: '5'}",
+        place="mine.yaml:3:33: scenarios[0].trials",
+        cause="expected a whole number of at least 1 or auto, got '5' (a string)",
+        remedy="Remove the quotes",
+    ),
+    Mistake(
+        "a number with its unit",
+        scenario="{name: a, input: x, timeout_seconds: 30s}",
+        place="mine.yaml:3:42: scenarios[0].timeout_seconds",
+        cause="expected a number above 0, got '30s'",
+        remedy="Write only the number: 30",
+    ),
+    Mistake(
+        "yes instead of true",
+        scenario="{name: a, input: x, must_pass: yes}",
+        place="mine.yaml:3:36: scenarios[0].must_pass",
+        cause="expected true or false, got 'yes'",
+        remedy="Write true",
+    ),
+    Mistake(
+        "turns that are texts",
+        scenario="{name: a, turns: [hello]}",
+        place="mine.yaml:3:23: scenarios[0].turns[0]",
+        cause="got 'hello' (a string)",
+        remedy="Write {user: 'hello'}",
+    ),
+    Mistake(
+        "turns that are chat messages",
+        scenario="{name: a, turns: [{role: user, content: hello}]}",
+        place="mine.yaml:3:36: scenarios[0].turns[0].content",
+        cause="unknown key 'content'",
+        remedy="Did you mean 'user'?",
+    ),
+    Mistake(
+        "a user that is a text",
+        scenario="{name: a, user: An angry customer}",
+        place="mine.yaml:3:21: scenarios[0].user",
+        cause="got 'An angry customer' (a string)",
+        remedy="Write {goal: 'An angry customer'}",
+    ),
+    Mistake(
+        "an expectation that is a text",
+        scenario="{name: a, input: x, expect: shipped}",
+        place="mine.yaml:3:33: scenarios[0].expect",
+        cause="got 'shipped' (a string)",
+        remedy="Write {reply_contains_all: ['shipped']}",
+    ),
+    Mistake(
+        "a forbidden text under a familiar name",
+        scenario="{name: a, input: x, expect: {not_contains: sorry}}",
+        place="mine.yaml:3:34: scenarios[0].expect.not_contains",
+        cause="unknown key 'not_contains'",
+        remedy="Did you mean 'reply_excludes'?",
+    ),
+    Mistake(
+        "tool calls under a familiar name",
+        scenario="{name: a, input: x, expect: {tool_calls: [lookup]}}",
+        place="mine.yaml:3:34: scenarios[0].expect.tool_calls",
+        cause="unknown key 'tool_calls'",
+        remedy="Did you mean 'tool_calls_include'?",
+    ),
+    Mistake(
+        "assertions of another tool",
+        scenario="{name: a, input: x, assert: [{type: contains, value: x}]}",
+        place="mine.yaml:3:25: scenarios[0].assert",
+        cause="unknown key 'assert'",
+        remedy="Did you mean 'expect'?",
+    ),
+    Mistake(
+        "a limit beside the limits",
+        scenario="{name: a, input: x, max_cost: 1}",
+        place="mine.yaml:3:25: scenarios[0].max_cost",
+        cause="unknown key 'max_cost'",
+        remedy="Write 'cost_usd' under 'limits'",
+    ),
+    Mistake(
+        "a rubric in the scenario",
+        scenario="{name: a, input: x, rubric: It is polite}",
+        place="mine.yaml:3:25: scenarios[0].rubric",
+        cause="unknown key 'rubric'",
+        remedy="Write 'judge' under 'expect'",
+    ),
+    Mistake(
+        "a scorer that is taken for an expectation",
+        scenario="{name: a, input: x, expect: {json_schema: {type: object}}}",
+        place="mine.yaml:3:34: scenarios[0].expect.json_schema",
+        cause="unknown key 'json_schema'",
+        remedy="Write it in a scenario as scorers: [{json_schema: …}]",
+    ),
+    Mistake(
+        "a tool with its arguments in a list of names",
+        scenario="{name: a, input: x, expected_tools: [{name: lookup}]}",
+        place="mine.yaml:3:42: scenarios[0].expected_tools[0]",
+        cause="expected a string, got {'name': 'lookup'}",
+        remedy="Write only the name: lookup",
+    ),
+    Mistake(
+        "mocks as a list",
+        scenario="{name: a, input: x, mocks: [{tool: lookup, returns: 1}]}",
+        place="mine.yaml:3:32: scenarios[0].mocks",
+        cause="got [{'tool': 'lookup', 'returns': 1}]",
+        remedy="expected a mapping such as {lookup_order: {returns: …}}",
+    ),
+    Mistake(
+        "one row instead of a list of rows",
+        scenario="{name: a, input: 'x {id}', examples: {id: 7}}",
+        place="mine.yaml:3:42: scenarios[0].examples",
+        cause="expected a list of mappings, got {'id': 7}",
+        remedy="Write it as a list: put `- ` before it",
+    ),
+    Mistake(
+        "a world that is a file",
+        scenario="{name: a, input: x, world: shop.json}",
+        place="mine.yaml:3:32: scenarios[0].world",
+        cause="got 'shop.json' (a string)",
+        remedy="Write {seed: 'shop.json'}",
+    ),
+    Mistake(
+        "a comma after the last entry of a JSON file",
+        files={"mine.json": '{"suite": {"agent": "agent:answer"}, "scenarios": [{"name": "a", "input": "x"},]}'},
+        command=("run", "mine.json"),
+        place="mine.json:1:",
+        cause="not JSON",
+        remedy="Remove the comma after the last entry",
+    ),
+    Mistake(
+        "a file that is not there",
+        command=("run", "orders.yaml"),
+        place="orders.yaml",
+        cause="there is no such file, folder or module",
+        remedy="Did you mean 'mine.yaml'?",
+    ),
+    Mistake(
+        "the file of the agent instead of scenarios",
+        command=("run", "agent.py"),
+        place="agent.py",
+        cause="there is no Scenario or Suite",
+        remedy="Give a file of scenarios. An agent belongs into its suite, or behind --agent",
+    ),
+    Mistake(
+        "a command of another tool",
+        command=("test",),
+        place="error: no such command 'test'",
+        cause="no such command 'test'",
+        remedy="Did you mean 'run'? See: seatrial --help",
+    ),
+    Mistake(
+        "a misspelt choice of an option",
+        command=("init", "--agent", "langchian"),
+        place="seatrial init: invalid value for '--agent'",
+        cause="'langchian' is not one of",
+        remedy="Did you mean 'langchain'?",
+    ),
+    Mistake(
+        "a relative import in the agent",
+        agent="from .tools import lookup\n",
+        place="agent.py:1",
+        cause="attempted relative import with no known parent package",
+        remedy="Name the package as well, 'package.agent:…', or import without the leading dot",
+    ),
+    Mistake(
+        "a variable that the agent needs",
+        agent="import os\nKEY = os.environ['SHOP_KEY']\n",
+        place="agent.py:2",
+        cause="KeyError: 'SHOP_KEY'",
+        remedy='The whole traceback: python -c "import agent"',
+    ),
+    Mistake(
+        "the agent returns a mapping of its own",
+        agent="def answer(input):\n    return {'text': 'It was shipped.'}\n",
+        place="in turn 1",
+        cause="the agent returned a dict with the keys ['text']",
+        remedy="try: do what the error says",
+    ),
+]
+
 
 def test_there_are_thirty() -> None:
     assert len({mistake.name for mistake in MISTAKES}) == 30
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+@pytest.mark.parametrize("mistake", [*MISTAKES, *MORE_MISTAKES], ids=str)
 def test_a_message_names_place_cause_and_remedy(folder: Any, mistake: Mistake) -> None:
     folder.write("agent.py", mistake.agent)
     folder.write("mine.yaml", f"suite: {mistake.suite}\nscenarios:\n  - {mistake.scenario}\n")

@@ -83,14 +83,14 @@ def test_a_file_that_is_named_twice_is_loaded_once(tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("missing.yaml", "there is no such file, folder or module"),
+        ("missing.yaml", "there is no such file, folder or module. See what is there: seatrial list"),
         (
             "empty",
             "no scenario file in this folder: *.yaml, *.yml, *.jsonl, *.json of scenarios and *_trials.py. "
             "Make a first one: seatrial init",
         ),
         ("notes.txt", "expected a folder or a file of .yaml, .yml, .json, .jsonl, .py, got '.txt'"),
-        ("no_such_module_here", "there is no such file, folder or module"),
+        ("no_such_module_here", "there is no such file, folder or module. See what is there: seatrial list"),
     ],
 )
 def test_a_path_that_leads_nowhere_is_a_usage_error(name, said, tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def test_a_result_given_without_returns_is_told_where_it_belongs():
 
 
 def test_mocks_that_are_no_mapping_are_a_problem():
-    assert check_mocks(["search"]) == ["mocks: expected a mapping from tool names to mocks, got ['search']"]
+    assert check_mocks(["search"]) == ["mocks: expected a mapping such as {lookup_order: {returns: …}}, got ['search']"]
 
 
 def test_a_blank_tool_name_is_a_problem():

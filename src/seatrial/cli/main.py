@@ -25,6 +25,12 @@ def explain_mistake(error: click.UsageError, args: Sequence[str]) -> str:
         what = f"{said[:1].lower()}{said[1:]}."
     if isinstance(error, click.BadOptionUsage):
         what += _choices(error.option_name, command)
+    elif (
+        isinstance(error, click.BadParameter) and error.param is not None and isinstance(error.param.type, click.Choice)
+    ):
+        given = error.message.partition(" is not one of")[0].strip("'")
+        close = get_close_matches(given, list(map(str, error.param.type.choices)), n=1)
+        what += f" Did you mean {close[0]!r}?" if close else ""
     return f"{where}: {what} See: {where} --help"
 
 
@@ -105,6 +111,17 @@ COMMANDS = {
 }
 
 
+FAMILIAR = {
+    "check": "validate",
+    "diff": "compare",
+    "eval": "run",
+    "new": "init",
+    "test": "run",
+    "ui": "serve",
+    "view": "show",
+}
+"""The names that other tools use for our commands."""
+
 # From click 8.2 on, `seatrial` without a command raises this error.
 _NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
@@ -136,8 +153,9 @@ class _Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = get_close_matches(args[0], COMMANDS, n=1)
-            raise UsageError(f"no such command {args[0]!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+            close = [FAMILIAR[args[0]]] if args[0] in FAMILIAR else get_close_matches(args[0], COMMANDS, n=1)
+            guess = f" Did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"no such command {args[0]!r}.{guess} See: seatrial --help")
         return super().resolve_command(ctx, args)
 
 

@@ -11,14 +11,13 @@ from seatrial.model.results import EvalResult
 from seatrial.model.run import ScenarioKey, ScenarioOutcome, Trial
 from seatrial.model.struct import Struct
 
-from .divergence import diverge, diverge_alone
+from .divergence import RAISED_AT, diverge, diverge_alone
 
 MOST_EXAMPLES: Final = 10
 _ID: Final = re.compile(r"\b(?=[\w@.:+-]*\d)[\w@.:+-]*\w")
 """A word with a digit: a number, an id, a date, a time."""
 _ADDRESS: Final = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _MASK: Final = "#"
-_RAISED_AT: Final = "raised at "
 
 
 def mask(text: str) -> str:
@@ -110,7 +109,7 @@ def _first_line(text: str) -> str:
 def _place(trial: Trial) -> str | None:
     """The line of the user's code that raised. The error's hint names it."""
     hint = trial.error.hint if trial.error is not None else None
-    return hint.removeprefix(_RAISED_AT) if hint is not None and hint.startswith(_RAISED_AT) else None
+    return hint.removeprefix(RAISED_AT) if hint is not None and hint.startswith(RAISED_AT) else None
 
 
 def group_causes(findings: Iterable[Finding]) -> list[Cause]:
@@ -142,9 +141,11 @@ def _make_cause(members: Sequence[Finding]) -> Cause:
 
 
 def _advise(cause: Cause) -> str:
+    if cause.divergence.kind is DivergenceKind.EXCEPTION and cause.place is None:
+        return "do what the error says; `seatrial show` prints all of it"
     tool = cause.divergence.tool or "the tool"
     advice = _ADVICE[cause.divergence.kind]
-    return advice.format(tool=tool, place=cause.place or "the line in the traceback")
+    return advice.format(tool=tool, place=cause.place)
 
 
 _ADVICE: Final = {

@@ -236,15 +236,19 @@ def describe_error(error: ErrorInfo, *, turn: int | None, steps: Sequence[Step])
     if error.kind not in _ERROR_WORDS:
         return Divergence(kind=DivergenceKind.ERROR, text="", turn=error.turn)
     kind, what = _ERROR_WORDS[error.kind]
+    if kind is DivergenceKind.EXCEPTION and (error.hint or "").startswith(RAISED_AT):
+        what = "the agent raised an exception"
     before = f" after {steps[-1][1].name}" if steps else " before any call"
     at = error.turn if error.turn is not None else turn
     tool = steps[-1][1].name if steps else None
     return Divergence(kind=kind, text=what + before, turn=at, step=len(steps), tool=tool)
 
 
+RAISED_AT: Final = "raised at "
+"""How the hint of an exception begins that the user's own code raised."""
 _ERROR_WORDS = {
     ErrorKind.LIMIT: (DivergenceKind.TIMEOUT, "a limit was reached"),
-    ErrorKind.AGENT: (DivergenceKind.EXCEPTION, "the agent raised an exception"),
+    ErrorKind.AGENT: (DivergenceKind.EXCEPTION, "the agent ended with an error"),
     ErrorKind.TOOL: (DivergenceKind.ERROR, "a call could not be answered"),
 }
 

@@ -31,7 +31,8 @@ def import_attribute(path: str, *, what: str) -> Any:
     except (Exception, SystemExit) as cause:
         problem = f"{type(cause).__name__}: {cause}"
         place = find_place(cause, function=False)
-        raise UsageError(f"{what} {path!r}: importing {module_name!r} failed at {place}: {problem}") from None
+        said = f"{what} {path!r}: importing {module_name!r} failed at {place}: {problem}"
+        raise UsageError(f"{said.rstrip('.')}. {_explain_failure(module_name, problem)}") from None
     for part in attribute.split("."):
         if not hasattr(found, part):
             close = get_close_matches(part, [name for name in dir(found) if not name.startswith("_")], n=1)
@@ -39,6 +40,13 @@ def import_attribute(path: str, *, what: str) -> Any:
             raise UsageError(f"{what} {path!r}: {module_name!r} has no attribute {part!r}.{hint}")
         found = getattr(found, part)
     return found
+
+
+def _explain_failure(module: str, problem: str) -> str:
+    """What to do if a module cannot be imported."""
+    if "relative import" in problem:
+        return f"Name the package as well, 'package.{module}:…', or import without the leading dot"
+    return f'The whole traceback: python -c "import {module}"'
 
 
 def explain_form(path: str) -> str:

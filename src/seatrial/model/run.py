@@ -444,7 +444,7 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
         if found.worse or found.suite_is_worse:
             return "REGRESSION"
         if self.verdict.passed:
-            return "NOT WORSE"
+            return "NOT WORSE" if found.cleared else None
         return "UNDECIDED" if found.only_undecided and self.verdict.status is Status.INCONCLUSIVE else None
 
     def __bool__(self) -> bool:

@@ -49,7 +49,9 @@ def decode(text: str) -> tuple[Any, bool]:
         except _Twice:
             return json.loads(text, parse_constant=_refuse_constant), True
     except json.JSONDecodeError as error:
-        raise UnreadableFile(f"not JSON: {error.msg}", (error.lineno, error.colno)) from None
+        around = text[: error.pos].rstrip()[-1:] + text[error.pos : error.pos + 1]
+        hint = "Remove the comma after the last entry" if around[:1] == "," or around[1:] == "," else None
+        raise UnreadableFile(f"not JSON: {error.msg}", (error.lineno, error.colno), hint) from None
     except RecursionError:
         raise UnreadableFile(f"nested more than {MAX_DEPTH} levels deep") from None
     except ValueError:

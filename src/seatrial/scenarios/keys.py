@@ -28,7 +28,7 @@ from seatrial.model.scenario import (
 )
 
 from .formats import CHECKS, READERS, SCHEMAS
-from .problems import KeyPath, Problems
+from .problems import FAMILIAR, KeyPath, Problems
 from .value_readers import AnyOf, Checked, Choice, Flag, ListOf, MapOf, Number, Reader, Schema, StructReader, Text
 
 _MODULES = {
@@ -173,7 +173,13 @@ def find_home(key: str, kind: type) -> str | None:
         places = [*inner, *reversed(suite), *top]
     else:
         places = [("in the scenario itself", SCENARIO), *inner, *suite]
-    return next((f"Write it {place}" for place, reader in places if key in reader.file_keys), None)
+    for name in (*FAMILIAR.get(key, ()), key):
+        for place, reader in places:
+            if name in reader.file_keys:
+                return f"Write it {place}" if name == key else f"Write {name!r} {place}"
+    from seatrial.evaluators.registry import EVALUATORS
+
+    return f"Write it in a scenario as scorers: [{{{key}: …}}]" if key in EVALUATORS else None
 
 
 def json_schema() -> dict[str, Any]:

@@ -92,7 +92,8 @@ class _Loader:
         suites = find_suites(list(vars(module).values()), stem)
         if not suites:
             message = "there is no Scenario or Suite at the top level of the module"
-            self.problems.append(Problem(file=str(file), message=message))
+            hint = "Give a file of scenarios. An agent belongs into its suite, or behind --agent"
+            self.problems.append(Problem(file=str(file), message=message, suggestion=hint))
         for suite in suites:
             self._load_suite(suite, str(file))
 
@@ -196,12 +197,12 @@ def _has_scenarios(folder: Path, given: Path) -> bool:
     return folder != given and folder.is_dir() and next(_walk(folder), None) is not None
 
 
-def _similar_name(path: Path) -> str | None:
+def _similar_name(path: Path) -> str:
     from difflib import get_close_matches
 
     names = os.listdir(path.parent) if path.parent.is_dir() else []
     close = get_close_matches(path.name, names, n=1)
-    return f"Did you mean {str(path.with_name(close[0]))!r}?" if close else None
+    return f"Did you mean {str(path.with_name(close[0]))!r}?" if close else "See what is there: seatrial list"
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -15,27 +15,48 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 Place: TypeAlias = tuple[int, int]
 """Line and column, both from 1."""
 
-FAMILIAR = {
-    "any_order": "unordered",
-    "attempts": "trials",
-    "epochs": "trials",
-    "expectations": "expect",
-    "goal": "user",
-    "id": "name",
-    "message": "input",
-    "must_include": "expected_tools",
-    "ordered": "in_order",
-    "prompt": "input",
-    "query": "input",
-    "repeat": "trials",
-    "repetitions": "trials",
-    "runs": "trials",
-    "tests": "scenarios",
-    "cases": "scenarios",
-    "timeout": "timeout_seconds",
-    "tool_calls": "expected_tools",
+FAMILIAR: dict[str, tuple[str, ...]] = {
+    "answer": ("expected_output",),
+    "any_order": ("unordered",),
+    "assert": ("expect",),
+    "assertions": ("expect",),
+    "attempts": ("trials",),
+    "cases": ("scenarios",),
+    "checks": ("expect",),
+    "contains": ("reply_contains_all",),
+    "content": ("input", "user"),
+    "cost": ("cost_usd",),
+    "epochs": ("trials",),
+    "excludes": ("reply_excludes",),
+    "expectations": ("expect",),
+    "expected": ("expected_output",),
+    "id": ("name",),
+    "latency": ("latency_ms",),
+    "max_cost": ("cost_usd",),
+    "max_latency": ("latency_ms",),
+    "max_tokens": ("tokens",),
+    "max_tool_calls": ("tool_calls",),
+    "message": ("input", "user"),
+    "must_include": ("expected_tools", "tool_calls_include"),
+    "not_contains": ("reply_excludes",),
+    "ordered": ("in_order",),
+    "output": ("expected_output",),
+    "prompt": ("input",),
+    "query": ("input",),
+    "question": ("input",),
+    "regex": ("reply_matches_all",),
+    "repeat": ("trials",),
+    "repetitions": ("trials",),
+    "reply_contains": ("reply_contains_all",),
+    "reply_not_contains": ("reply_excludes",),
+    "role": ("user",),
+    "rubric": ("judge",),
+    "runs": ("trials",),
+    "tests": ("scenarios",),
+    "timeout": ("timeout_seconds",),
+    "tool_calls": ("expected_tools", "tool_calls_include"),
 }
-"""The names that other tools use for our keys."""
+"""The names that other tools use for our keys, in different places."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -119,8 +140,8 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     names = list(known)
-    familiar = FAMILIAR.get(name)
-    if familiar in names:
+    familiar = next((one for one in FAMILIAR.get(name, ()) if one in names), None)
+    if familiar is not None:
         return familiar
     matches = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
     return matches[0] if matches else None

@@ -14,7 +14,7 @@ from seatrial.errors import UsageError
 from seatrial.model.keys import DeclaredKey, declared_keys
 from seatrial.model.struct import Struct, field_defaults
 
-from .problems import KeyPath, Problems, closest, did_you_mean, show
+from .problems import FAMILIAR, KeyPath, Problems, closest, did_you_mean, show
 
 Schema: TypeAlias = dict[str, Any]
 Check: TypeAlias = Callable[[Any, KeyPath, Problems], None]
@@ -67,7 +67,12 @@ class Text(Reader):
         return isinstance(value, str)
 
     def hint(self, value: Any) -> str | None:
-        return f"Put it in quotes: {str(value)!r}" if isinstance(value, (int, float)) else None
+        if isinstance(value, (int, float)):
+            return f"Put it in quotes: {str(value).lower() if isinstance(value, bool) else str(value)!r}"
+        if isinstance(value, (list, tuple)):
+            return "Give one text, not a list"
+        name = value.get("name") if isinstance(value, Mapping) else None
+        return f"Write only the name: {name}" if isinstance(name, str) else None
 
     def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         if self._pattern is not None and not value.strip():
@@ -114,12 +119,22 @@ class Number(Reader):
 
     def hint(self, value: Any) -> str | None:
         if isinstance(value, str):
-            return "Remove the quotes" if _looks_like_number(value) else None
+            return self._hint_for_text(value.strip())
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        if value == 0:
-            return self._zero
-        # A share that is written in percent.
+        return self._zero if value == 0 else self._hint_for_percent(value)
+
+    def _hint_for_text(self, text: str) -> str | None:
+        if _looks_like_number(text):
+            return "Remove the quotes"
+        number = text.rstrip("% abcdefghijklmnopqrstuvwxyz")
+        if not _looks_like_number(number):
+            return None
+        share = self._hint_for_percent(float(number)) if text.endswith("%") else None
+        return share or f"Write only the number: {number}"
+
+    def _hint_for_percent(self, value: float) -> str | None:
+        """For a share that is written in percent."""
         is_share = max(self._bounds.get("le", 0.0), self._bounds.get("lt", 0.0)) == 1.0
         return f"Write {value / 100:g}" if is_share and 1 < value <= 100 and self._fits_bounds(value / 100) else None
 
@@ -168,6 +183,11 @@ class Flag(Reader):
     def fits(self, value: Any, problems: Problems) -> bool:
         return isinstance(value, bool)
 
+    def hint(self, value: Any) -> str | None:
+        words = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
+        meant = words.get(value.lower()) if isinstance(value, str) else None
+        return f"Write {meant}" if meant else None
+
     def schema(self) -> Schema:
         return {"type": "boolean"}
 
@@ -205,6 +225,8 @@ class ListOf(Reader):
         return isinstance(value, (list, tuple))
 
     def hint(self, value: Any) -> str | None:
+        if isinstance(value, Mapping):
+            return "Write it as a list: put `- ` before it"
         return f"Write it as a list: [{value}]" if isinstance(value, (str, int, float)) else None
 
     def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
@@ -256,6 +278,9 @@ class AnyOf(Reader):
     def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
         reader = next(reader for reader in self._readers if reader.fits(value, problems))
         return reader.convert(value, where, problems)
+
+    def hint(self, value: Any) -> str | None:
+        return next((hint for reader in self._readers if (hint := reader.hint(value))), None)
 
     def schema(self) -> Schema:
         return {"anyOf": [reader.schema() for reader in self._readers]}
@@ -387,12 +412,19 @@ class StructReader(Reader):
         return made if len(found) == before else None
 
     def hint(self, value: Any) -> str | None:
-        is_text = isinstance(value, str) and len(self._required) == 1
-        return f"Write {{{self._required[0]}: {value!r:.60}}}" if is_text else None
+        """The value under the key that it probably belongs to."""
+        usual = _USUAL_KEYS.get(self.kind.__name__)
+        key = self._required[0] if len(self._required) == 1 and isinstance(value, str) else usual
+        if key is None or not isinstance(value, (str, list, tuple)):
+            return None
+        is_list = isinstance(value, str) and isinstance(self._file_readers[key], ListOf)
+        return f"Write {{{key}: {[value] if is_list else value!r:.60}}}"
 
     def _suggest(self, key: str, known: list[str]) -> str:
         from .keys import find_home  # only for a problem: `keys` imports this module
 
+        if any(name in known for name in FAMILIAR.get(key, ())):
+            return did_you_mean(key, known)
         return find_home(key, self.kind) or did_you_mean(key, known)
 
     def schema(self) -> Schema:
@@ -408,6 +440,16 @@ class StructReader(Reader):
     def _property(self, name: str, one: DeclaredKey) -> Schema:
         schema = {**self._file_readers[name].schema(), "description": one.key.means}
         return schema if one.default is None or isinstance(one.default, Struct) else {**schema, "default": one.default}
+
+
+_USUAL_KEYS = {
+    "Expect": "reply_contains_all",
+    "ModelRoles": "judge",
+    "Trajectory": "expected",
+    "Turn": "user",
+    "World": "seed",
+}
+"""The key that a plain value probably belongs to, in mappings without a required key."""
 
 
 def _alias_of(one: DeclaredKey, name: str) -> DeclaredKey:

@@ -43,7 +43,11 @@ def find_problems(specs: Any, *, check_args: CheckArgs | None = None) -> list[Mo
     if specs is None:
         return []
     if not isinstance(specs, Mapping):
-        return [MockProblem(path=(), message=f"expected a mapping from tool names to mocks, got {_show(specs)}")]
+        return [
+            MockProblem(
+                path=(), message=f"expected a mapping such as {{lookup_order: {{returns: …}}}}, got {_show(specs)}"
+            )
+        ]
     return [problem for name, spec in specs.items() for problem in _tool_problems(name, spec, check_args)]
 
 
