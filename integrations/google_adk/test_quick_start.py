@@ -1,9 +1,10 @@
-"""The forms of the README of Google's kit, with a fake model: an agent that searches, and a coordinator of agents."""
+"""The quick starts of Google's kit, with a fake model: the README's agent and workflow, a search, a coordinator."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from google.adk.agents import Agent, LlmAgent
+from google.adk import Agent, Workflow
+from google.adk.agents import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools import google_search
@@ -52,6 +53,32 @@ coordinator = LlmAgent(
     description="I coordinate greetings and tasks.",
     sub_agents=[greeter, task_executor],
 )
+
+
+class Knows(BaseLlm):
+    """Names a fruit, and knows what it is good for. (The README asks Gemini.)"""
+
+    model: str = "gemini-2.5-flash"
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        asked = llm_request.config.system_instruction
+        said = str([part.text for content in llm_request.contents for part in content.parts])
+        text = "apple" if "Name a fruit" in asked else "An apple a day helps." if "apple" in said else "Of what?"
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
+
+
+greeting_agent = Agent(name="greeting_agent", model=Speaker(), instruction="Greet the user.")
+fruit = Agent(name="generate_fruit_agent", model=Knows(), instruction="Name a fruit.")
+benefit = Agent(name="generate_benefit_agent", model=Knows(), instruction="Tell what the fruit is good for.")
+workflow = Workflow(name="root_agent", edges=[("START", fruit, benefit)])
+
+
+def test_the_agent_of_the_readme_runs_unchanged() -> None:
+    play(greeting_agent, input="Hi!", expected_output="Hello!")
+
+
+def test_the_workflow_of_the_readme_runs_unchanged() -> None:
+    play(workflow, input="Go.", expected_output="An apple a day helps.")
 
 
 def play(agent: Any, **scenario: Any) -> None:

@@ -52,7 +52,16 @@ class Caller(Model):
         raise NotImplementedError
 
 
-# The README: hello world, functions, handoffs.
+# The README's agent, and functions and handoffs as in the examples.
+
+
+poet = Agent(name="Assistant", instructions="You are a helpful assistant", model=Caller())
+
+
+def test_the_agent_of_the_readme_runs_unchanged() -> None:
+    trial = play(poet, input="Write a haiku about recursion in programming.", expected_output="helpful assistant")
+
+    assert (trial.status, trial.transcript.tool_calls) == ("passed", ())
 
 
 @function_tool

@@ -1,9 +1,10 @@
-"""The form of the quick start in smolagents' README, with a fake model: a CodeAgent that searches the web."""
+"""The quick start in smolagents' README, with a fake model: a CodeAgent that searches the web and streams."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from smolagents import CodeAgent, Model, WebSearchTool
-from smolagents.models import ChatMessage, MessageRole
+from smolagents.models import ChatMessage, ChatMessageStreamDelta, MessageRole
 
 import seatrial
 from seatrial import Scenario
@@ -16,8 +17,13 @@ class Coder(Model):
         code = "final_answer(web_search('speed of a leopard'))"
         return ChatMessage(role=MessageRole.ASSISTANT, content=f"<code>{code}</code>")
 
+    def generate_stream(self, messages: list[ChatMessage], **options: Any) -> Iterator[ChatMessageStreamDelta]:
+        text = self.generate(messages).content
+        for piece in (text[:9], text[9:]):
+            yield ChatMessageStreamDelta(content=piece)
 
-agent = CodeAgent(tools=[WebSearchTool()], model=Coder())
+
+agent = CodeAgent(tools=[WebSearchTool()], model=Coder(), stream_outputs=True)
 
 
 def test_the_agent_runs_unchanged_and_its_search_is_mocked() -> None:
