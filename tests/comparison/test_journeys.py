@@ -149,7 +149,7 @@ def test_single_trials_that_flip_exit_3_and_say_how_many_decide(seatrial_command
     seatrial_command("run", "--name", "two")
     code, out, _ = seatrial_command("compare", "one", "two")
     assert (code, out.splitlines()[-1]) == (3, "UNDECIDED")
-    assert "✗ refund  1/1 → 0/1  cannot tell" in out
+    assert "? refund  1/1 → 0/1  cannot tell" in out
     assert "Decide it with --confirm, or run both versions with 3 trials each" in out
 
 

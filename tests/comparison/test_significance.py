@@ -230,7 +230,7 @@ def test_nothing_is_run_again_where_the_baseline_is_too_short_to_decide():
     assert not found.evidence.worse
     assert decide_gate(found, gate=Gate.AUTO).verdict == "UNDECIDED"
     objections = find_objections(found, gate=Gate.STATISTICAL)
-    assert objections[0] == "s0: its baseline is 1 trial, too short to decide. Run the baseline 2 times"
+    assert objections[0] == "s0: its baseline is 1 trial, too short to decide. Run the baseline with at least 3 trials"
 
 
 def test_only_suspects_with_a_long_baseline_are_run_again():
@@ -373,7 +373,7 @@ def test_only_trials_that_always_run_are_tested_after_auto():
     assert (first.candidate.answered, first.candidate.tested, first.candidate.tested_passed) == (10, 3, 3)
     assert second.p_worse == pytest.approx(1 / comb(23, 3))
     assert found.evidence.observed == 3
-    assert any("trials: auto stops by results" in line for line in found.evidence.details)
+    assert any("stop by results, so only the first trials of a, b count" in line for line in found.evidence.details)
 
 
 def test_an_unchanged_agent_is_rarely_worse_after_auto():

@@ -41,9 +41,10 @@ def test_labels_in_a_csv_file_show_what_the_judge_misses(folder: Any) -> None:
     assert ended.code == 0
     assert re.search(r"human passed +2 +1\n", ended.out)
     assert re.search(r"human failed +1 +1\n", ended.out)
-    assert "kappa 0.17" in ended.out
-    assert "recognises a pass (TPR) 0.67 [0.21, 0.94], 2 of 3" in ended.out
-    assert "recognises a failure (TNR) 0.50 [0.09, 0.91], 1 of 2" in ended.out
+    assert "estimated for all 6 trials that the judge saw:" in ended.out
+    assert "(kappa) 0.16 [-0.52, 0.77]" in ended.out
+    assert "recognises a pass (TPR) 0.73 [0.13, 0.98]" in ended.out
+    assert "recognises a failure (TNR) 0.43 [0.02, 0.95]" in ended.out
     assert "pass rate: judge 0.67, humans would say 0.61" in ended.out
     assert ended.out.index("labels.csv:6: human failed, judge passed") < ended.out.index("labels.csv:4: human passed")
     assert "6 model calls" in ended.out

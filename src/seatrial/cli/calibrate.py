@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from seatrial.judges.labels import Calibration
     from seatrial.model.run import Run
     from seatrial.runs.calibrate import CalibrationReport
+    from seatrial.statistics.agreement import CalibratedRate, JudgeAgreement
     from seatrial.store.store import Store
 
 _SHOWN = 20
@@ -110,7 +111,7 @@ def _print(report: "CalibrationReport") -> None:
         writer.line("disagreements, wrong passes first:")
     for row in report.disagreeing[:_SHOWN]:
         words = "human failed, judge passed" if row.judge else "human passed, judge failed"
-        writer.line(f"{row.place}: {words}: {shorten(row.reason, 400)}", indent=2)
+        writer.line(": ".join(filter(None, (row.place, words, shorten(row.reason, 400)))), indent=2)
     for row in report.unanswered[:_SHOWN]:
         writer.line(f"no answer: {row.place}: {shorten(row.reason, 400)}")
     if report.unanswered:
@@ -122,26 +123,34 @@ def _print(report: "CalibrationReport") -> None:
 
 
 def _numbers(found: "Calibration") -> list[str]:
-    table, agreement, corrected = found.table, found.agreement, found.corrected
+    table, corrected = found.table, found.corrected
     lines = [
         f"{'':14}{'judge passed':>14}{'judge failed':>14}",
         f"{'human passed':14}{table.seen_passes:>14}{table.missed_passes:>14}",
         f"{'human failed':14}{table.missed_failures:>14}{table.seen_failures:>14}",
-        f"agreement {_rate(agreement.accuracy)}, kappa {_rate(agreement.kappa)}{_interval(agreement.kappa_interval)}",
-        f"recognises a pass (TPR) {_rate(agreement.true_pass_rate)}{_interval(agreement.true_pass_interval)}, "
-        f"{table.seen_passes} of {table.passes}",
-        f"recognises a failure (TNR) {_rate(agreement.true_fail_rate)}{_interval(agreement.true_fail_interval)}, "
-        f"{table.seen_failures} of {table.failures}",
     ]
     if corrected is None:
-        return lines
+        return [*lines, *_agreement(found.agreement)]
     lines += [f"warning: {warning}" for warning in corrected.warnings]
     if not corrected.usable:
         between = f"between {_rate(corrected.bounds[0])} and {_rate(corrected.bounds[1])}"
         why = "one of the judge's verdicts has no label"
         return [*lines, f"pass rate: judge {_rate(corrected.raw)}; humans would say {between}: {why}"]
+    if found.unlabelled:
+        lines.append(f"estimated for all {counted(found.trials, 'trial')} that the judge saw:")
     rate = f"humans would say {_rate(corrected.estimate)}{_interval(corrected.interval)}"
-    return [*lines, f"pass rate: judge {_rate(corrected.raw)}, {rate}"]
+    measures = _agreement(corrected if found.unlabelled else found.agreement)
+    return [*lines, *measures, f"pass rate: judge {_rate(corrected.raw)}, {rate}"]
+
+
+def _agreement(found: "JudgeAgreement | CalibratedRate") -> list[str]:
+    """The measures of agreement, in words."""
+    kappa = f"beyond chance (kappa) {_rate(found.kappa)}{_interval(found.kappa_interval)}"
+    return [
+        f"agreement {_rate(found.accuracy)}, {kappa}",
+        f"recognises a pass (TPR) {_rate(found.true_pass_rate)}{_interval(found.true_pass_interval)}",
+        f"recognises a failure (TNR) {_rate(found.true_fail_rate)}{_interval(found.true_fail_interval)}",
+    ]
 
 
 def _rate(value: float | None) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seatrial.model.scenario import Scenario
 
 _SCENARIO_COLUMNS = ("suite", "scenario", "kind", "trials", "tags")
-_FLAKY_COLUMNS = ("suite", "scenario", "passed", "interval", "runs")
+_FLAKY_COLUMNS = ("suite", "scenario", "passed", "interval", "commit", "runs")
 _RUN_COLUMNS = ("id", "name", "when", "passed", "verdict", "state")
 
 
@@ -113,6 +113,8 @@ def _flaky(store: str | None) -> list[dict[str, Any]]:
                 "passed": one.passed,
                 "total": one.passed + one.failed,
                 "interval": [one.interval.low, one.interval.high],
+                "commit": one.commit,
+                "uncommitted": one.uncommitted,
                 "runs": list(one.runs),
             }
             for one in find_flaky(opened)
@@ -134,6 +136,9 @@ def _cell(row: dict[str, Any], column: str) -> str:
             return "  ".join(filter(None, [", ".join(value), *notes]))
         case "when":
             return str(value).replace("T", " ").replace("+00:00", " UTC")
+        case "commit":
+            changed = " with changes" if value and row["uncommitted"] else ""
+            return f"{value[:12]}{changed}" if value else "-"
         case "interval":
             return f"[{value[0]:.2f}, {value[1]:.2f}]"
         case "runs":

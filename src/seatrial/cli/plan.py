@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from seatrial.comparison.aggregates import fixed_trials
 from seatrial.comparison.planning import planning_rates, scenarios_to_see, trials_to_see
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, TrialSummary
@@ -90,10 +91,11 @@ def _measure(store: Store, ref: str) -> PastRun:
     """Raises UsageError if no trial of the run passed or failed."""
     run = newest_run(store) if ref == "latest" else store.run(ref)
     summaries = list(store.summaries(run.id))
+    fixed = {entry.key: fixed_trials(entry) for entry in store.entries(run.id)}
     counts: dict[object, tuple[int, int]] = {}
     for summary in summaries:
         answer = answer_of(summary)
-        if answer is not None:
+        if answer is not None and summary.index < fixed[summary.key]:
             passed, total = counts.get(summary.key, (0, 0))
             counts[summary.key] = (passed + answer, total + 1)
     if not counts:
@@ -149,6 +151,8 @@ def _one_scenario(drop: float, good: float, alpha: float, power: float, past: Pa
         else {"trials": design.trials, "fail_at_most": design.fail_at_most, **_bill(design.trials, past)},
         "auto": None,
     }
+    # The settings are shown with two decimals: calculate with what is shown.
+    good, bad = round(good, 2), round(bad, 2)
     if 0.0 < bad < good < 1.0:
         test = SequentialTest(good=good, bad=bad, alpha=alpha, beta=1.0 - power, max_trials=2 * (pair or 100))
         found["auto"] = {

@@ -60,15 +60,16 @@ def summary(
     """Which scenarios got worse, whether the suite did, and what cannot be told."""
     scenarios = counted(len(pairs), "scenario")
     lower = sum((counts.difference or 0.0) < 0 for _, counts in pairs)
+    parts = [] if suite_p is None else [f"The suite as a whole got worse: {how_often(suite_p)}"]
     if worse:
-        parts = [f"{len(worse)} of {scenarios} got worse ({named(worse)})"]
+        parts.insert(0, f"{len(worse)} of {scenarios} got worse ({named(worse)})")
+    elif lower and parts:
+        parts.append(f"{lower} of {scenarios} passed less often; no single one shows it alone")
     elif lower:
-        passed = "passed less often, within noise" if lower > len(cannot_tell) else "passed less often"
-        parts = [f"{lower} of {scenarios} {passed}"]
+        noise = ", within noise" if lower > len(cannot_tell) else ""
+        parts.append(f"{lower} of {scenarios} passed less often{noise}")
     else:
-        parts = [f"None of {scenarios} got worse"]
-    if suite_p is not None:
-        parts.append(f"The suite as a whole got worse: {how_often(suite_p)}")
+        parts.append(f"None of {scenarios} got worse")
     if cannot_tell:
         parts.append(f"Too few trials to tell: {named(cannot_tell)}")
     return ". ".join(parts) + "."
@@ -103,10 +104,10 @@ def details(
     lines = []
     if pooled_runs:
         lines.append(f"the baseline was pooled with {counted(len(pooled_runs), 'run')}: {', '.join(pooled_runs)}")
-    stopped = [change.key for change, _ in pairs if _is_stopped(change)]
+    stopped = [change.key for change, _ in pairs if change.stops_by_results]
     if stopped:
         lines.append(
-            f"trials: auto stops by results, so only the first trials of {named(stopped)} are tested; "
+            f"`trials: auto` and `--against` stop by results, so only the first trials of {named(stopped)} count; "
             "run a fixed number of trials, or compare with `run --against baseline`"
         )
     if left_out:
@@ -114,10 +115,6 @@ def details(
     if untested:
         lines.append(f"not tested, because one side has no answer: {named(untested)}")
     return tuple(lines)
-
-
-def _is_stopped(change: ScenarioChange) -> bool:
-    return any(side is not None and side.tested is not None for side in (change.base, change.candidate))
 
 
 def numbers(test: StratifiedTest) -> tuple[str, ...]:
@@ -188,13 +185,16 @@ def _fresh(some: Sequence[FreshTrials]) -> str:
 
 def not_decided(one: FreshTrials) -> str:
     """Why a suspect is neither confirmed nor cleared, and what decides it."""
-    baseline = f"its baseline is {counted(one.base_total, 'trial')}"
-    if one.baseline_needed is not None:
-        return f"{one.key.label}: {baseline}, too short to decide. Run the baseline {one.baseline_needed} times"
+    needed = one.baseline_needed
+    if not one.total and needed is not None:
+        short = f"its baseline is {counted(one.base_total, 'trial')}, too short to decide"
+        return f"{one.key.label}: {short}. Run the baseline with at least {counted(needed, 'trial')}"
     if not one.total:
         return f"{one.key.label}: none of its fresh trials has an answer"
     now = f"{one.key.label} passed {one.passed}/{one.total} now after {one.base_passed}/{one.base_total}"
     drop = "" if one.largest_drop is None else f", so a drop of {points(one.largest_drop)} is possible"
-    if one.more_trials is None:
-        return f"{now}{drop}. Run the baseline more often"
-    return f"{now}{drop}. Use --confirm-trials {one.more_trials}"
+    if one.more_trials is not None:
+        return f"{now}{drop}. Use --confirm-trials {one.more_trials}"
+    if needed is not None:
+        return f"{now}{drop}. Run the baseline with {needed} trials, then use --confirm-trials {needed}"
+    return f"{now}{drop}. Run the baseline more often"

@@ -61,13 +61,14 @@ def fresh_trials_needed(suspects: Sequence[ScenarioCounts]) -> int:
 
 
 def baseline_needed(counts: ScenarioCounts, fresh: int, suspects: int) -> int | None:
-    """Trials that the baseline needs so that fresh trials can confirm a break; None if it has enough."""
+    """Trials that the baseline needs so that a few fresh trials can confirm a break; None if it has enough."""
     if _could_confirm(counts, fresh, suspects):
         return None
-    total = 1
+    few = min(fresh, FEWEST_TRIALS)
+    total = counts.base_total + 1
     while total < _MOST_PLANNED:
         longer = dataclasses.replace(counts, base_passed=total, base_total=total)
-        if total > counts.base_total and _could_confirm(longer, fresh, suspects):
+        if _could_confirm(longer, few, suspects):
             break
         total += 1
     return total
@@ -131,6 +132,7 @@ def _judge(suspects: Sequence[tuple[ScenarioKey, ScenarioCounts, Sequence[TrialS
     adjusted = holm([fisher_test(counts) for _, counts, _ in tested])
     for (key, counts, left_out), p_value in zip(tested, adjusted, strict=True):
         bad, clear = reaches(p_value, CONFIRM_ALPHA), _is_cleared(counts, left_out)
+        more = None if bad or clear else _trials_to_decide(counts, len(tested))
         yield FreshTrials(
             key=key,
             base_passed=counts.base_passed,
@@ -143,7 +145,8 @@ def _judge(suspects: Sequence[tuple[ScenarioKey, ScenarioCounts, Sequence[TrialS
             could_confirm=_could_confirm(counts, counts.candidate_total, len(tested)),
             answer="confirmed" if bad else "cleared" if clear else "not decided",
             largest_drop=_largest_drop(counts),
-            more_trials=None if bad or clear else _trials_to_decide(counts, len(tested)),
+            more_trials=more,
+            baseline_needed=None if bad or clear or more else _baseline_to_decide(counts, len(tested)),
         )
 
 
@@ -161,15 +164,26 @@ def _is_cleared(counts: ScenarioCounts, left_out: int = 0) -> bool:
 
 
 def _trials_to_decide(counts: ScenarioCounts, suspects: int) -> int | None:
-    """The fresh trials that would decide it at the present rate; None if no reasonable number would."""
-    if not counts.candidate_total:
-        return None
-    rate = counts.candidate_passed / counts.candidate_total
-    for total in range(counts.candidate_total + 1, _MOST_PLANNED):
-        more = dataclasses.replace(counts, candidate_passed=round(rate * total), candidate_total=total)
-        if _is_cleared(more) or reaches(fisher_test(more), CONFIRM_ALPHA / suspects):
-            return total
-    return None
+    """The fresh trials that would decide it at the present rates; None if no reasonable number would."""
+    totals = range(counts.candidate_total + 1, MOST_TRIALS + 1) if counts.candidate_total else ()
+    return next((total for total in totals if _would_decide(counts, counts.base_total, total, suspects)), None)
+
+
+def _baseline_to_decide(counts: ScenarioCounts, suspects: int) -> int | None:
+    """The trials of the baseline that, with as many fresh ones, would decide it at the present rates."""
+    totals = range(counts.base_total + 1, _MOST_PLANNED) if counts.candidate_total else ()
+    return next((total for total in totals if _would_decide(counts, total, total, suspects)), None)
+
+
+def _would_decide(counts: ScenarioCounts, base: int, fresh: int, suspects: int) -> bool:
+    """Whether these numbers of trials with the present rates would confirm or clear it."""
+    longer = ScenarioCounts(
+        base_passed=round(base * counts.base_passed / counts.base_total),
+        base_total=base,
+        candidate_passed=round(fresh * counts.candidate_passed / counts.candidate_total),
+        candidate_total=fresh,
+    )
+    return _is_cleared(longer) or reaches(fisher_test(longer), CONFIRM_ALPHA / suspects)
 
 
 def _suite(comparison: Comparison, fresh: dict[ScenarioKey, FreshTrials]) -> float:

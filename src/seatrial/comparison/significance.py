@@ -50,8 +50,7 @@ def counts_of(change: ScenarioChange) -> ScenarioCounts | None:
     base, candidate = change.base, change.candidate
     if base is None or candidate is None:
         return None
-    base_passed, base_total = _tested(base.tested_passed, base.tested, base.passed, base.answered)
-    passed, total = _tested(candidate.tested_passed, candidate.tested, candidate.passed, candidate.answered)
+    (base_passed, base_total), (passed, total) = base.counts, candidate.counts
     if not base_total + change.pooled or not total:
         return None
     return ScenarioCounts(
@@ -60,10 +59,6 @@ def counts_of(change: ScenarioChange) -> ScenarioCounts | None:
         candidate_passed=passed,
         candidate_total=total,
     )
-
-
-def _tested(tested_passed: int | None, tested: int | None, passed: int, answered: int) -> tuple[int, int]:
-    return (passed, answered) if tested is None or tested_passed is None else (tested_passed, tested)
 
 
 def p_values(counts: ScenarioCounts) -> tuple[float, float]:

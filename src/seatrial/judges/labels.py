@@ -26,8 +26,12 @@ class Calibration:
 
     table: ConfusionTable
     agreement: JudgeAgreement
+    """Of the labelled trials alone: wrong for all trials if labels were chosen by verdict."""
     corrected: CalibratedRate | None = None
-    """The pass rate that humans would give to all judged trials."""
+    """For all judged trials: the pass rate that humans would give, and the agreement."""
+    trials: int = 0
+    """All judged trials, labelled or not."""
+    unlabelled: int = 0
 
 
 def calibrate(
@@ -42,6 +46,8 @@ def calibrate(
         table=table,
         agreement=judge_agreement(table, confidence=confidence),
         corrected=calibrate_rate(judged, confidence=confidence) if judged else None,
+        trials=judged.total if judged else table.total,
+        unlabelled=judged.total - judged.labels.total if judged else 0,
     )
 
 

@@ -89,6 +89,13 @@ class ScenarioFigures(Struct, frozen=True, kw_only=True):
         """Trials with an instrument error."""
         return self.trials - self.answered
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Passed and all of the trials that a rate may use: the tested ones."""
+        if self.tested is None or self.tested_passed is None:
+            return self.passed, self.answered
+        return self.tested_passed, self.tested
+
 
 class ScenarioChange(Struct, frozen=True, kw_only=True):
     """The change of one scenario from the baseline to the candidate."""
@@ -116,6 +123,11 @@ class ScenarioChange(Struct, frozen=True, kw_only=True):
     @property
     def edited(self) -> bool:
         return bool(self.edits)
+
+    @property
+    def stops_by_results(self) -> bool:
+        """Whether only its first trials count, because the number of its trials depends on results in one run."""
+        return any(side is not None and side.tested is not None for side in (self.base, self.candidate))
 
 
 class Regression(Struct, frozen=True, kw_only=True):
@@ -151,7 +163,7 @@ class FreshTrials(Struct, frozen=True, kw_only=True):
     more_trials: int | None = None
     """Fresh trials that would decide it at the present rates; None if it is decided, or no number does."""
     baseline_needed: int | None = None
-    """Trials that the baseline needs before fresh trials can decide; None if it has enough."""
+    """Trials that the baseline needs so that fresh trials decide; None if it has enough, or no number does."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):

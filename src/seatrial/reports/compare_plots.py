@@ -21,22 +21,19 @@ def rate_pairs(comparison: Comparison, href: Callable[[ScenarioKey], str] | None
 
 
 def _pair(one: ScenarioChange, href: str | None) -> RatePair | None:
-    base, candidate = one.base, one.candidate
-    if base is None or candidate is None or not base.answered or not candidate.answered:
+    if one.base is None or one.candidate is None:
+        return None
+    (before, of), (passed, total) = one.base.counts, one.candidate.counts
+    if not of or not total:
         return None
     low, high = newcombe_interval(
-        ScenarioCounts(
-            base_passed=base.passed,
-            base_total=base.answered,
-            candidate_passed=candidate.passed,
-            candidate_total=candidate.answered,
-        )
+        ScenarioCounts(base_passed=before, base_total=of, candidate_passed=passed, candidate_total=total)
     )
     return RatePair(
         name=one.key.label,
-        before=base.passed / base.answered,
-        after=candidate.passed / candidate.answered,
-        counts=f"{base.passed}/{base.answered} → {candidate.passed}/{candidate.answered}",
+        before=before / of,
+        after=passed / total,
+        counts=f"{before}/{of} → {passed}/{total}",
         word=one.word or "same",
         href=href,
         low=low,
@@ -57,8 +54,8 @@ def noise_of(comparison: Comparison) -> float | None:
 
     None if there are too few trials, or if every trial passed in both runs.
     """
-    both = [(one.base, one.candidate) for one in comparison.scenarios if one.base and one.candidate]
-    counts = [(b.answered, c.answered, b.passed + c.passed) for b, c in both if b.answered and c.answered]
+    both = [(one.base.counts, one.candidate.counts) for one in comparison.scenarios if one.base and one.candidate]
+    counts = [(base[1], now[1], base[0] + now[0]) for base, now in both if base[1] and now[1]]
     if not counts:
         return None
     trials = sum(before + after for before, after, _ in counts)

@@ -1,6 +1,7 @@
 """A comparison on the terminal: the conclusion, then the figures, then each scenario."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
 from typing import TextIO
 
 from seatrial.model.comparison import (
@@ -10,9 +11,9 @@ from seatrial.model.comparison import (
     GateDecision,
     ScenarioChange,
     ScenarioFigures,
-    SuiteFigures,
 )
 from seatrial.model.run import Run, ScenarioKey, Status
+from seatrial.model.struct import Struct
 from seatrial.verdicts.reasons import number
 
 from .terminal import TerminalWriter, one_line, shorten
@@ -80,7 +81,7 @@ def _run(run: Run) -> str:
 
 def _figures(comparison: Comparison) -> Iterator[str]:
     base, now = comparison.base_figures, comparison.candidate_figures
-    yield f"pass rate    {_pass_rates(base, now)}"
+    yield f"pass rate    {_pass_rates(comparison)}"
     if base.avg_score is not None and now.avg_score is not None:
         yield f"avg score    {number(base.avg_score)} → {number(now.avg_score)}"
     if base.avg_latency_ms is not None and now.avg_latency_ms is not None:
@@ -89,15 +90,46 @@ def _figures(comparison: Comparison) -> Iterator[str]:
         yield f"avg cost     {money(base.avg_cost_usd)} → {money(now.avg_cost_usd)} a trial"
 
 
-def _pass_rates(base: SuiteFigures, now: SuiteFigures) -> str:
+class ShownRate(Struct, frozen=True, kw_only=True):
+    """The pass rate of one run over the scenarios that both have: their mean, and its counts."""
+
+    mean: float
+    passed: int
+    total: int
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the mean over scenarios differs from passed / total."""
+        return abs(self.passed / self.total - self.mean) > 1e-9
+
+
+def shown_rates(comparison: Comparison) -> tuple[ShownRate, ShownRate] | None:
+    """The pass rates of both runs; None if no scenario has an answer in both.
+
+    Of scenarios that stop by results, only the first trials count: the share of all of them would be biased.
+    """
+    shared = [(one.base.counts, one.candidate.counts) for one in comparison.scenarios if one.base and one.candidate]
+    rated = [(base, now) for base, now in shared if base[1] and now[1]]
+    if not rated:
+        return None
+    base, now = (_rate([pair[side] for pair in rated]) for side in (0, 1))
+    return base, now
+
+
+def _rate(counts: Sequence[tuple[int, int]]) -> ShownRate:
+    mean = fsum(passed / total for passed, total in counts) / len(counts)
+    return ShownRate(mean=mean, passed=sum(one for one, _ in counts), total=sum(total for _, total in counts))
+
+
+def _pass_rates(comparison: Comparison) -> str:
     """`100.0 % → 50.0 %   (12/12 trials → 6/12 trials)`; says if a rate is a mean that differs from its counts."""
-    if base.pass_rate is None or now.pass_rate is None:
+    rates = shown_rates(comparison)
+    if rates is None:
         return "unknown: no scenario has an answer in both runs"
-    counts = " → ".join(f"{side.rated_passed:,}/{counted(side.rated, 'trial')}" for side in (base, now))
-    sides = ((base, base.pass_rate), (now, now.pass_rate))
-    is_mean = any(abs(side.rated_passed / side.rated - rate) > 1e-9 for side, rate in sides)
-    mean = "; mean over scenarios" if is_mean else ""
-    return f"{percent(base.pass_rate)} → {percent(now.pass_rate)}   ({counts}{mean})"
+    counts = " → ".join(f"{side.passed:,}/{counted(side.total, 'trial')}" for side in rates)
+    mean = "; mean over scenarios" if any(side.is_mean for side in rates) else ""
+    first = "; first trials only" if any(one.stops_by_results for one in comparison.scenarios) else ""
+    return f"{percent(rates[0].mean)} → {percent(rates[1].mean)}   ({counts}{mean}{first})"
 
 
 def _print_scenarios(
@@ -141,7 +173,7 @@ class _ScenarioPrinter:
 
 def mark_of(scenario: ScenarioChange) -> Status:
     """The status whose mark is shown before the scenario."""
-    status = _MARKS.get(scenario.change)
+    status = Status.INCONCLUSIVE if scenario.word == "cannot tell" else _MARKS.get(scenario.change)
     if status is None:
         assert scenario.candidate is not None, "only a missing scenario has no candidate"
         status = scenario.candidate.status
@@ -149,8 +181,10 @@ def mark_of(scenario: ScenarioChange) -> Status:
 
 
 def moved(scenario: ScenarioChange) -> bool:
-    base, now = scenario.base, scenario.candidate
-    return base is not None and now is not None and base.passed * now.answered != now.passed * base.answered
+    if scenario.base is None or scenario.candidate is None:
+        return False
+    (before, of), (passed, total) = scenario.base.counts, scenario.candidate.counts
+    return before * total != passed * of
 
 
 def _describe(scenario: ScenarioChange, *, verbose: bool) -> str:
@@ -160,7 +194,7 @@ def _describe(scenario: ScenarioChange, *, verbose: bool) -> str:
         parts.append(f"{scenario.word} ({scenario.luck})" if scenario.luck else str(scenario.word))
     if scenario.score_delta is not None and abs(scenario.score_delta) >= 0.005:
         parts.append(f"score {scenario.score_delta:+.1f}")
-    p_value = shown_p_value(scenario) if verbose else None
+    p_value = _shown_p_value(scenario) if verbose else None
     if p_value is not None:
         parts.append(f"p = {p_value:.2g}")
     if scenario.pooled:
@@ -170,7 +204,7 @@ def _describe(scenario: ScenarioChange, *, verbose: bool) -> str:
     return "  ".join(parts)
 
 
-def shown_p_value(scenario: ScenarioChange) -> float | None:
+def _shown_p_value(scenario: ScenarioChange) -> float | None:
     """The p-value in the direction that the scenario moved."""
     if scenario.p_worse is None or scenario.p_better is None or not moved(scenario):
         return None
@@ -183,7 +217,10 @@ def _share(figures: ScenarioFigures | None) -> str:
     asides = [f"{figures.errored - figures.not_judged} errored"] if figures.errored > figures.not_judged else []
     if figures.not_judged:
         asides.append(f"{figures.not_judged} could not be judged")
-    return f"{figures.passed}/{figures.answered}" + (f" ({', '.join(asides)})" if asides else "")
+    passed, total = figures.counts
+    if figures.tested is not None:
+        asides.insert(0, f"all: {figures.passed}/{figures.answered}")
+    return f"{passed}/{total}" + (f" ({', '.join(asides)})" if asides else "")
 
 
 def _print_differences(writer: TerminalWriter, comparison: Comparison) -> None:

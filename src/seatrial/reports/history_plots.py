@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from seatrial.model.run import Run, RunOutcome, ScenarioKey, ScenarioOutcome
-from seatrial.statistics.intervals import wilson_interval
+from seatrial.statistics.intervals import always_valid_interval, wilson_interval
 
 from .plots.svg import Plot
 from .plots.trends import CostPoint, HeatCell, HeatRow, TrendPoint, cost_over_time, heat_map, trend
@@ -21,7 +21,8 @@ def trend_of(runs: Sequence[Decided], *, baseline: str | None = None) -> Plot:
     for run, outcome in runs:
         passed, played = outcome.totals.passed_count, outcome.totals.total_executions - outcome.totals.not_run_count
         if played:
-            low, high = wilson_interval(passed, played)
+            stops = any(one.entry.stops_by_results for one in outcome.scenarios)
+            low, high = (always_valid_interval if stops else wilson_interval)(passed, played)
             when = f"{run.started_at:%Y-%m-%d %H:%M}"
             points.append(
                 TrendPoint(

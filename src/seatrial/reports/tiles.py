@@ -13,6 +13,7 @@ from .texts import duration, money, percent
 _SLOWER, _DEARER, _SCORE = 0.2, 0.2, 5.0
 """Changes that a tile colours: the limits of `compare` for latency and score, and the same share for the cost."""
 
+_STOPPED = "The number of trials depends on their results, so this share is no estimate of the pass rate"
 _LATENCY = "p50: the median over trials of each trial's median turn. p95: of all turns, from 20 turns on"
 
 
@@ -46,7 +47,11 @@ def _pass_rate(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Til
         return
     low, high = wilson_interval(passed, answered)
     delta = kind = ""
-    if baseline is not None and (before := _counts(baseline))[1]:
+    if _stops_by_results(outcome):
+        tip = f"{_STOPPED}. Each scenario has an interval of its own"
+        yield Tile(name="Pass rate", value=percent(passed / answered), more=f"{passed:,}/{answered:,} trials", tip=tip)
+        return
+    if baseline is not None and not _stops_by_results(baseline) and (before := _counts(baseline))[1]:
         change = 100 * (passed / answered - before[0] / before[1])
         delta = f"{change:+.1f} points"
         old_low, old_high = wilson_interval(*before)
@@ -59,6 +64,10 @@ def _pass_rate(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Til
         kind=kind,
         tip=f"between {percent(low)} and {percent(high)} (95 %), from {passed:,} of {answered:,} trials",
     )
+
+
+def _stops_by_results(outcome: RunOutcome) -> bool:
+    return any(one.entry.stops_by_results for one in outcome.scenarios)
 
 
 def _flaky(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:

@@ -1,14 +1,14 @@
 """What earlier runs say: scenarios that are flaky across runs, and runs that extend a baseline."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from seatrial.comparison.aggregates import RunSide, fixed_trials, trial_identity
 from seatrial.comparison.compare import BaselinePool
 from seatrial.errors import UsageError
 from seatrial.model.run import Interval, Run, RunState, ScenarioKey, TrialSummary
-from seatrial.statistics.intervals import wilson_interval
+from seatrial.statistics.intervals import always_valid_interval, wilson_interval
 from seatrial.store.store import Store
 from seatrial.verdicts.rates import answer_of
 
@@ -25,21 +25,46 @@ class FlakyScenario:
     runs: tuple[str, ...]
     """Newest first."""
     interval: Interval
-    """The interval of the pass rate."""
+    """The interval of the pass rate; the always-valid one if trials stopped by their results."""
+    commit: str | None = None
+    """The Git commit of the runs."""
+    uncommitted: bool = False
+    """The run had uncommitted changes, so it is counted alone."""
 
 
 @dataclass(slots=True)
 class _Count:
+    run: Run
+    """The newest of the runs, which have one commit."""
     passed: int = 0
     failed: int = 0
     runs: tuple[str, ...] = ()
+    stopped_by_results: bool = False
+    copies: set[tuple[int, tuple[bool, ...]]] = field(default_factory=set)
+    """Seeds with their answers: a run that repeats both adds nothing."""
+
+    def add(self, run: Run, answers: tuple[bool, ...], *, stopped_by_results: bool) -> None:
+        if (run.seed, answers) in self.copies:
+            return
+        self.copies.add((run.seed, answers))
+        self.passed += sum(answers)
+        self.failed += len(answers) - sum(answers)
+        self.runs = (*self.runs, run.id)
+        self.stopped_by_results = self.stopped_by_results or stopped_by_results
+
+    @property
+    def interval(self) -> Interval:
+        bounds = always_valid_interval if self.stopped_by_results else wilson_interval
+        low, high = bounds(self.passed, self.passed + self.failed)
+        return Interval(low=low, high=high)
 
 
 def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakyScenario]:
     """Flaky scenarios of the given runs (default: the newest). A pass rate near one half comes first.
 
     Trials are counted together if scenario, agent, models and commit are the same. A run with uncommitted changes is
-    counted alone: another run may have had different changes. Recordings and regraded runs are not counted.
+    counted alone: another run may have had different changes. A run with the seed and the answers of another is its
+    copy and adds nothing. Recordings and regraded runs are not counted.
     """
     chosen = store.runs(MOST_RUNS) if runs is None else runs
     counts: dict[tuple[ScenarioKey, str, str], _Count] = {}
@@ -52,7 +77,9 @@ def find_flaky(store: Store, runs: Sequence[Run] | None = None) -> list[FlakySce
             passed=count.passed,
             failed=count.failed,
             runs=count.runs,
-            interval=_interval(count.passed, count.failed),
+            interval=count.interval,
+            commit=count.run.git_commit,
+            uncommitted=bool(count.run.git_dirty),
         )
         for (key, _, _), count in counts.items()
         if count.passed and count.failed
@@ -64,21 +91,12 @@ def _count_results(store: Store, run: Run, counts: dict[tuple[ScenarioKey, str, 
     config = run.config or {}
     code = run.id if run.git_dirty else run.git_commit
     who = repr([code, *(config.get(name) for name in ("agent", "agents", "models"))])
-    asked = {entry.key: trial_identity(entry) for entry in store.entries(run.id)}
-    for summary in store.summaries(run.id):
-        answer = answer_of(summary)
-        if answer is None:
-            continue
-        count = counts.setdefault((summary.key, asked[summary.key], who), _Count())
-        count.passed += answer
-        count.failed += not answer
-        if not count.runs or count.runs[-1] != run.id:
-            count.runs = (*count.runs, run.id)
-
-
-def _interval(passed: int, failed: int) -> Interval:
-    low, high = wilson_interval(passed, passed + failed)
-    return Interval(low=low, high=high)
+    for entry, trials in store.played(run.id):
+        ordered = sorted(trials, key=lambda trial: trial.index)
+        answers = tuple(answer for trial in ordered if (answer := answer_of(trial)) is not None)
+        if answers:
+            count = counts.setdefault((entry.key, trial_identity(entry), who), _Count(run=run))
+            count.add(run, answers, stopped_by_results=entry.stops_by_results)
 
 
 MOST_POOLED_RUNS: Final = 10

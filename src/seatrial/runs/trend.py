@@ -128,6 +128,7 @@ def describe(trend: Trend, *, verbose: bool = False) -> list[str]:
     for point in trend.points if verbose or trend.since else ():
         mark = " (the decay begins here)" if point.run == trend.since else ""
         counts = f"{point.passed}/{point.trials}"
-        evidence = f"evidence {point.evidence:,.1f} of {ALARM:.0f}"
+        shown = f"{point.evidence:.1f}" if point.evidence < ALARM else f"over {ALARM:.0f}"
+        evidence = f"evidence of a decay {shown} (alarm at {ALARM:.0f})"
         lines.append(f"  {point.at:%Y-%m-%d %H:%M}  {point.run}  {counts:>9}  {evidence}{mark}")
     return lines

@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, TypeAlias
 
 from .distributions import ROUNDING, normal_quantile, require_counts, require_open_rate, require_rate, two_sided_z
@@ -269,6 +270,53 @@ class JudgedTrials:
             ),
         )
 
+    @property
+    def cells(self) -> "Cells":
+        """The table of all trials: within each verdict, the labels say which share a human passes."""
+        passed, failed = self.verdicts
+        return Cells(judge_passed=passed.share, right_passes=passed.rate(0.0), wrong_failures=failed.rate(0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """The confusion table as shares of all trials."""
+
+    judge_passed: float
+    """The share of trials that the judge passes."""
+    right_passes: float
+    """The share of these that a human passes."""
+    wrong_failures: float
+    """The share of the trials that the judge fails and a human passes."""
+
+    @property
+    def seen_passes(self) -> float:
+        return self.judge_passed * self.right_passes
+
+    @property
+    def seen_failures(self) -> float:
+        return (1.0 - self.judge_passed) * (1.0 - self.wrong_failures)
+
+    @property
+    def human_passed(self) -> float:
+        return self.seen_passes + (1.0 - self.judge_passed) * self.wrong_failures
+
+    @property
+    def true_pass_rate(self) -> float | None:
+        return self.seen_passes / self.human_passed if self.human_passed > 0.0 else None
+
+    @property
+    def true_fail_rate(self) -> float | None:
+        return self.seen_failures / (1.0 - self.human_passed) if self.human_passed < 1.0 else None
+
+    @property
+    def accuracy(self) -> float:
+        return self.seen_passes + self.seen_failures
+
+    @property
+    def kappa(self) -> float | None:
+        by_chance = self.judge_passed * self.human_passed + (1.0 - self.judge_passed) * (1.0 - self.human_passed)
+        return (self.accuracy - by_chance) / (1.0 - by_chance) if by_chance < 1.0 else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -309,6 +357,13 @@ class CalibratedRate:
     true_fail_rate: float | None
     """TNR: how often the judge fails what the human fails."""
     warnings: tuple[str, ...]
+    true_pass_interval: Interval | None = None
+    true_fail_interval: Interval | None = None
+    accuracy: float | None = None
+    """How often the judge and the human agree, over all trials."""
+    kappa: float | None = None
+    """Agreement beyond chance (Cohen), over all trials."""
+    kappa_interval: Interval | None = None
 
 
 def calibrate_rate(trials: JudgedTrials, *, confidence: float = 0.95, these_trials: bool = False) -> CalibratedRate:
@@ -331,7 +386,7 @@ def calibrate_rate(trials: JudgedTrials, *, confidence: float = 0.95, these_tria
         )
     error = math.sqrt(_variance(trials, these_trials))
     reach = two_sided_z(confidence) * error
-    passed, failed = trials.verdicts
+    cells = trials.cells
     return CalibratedRate(
         usable=True,
         raw=raw,
@@ -339,10 +394,30 @@ def calibrate_rate(trials: JudgedTrials, *, confidence: float = 0.95, these_tria
         standard_error=error,
         interval=(max(0.0, low - reach), min(1.0, low + reach)),
         bounds=(low, high),
-        true_pass_rate=passed.share * passed.rate(0.0) / low if low > 0.0 else None,
-        true_fail_rate=failed.share * (1.0 - failed.rate(0.0)) / (1.0 - low) if low < 1.0 else None,
+        true_pass_rate=cells.true_pass_rate,
+        true_fail_rate=cells.true_fail_rate,
         warnings=tuple(_warnings(trials)),
+        true_pass_interval=_corner_interval(trials, "true_pass_rate", confidence),
+        true_fail_interval=_corner_interval(trials, "true_fail_rate", confidence),
+        accuracy=cells.accuracy,
+        kappa=cells.kappa,
+        kappa_interval=_corner_interval(trials, "kappa", confidence),
     )
+
+
+def _corner_interval(trials: JudgedTrials, name: str, confidence: float) -> Interval | None:
+    """Bounds of a measure of agreement: its extremes over the bounds of the three shares that it depends on.
+
+    Each share has a one-sided error of half the usual: simulated coverage is 0.91 to 0.99 from 20 labels on, for labels
+    chosen at random and by verdict.
+    """
+    level = 2.0 * confidence - 1.0
+    passed, failed = trials.verdicts
+    shares = wilson_interval(passed.total, trials.total, confidence=level)
+    seen, missed = (wilson_interval(one.human_passed, one.labelled, confidence=level) for one in (passed, failed))
+    corners = (Cells(judge_passed=a, right_passes=b, wrong_failures=c) for a, b, c in product(shares, seen, missed))
+    values = [value for each in corners if (value := getattr(each, name)) is not None]
+    return (min(values), max(values)) if values else None
 
 
 def _variance(trials: JudgedTrials, these_trials: bool) -> float:

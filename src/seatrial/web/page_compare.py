@@ -13,7 +13,7 @@ from seatrial.model.run import Run, ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
 from seatrial.reports.aligned_turns import align_turns
 from seatrial.reports.compare_plots import forest_of, slope_of
-from seatrial.reports.comparison import TITLES, mark_of, shown_p_value
+from seatrial.reports.comparison import TITLES, mark_of, shown_rates
 from seatrial.reports.texts import duration, money, percent
 from seatrial.reports.tiles import Tile
 from seatrial.runs.compare_runs import StoredRuns
@@ -60,7 +60,6 @@ def show_comparison(
         "decision": decide_gate(comparison, gate=Gate.AUTO),
         "gaps": [gap for side in runs.sides if (gap := find_gap(side)) is not None],
         "status_now": status_now,
-        "shown_p_value": shown_p_value,
         "word_of": word_of,
         "counts": {name: sum(word_of(one) == name for one in comparison.scenarios) for name in WORDS},
         "word": word,
@@ -132,10 +131,12 @@ def _tiles(comparison: Comparison) -> list[Tile]:
     """The figures of both runs. A figure that one run does not have has no tile."""
     before, now = comparison.base_figures, comparison.candidate_figures
     found = []
-    if before.pass_rate is not None and now.pass_rate is not None:
-        counts = f"{before.rated_passed}/{before.rated} → {now.rated_passed}/{now.rated} trials"
-        rates = f"{percent(before.pass_rate)} → {percent(now.pass_rate)}"
-        found.append(Tile(name="Pass rate, mean over scenarios", value=rates, more=counts))
+    rates = shown_rates(comparison)
+    if rates is not None:
+        first = "first trials" if any(one.stops_by_results for one in comparison.scenarios) else "trials"
+        counts = f"{rates[0].passed}/{rates[0].total} → {rates[1].passed}/{rates[1].total} {first}"
+        shown = f"{percent(rates[0].mean)} → {percent(rates[1].mean)}"
+        found.append(Tile(name="Pass rate, mean over scenarios", value=shown, more=counts))
     figures: tuple[tuple[str, float | None, float | None, Callable[[float], str | None]], ...] = (
         ("Average score", before.avg_score, now.avg_score, number),
         ("Average latency", before.avg_latency_ms, now.avg_latency_ms, duration),

@@ -8,14 +8,13 @@ from starlette.responses import Response
 
 from seatrial.model.run import Run, RunState, Verdict
 from seatrial.model.struct import Struct
-from seatrial.statistics.intervals import wilson_interval
 from seatrial.store.runs import RunRow
 
 from .app_state import AppState, State
 from .filters import take_page
 from .form_actions import silent_since
 from .responses import render
-from .run_history import MOST_COLUMNS, decided_runs, plots_of, trend_of_runs
+from .run_history import MOST_COLUMNS, decided_runs, interval_of, plots_of, trend_of_runs
 from .run_processes import list_suites
 
 RUNS_PER_PAGE = 50
@@ -40,7 +39,7 @@ class ShownRun(Struct, frozen=True, kw_only=True):
 
     @property
     def interval(self) -> str:
-        low, high = wilson_interval(self.row.passed, self.row.trials)
+        low, high = interval_of(self.row)
         return f"between {100 * low:.0f} and {100 * high:.0f} %"
 
 

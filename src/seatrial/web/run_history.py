@@ -7,7 +7,7 @@ from seatrial.reports.history_plots import costs_of, heat_map_of
 from seatrial.reports.plots.svg import Plot
 from seatrial.reports.plots.trends import UNKNOWN, TrendPoint, trend
 from seatrial.reports.texts import percent
-from seatrial.statistics.intervals import wilson_interval
+from seatrial.statistics.intervals import Interval, always_valid_interval, wilson_interval
 from seatrial.store.runs import RunRow
 
 from .app_state import AppState
@@ -26,14 +26,21 @@ def trend_of_runs(rows: Sequence[RunRow], verdicts: dict[str, Verdict], baseline
             rate=row.passed / row.trials,
             tip=_tip(row),
             kind=_kind(row, verdicts.get(row.run.id)),
-            low=wilson_interval(row.passed, row.trials)[0],
-            high=wilson_interval(row.passed, row.trials)[1],
+            low=interval_of(row)[0],
+            high=interval_of(row)[1],
             href=run_url(row.run.id),
             is_baseline=row.run.id in baselines,
         )
         for row in shown
     ]
     return trend(points, title="Pass rate of trials") if len(points) > 1 else None
+
+
+def interval_of(row: RunRow) -> Interval:
+    """The interval of the row's pass rate; the always-valid one if the run as a whole stops by results."""
+    is_auto = ((row.run.config or {}).get("overrides") or {}).get("trials") == "auto"
+    bounds = always_valid_interval if is_auto or row.run.gates.history is not None else wilson_interval
+    return bounds(row.passed, row.trials)
 
 
 def _kind(row: RunRow, verdict: Verdict | None) -> str:
@@ -55,8 +62,8 @@ def trend_of_scenario(rows: Sequence[RunRow], key: ScenarioKey, statuses: Sequen
             rate=row.passed / row.trials,
             tip=f"{row.run.name}, {row.run.started_at:%Y-%m-%d %H:%M}: {row.passed}/{row.trials} passed",
             kind=status,
-            low=wilson_interval(row.passed, row.passed + row.failed)[0],
-            high=wilson_interval(row.passed, row.passed + row.failed)[1],
+            low=interval_of(row)[0],
+            high=interval_of(row)[1],
             href=scenario_url(row.run.id, key),
         )
         for row, status in zip(rows, statuses, strict=True)
