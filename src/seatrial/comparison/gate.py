@@ -97,7 +97,7 @@ def _cannot_tell(comparison: Comparison) -> Iterator[str]:
         if change.word == "cannot tell" and change.key not in settled and (counts := counts_of(change)) is not None
     ]
     if found:
-        yield messages.cannot_tell(found, trials_to_decide(len(found)))
+        yield messages.cannot_tell(found, trials_to_decide([counts for _, counts in found]))
 
 
 def _settled(comparison: Comparison) -> set[object]:

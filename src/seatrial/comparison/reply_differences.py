@@ -70,6 +70,9 @@ def _plain_difference(failed: Trial, passed: Trial, order: list[int]) -> Diverge
         text = f"the conversation has {len(bad)} turns; the passed one has {len(good)}"
         kind = DivergenceKind.STOPPED if len(bad) < len(good) else DivergenceKind.REPLY
         return Divergence(kind=kind, text=text, turn=last)
+    if failed.transcript.earlier:
+        text = "repeated, it is the same as a passed trial; the error before that counts"
+        return Divergence(kind=DivergenceKind.ERROR, text=text, turn=max(len(bad) - 1, 0))
     text = "the calls and replies are the same as in a passed trial; they were judged differently"
     return Divergence(kind=DivergenceKind.JUDGED, text=text, turn=max(len(bad) - 1, 0))
 

@@ -17,7 +17,7 @@ Only trials whose number was fixed in advance count (`aggregates.fixed_trials`).
 
 from collections.abc import Sequence
 from dataclasses import replace as replace_counts
-from math import comb, fsum
+from math import fsum
 from typing import Final
 
 from msgspec.structs import replace
@@ -43,6 +43,7 @@ from .planning import ALPHA, visible_drop
 
 Q: Final = 0.05
 """The share of false flags among the scenarios called worse, on average."""
+_MOST_PLANNED: Final = 100
 
 
 def counts_of(change: ScenarioChange) -> ScenarioCounts | None:
@@ -115,12 +116,18 @@ def _could_be_worse(place: int, counts: ScenarioCounts, p_worse: list[float], sm
     return tarone_benjamini_hochberg(p_values, lowest, q=Q)[place]
 
 
-def trials_to_decide(scenarios: int) -> int:
-    """Trials in each run with which a complete break of this number of scenarios is larger than noise."""
-    trials = 1
-    while comb(2 * trials, trials) * Q < scenarios:
-        trials += 1
-    return trials
+def trials_to_decide(scenarios: Sequence[ScenarioCounts]) -> int:
+    """Trials in each run with which a complete break of these scenarios is larger than noise."""
+    return max(_trials_to_decide(one.base_passed / one.base_total, len(scenarios)) for one in scenarios)
+
+
+def _trials_to_decide(rate: float, scenarios: int) -> int:
+    for trials in range(1, _MOST_PLANNED):
+        passed = round(rate * trials)
+        broken = ScenarioCounts(base_passed=passed, base_total=trials, candidate_passed=0, candidate_total=trials)
+        if reaches(fisher_test(broken) * scenarios, Q):
+            return trials
+    return _MOST_PLANNED
 
 
 def make_evidence(changes: Sequence[ScenarioChange], *, pooled_runs: tuple[str, ...]) -> Evidence:

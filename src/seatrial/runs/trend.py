@@ -126,9 +126,9 @@ def describe(trend: Trend, *, verbose: bool = False) -> list[str]:
         rate = f"{trend.reference_passed} of {counted(trend.reference_trials, 'trial')} passed"
         lines.append(f"  reference: {counted(len(trend.reference), 'run')}, {rate}")
     for point in trend.points if verbose or trend.since else ():
-        mark = " (the decay begins here)" if point.run == trend.since else ""
+        mark = ", the decay begins here" if point.run == trend.since else ""
         counts = f"{point.passed}/{point.trials}"
         shown = f"{point.evidence:.1f}" if point.evidence < ALARM else f"over {ALARM:.0f}"
-        evidence = f"evidence of a decay {shown} (alarm at {ALARM:.0f})"
+        evidence = f"evidence {shown} (alarm at {ALARM:.0f})"
         lines.append(f"  {point.at:%Y-%m-%d %H:%M}  {point.run}  {counts:>9}  {evidence}{mark}")
     return lines
