@@ -135,6 +135,7 @@ def test_labels_chosen_by_verdict_do_not_bias_what_humans_would_say(folder: Any,
     found = json.loads(folder.seatrial("calibrate", "--run", "latest", "--json").out)["corrected"]
     assert found["raw"] == pytest.approx(434 / 500)
     assert found["interval"][0] <= 0.89 <= found["interval"][1] < 1.0
+    assert found["true_pass_rate"] == pytest.approx(423 / 445, abs=0.08)
     assert found["true_pass_interval"][0] <= 423 / 445 <= found["true_pass_interval"][1]
     assert found["true_fail_interval"][0] <= 44 / 55 <= found["true_fail_interval"][1]
     said = folder.seatrial("calibrate", "--run", "latest").out

@@ -97,7 +97,9 @@ def _cannot_tell(comparison: Comparison) -> Iterator[str]:
         if change.word == "cannot tell" and change.key not in settled and (counts := counts_of(change)) is not None
     ]
     if found:
-        yield messages.cannot_tell(found, trials_to_decide([counts for _, counts in found]))
+        every = [counts for change in comparison.differing() if (counts := counts_of(change)) is not None]
+        lower = sum((counts.difference or 0.0) < 0 for counts in every)
+        yield messages.cannot_tell(found, trials_to_decide([counts for _, counts in found], lower=lower))
 
 
 def _settled(comparison: Comparison) -> set[object]:

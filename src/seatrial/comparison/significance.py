@@ -116,16 +116,20 @@ def _could_be_worse(place: int, counts: ScenarioCounts, p_worse: list[float], sm
     return tarone_benjamini_hochberg(p_values, lowest, q=Q)[place]
 
 
-def trials_to_decide(scenarios: Sequence[ScenarioCounts]) -> int:
-    """Trials in each run with which a complete break of these scenarios is larger than noise."""
-    return max(_trials_to_decide(one.base_passed / one.base_total, len(scenarios)) for one in scenarios)
+def trials_to_decide(scenarios: Sequence[ScenarioCounts], *, lower: int) -> int:
+    """Trials in each run with which a complete break of these scenarios is larger than noise.
+
+    `lower`: the number of scenarios that passed less often, for which the tests are adjusted.
+    """
+    return max(_trials_to_decide(one, lower) for one in scenarios)
 
 
-def _trials_to_decide(rate: float, scenarios: int) -> int:
-    for trials in range(1, _MOST_PLANNED):
+def _trials_to_decide(counts: ScenarioCounts, lower: int) -> int:
+    rate = counts.base_passed / counts.base_total
+    for trials in range(min(counts.base_total, counts.candidate_total) + 1, _MOST_PLANNED):
         passed = round(rate * trials)
         broken = ScenarioCounts(base_passed=passed, base_total=trials, candidate_passed=0, candidate_total=trials)
-        if reaches(fisher_test(broken) * scenarios, Q):
+        if reaches(fisher_test(broken) * lower, Q):
             return trials
     return _MOST_PLANNED
 
