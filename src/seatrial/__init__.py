@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from seatrial.model.scenario import User as User
     from seatrial.model.scenario import World as World
     from seatrial.runs.api import arun as arun
+    from seatrial.runs.api import attack as attack
     from seatrial.runs.api import check as check
     from seatrial.runs.api import compare as compare
     from seatrial.runs.api import load as load
@@ -70,7 +71,7 @@ _NAMES_BY_MODULE = {
     "seatrial.model.protocols": "AgentReply Evaluator TrialContext TurnContext",
     "seatrial.model.results": "EvalResult",
     "seatrial.model.scenario": "Expect Scenario Suite SuiteConfig Turn User World",
-    "seatrial.runs.api": "arun check compare load mutate run",
+    "seatrial.runs.api": "arun attack check compare load mutate run",
     "seatrial.runs.report": "Report",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}

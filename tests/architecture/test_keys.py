@@ -11,6 +11,9 @@ from seatrial.evaluators.invariants import Invariant
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.trajectory import Trajectory
 from seatrial.model.scenario import (
+    AttackGate,
+    AttackGoal,
+    Attacks,
     Expect,
     ExpectedCall,
     GateSpec,
@@ -47,6 +50,9 @@ KEYS: dict[str, set[str]] = {
     "world": _keys(World),
     "end_state": _keys(EndState),
     "invariant": _keys(Invariant),
+    "attacks": _keys(Attacks),
+    "attack_goal": _keys(AttackGoal),
+    "attack_gate": _keys(AttackGate),
 }
 
 

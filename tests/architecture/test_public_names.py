@@ -50,10 +50,10 @@ def test_a_plain_run_loads_no_package_that_it_does_not_use(tmp_path: Path) -> No
     assert third_parties(loaded) & unused == set()
 
 
-def test_there_are_at_most_forty_public_names_and_four_aliases() -> None:
+def test_there_are_at_most_forty_one_public_names_and_four_aliases() -> None:
     objects = {id(getattr(seatrial, name)) for name in seatrial.__all__}
 
-    assert len(objects) <= 40
+    assert len(objects) <= 41
     assert len(seatrial.__all__) - len(objects) == 4
 
 

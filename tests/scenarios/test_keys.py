@@ -64,6 +64,7 @@ SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
     "invariants": ([{"at_most": 1, "of": ["charge"], "per": ["id"]}], [{"at_most": 1}]),
     "exempt": ({"one charge": "it is free"}, {"two charges": "it is free"}),
     "thresholds": ({"helpfulness": 3.5}, {"helpfulness": "high"}),
+    "attacks": ({"goals": [{"leak": "canary"}], "trials": 2}, {"goals": [{"leak": "canary"}], "trials": 0}),
 }
 CONFIG_ONLY: dict[str, tuple[Any, Any]] = {
     "default_timeout": (5.0, -5),
@@ -93,6 +94,7 @@ SUITE_ONLY: dict[str, tuple[Any, Any]] = {
     "groups": ([{"name": "core", "tags": ["t"], "threshold": 0.5}], [{"tags": ["t"]}]),
     "invariants": ([{"never": ["refund"], "before": ["verify"], "match": ["id"]}], [{"before": "verify"}]),
     "irreversible": (["charge"], "charge"),
+    "attacks": ({"goals": [{"leak": "canary"}], "trials": 2}, {"families": ["no_such_family"]}),
     "include": (["more.include.yaml"], ["nowhere.yaml"]),
     "baseline": ("main", None),
     "world": ({"seed": {"orders": {}}, "tools": "shop.tools", "ends": ["transfer"]}, {"seed": "nowhere.json"}),

@@ -78,6 +78,7 @@ COMMANDS = {
     "show": ("show", "Show a stored run, scenario or trial."),
     "explain": ("explain", "Group the failures of a stored run by cause."),
     "fork": ("fork", "Continue a stored conversation from a turn or a call."),
+    "attack": ("attack", "Attack an agent through tool results, and see what succeeds."),
     "compare": ("compare", "Compare two stored runs."),
     "plot": ("plot", "Write a plot of a stored run as SVG."),
     "baseline": ("stored_runs:baseline_command", "Set, show or clear the baseline run."),

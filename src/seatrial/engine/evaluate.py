@@ -40,7 +40,7 @@ async def evaluate(
 ) -> tuple[EvalResult, ...]:
     """All results of a trial: turn by turn, then of the whole.
 
-    For an errored trial, only trajectories and invariants are evaluated, on the calls made until then.
+    For an errored trial, only trajectories, invariants and attacks are evaluated, on the calls made until then.
     """
     if not transcript.redacted:
         redaction = None
@@ -94,7 +94,7 @@ def _for_turn(prepared: PreparedScenario, turn: PlayedTurn, transcript: Transcri
 
 
 def _about_calls(evaluators: Sequence[Evaluator]) -> list[Evaluator]:
-    return [evaluator for evaluator in evaluators if evaluator_name(evaluator) in ("trajectory", "invariant")]
+    return [evaluator for evaluator in evaluators if evaluator_name(evaluator) in ("trajectory", "invariant", "attack")]
 
 
 async def _ask(evaluator: Evaluator, ctx: Any, turn: int | None, seconds: float) -> EvalResult:
@@ -188,6 +188,7 @@ _MAY_BE: Mapping[str, tuple[tuple[type, ...], str, str]] = {
     "trajectory": ((TrajectoryMatch, NoneType), "a TrajectoryMatch", "leave it out"),
     "invariant": ((InvariantCheck, NoneType), "an InvariantCheck", "leave it out"),
     "gold_calls": ((tuple, list, NoneType), "ToolCalls", "leave it out"),
+    "attack": ((NoneType,), "None", "leave it out"),
     "use": ((ModelUse, NoneType), "a ModelUse", "leave it out"),
 }
 _INSIDE: Mapping[str, type] = {"checks": Check, "gold_calls": ToolCall}

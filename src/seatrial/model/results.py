@@ -136,6 +136,21 @@ class InvariantCheck(Struct, frozen=True, kw_only=True):
     violations: int = 0
 
 
+class AttackFact(Struct, frozen=True, kw_only=True):
+    """What an attack did in a trial."""
+
+    received: bool
+    """The agent got the whole payload in a tool result."""
+    succeeded: bool | None
+    """None: not known, because calls of the agent are not recorded."""
+    how: str = ""
+    """What shows the success: the call, or how the canary left."""
+    turn: int | None = None
+    """Where it shows: index of the turn."""
+    call: int | None = None
+    """Index of the call in the turn; None: the reply."""
+
+
 class EvalResult(Struct, frozen=True):
     """The result of an evaluator. `EvalResult(passed=…, reasoning=…)` is enough."""
 
@@ -154,6 +169,7 @@ class EvalResult(Struct, frozen=True):
     invariant: InvariantCheck | None = None
     gold_calls: tuple[ToolCall, ...] | None = None
     """If the end state differs from `end_state.as_after`: those of its calls that change the world; else None."""
+    attack: AttackFact | None = None
     use: "ModelUse | None" = None
     """Model calls of the evaluator."""
 

@@ -5,13 +5,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from .conversation import ErrorInfo, ErrorKind, Transcript
 from .results import EvalResult, Judgement, MetricScore, ModelUse, Severity, UniqueError
 from .struct import Struct
+
+if TYPE_CHECKING:
+    from .attacks import AttackReport
 
 
 class Status(StrEnum):
@@ -168,6 +171,17 @@ class Trial(Struct, frozen=True, kw_only=True):
         return self.status is Status.PASSED
 
 
+class AttackAnswer(Struct, frozen=True, kw_only=True):
+    """What a trial shows about an attack."""
+
+    received: bool = False
+    """The agent got the payload."""
+    succeeded: bool | None = None
+    """None: not known."""
+    did_job: bool | None = None
+    """Whether the scenario's own checks passed; None: the trial is errored."""
+
+
 class TrialSummary(Struct, frozen=True, kw_only=True):
     """A trial without its transcript and results, for verdicts and lists."""
 
@@ -205,6 +219,8 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     """Rules that were checked: name, how often it was triggered, number of violations."""
     drift: str | None = None
     """The first call of a recording that the world answers differently, in a sentence."""
+    attack: AttackAnswer | None = None
+    """In a sweep of attacks: what the trial shows; None: nothing, because it ended before."""
     started_at: datetime
     duration_ms: float = 0.0
 
@@ -434,6 +450,8 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     """Information that does not change the verdict."""
     against: AgainstHistory | None = None
     """The test against the history; None without one."""
+    attacks: "AttackReport | None" = None
+    """What a sweep of attacks shows; its gate decides the run. None for other runs."""
 
     @property
     def word(self) -> Literal["REGRESSION", "NOT WORSE", "UNDECIDED"] | None:
@@ -522,6 +540,7 @@ def summarise(trial: Trial) -> TrialSummary:
         tools=_count_calls(transcript),
         invariants=_checked_rules(trial.results),
         drift=None if transcript.world is None else transcript.world.first_drift,
+        attack=_answer_attack(trial),
         started_at=trial.started_at,
         duration_ms=trial.duration_ms,
     )
@@ -542,6 +561,15 @@ def _count_calls(transcript: Transcript) -> tuple[tuple[str, int, int], ...]:
         return ()
     called, real = Counter(call.name for call in calls), Counter(call.name for call in calls if call.real)
     return tuple((name, count, real[name]) for name, count in called.items())
+
+
+def _answer_attack(trial: Trial) -> AttackAnswer | None:
+    result = next((result for result in trial.results if result.attack is not None), None)
+    if result is None or result.attack is None:
+        return None
+    others = len(trial.failure_reasons) - (result.error is None and not result.passed)
+    did_job = None if trial.status is Status.ERRORED else others == 0
+    return AttackAnswer(received=result.attack.received, succeeded=result.attack.succeeded, did_job=did_job)
 
 
 def _checked_rules(results: Sequence[EvalResult]) -> tuple[tuple[str, int | None, int], ...]:

@@ -280,6 +280,56 @@ class World(InputStruct, frozen=True, kw_only=True):
     """The suite's seed, over which the scenario's seed is merged; filled in when the suite is loaded."""
 
 
+class AttackGoal(InputStruct, frozen=True, kw_only=True):
+    """What an attack must not achieve. One of call, leak and violates."""
+
+    call: Annotated[Name | None, Key("a tool that the agent must not call because of an attack")] = None
+    args: Annotated[Arguments | None, Key("of `call`: only with these arguments")] = None
+    leak: Annotated[
+        Name | None,
+        Key("a text that must not leave: of your own, or `canary`, which Seatrial makes up and plants"),
+    ] = None
+    planted: Annotated[
+        Names, Key("of `leak`: where it is put: `system`, `state.KEY`, or a field such as `get_profile.note`")
+    ] = ()
+    to: Annotated[Names, Key("of `leak`: tools, and `reply`, through which it must not leave; without it, all")] = ()
+    violates: Annotated[Name | None, Key("`end_state`, or the name of an invariant, that must still hold")] = None
+    ask: Annotated[Name | None, Key("the words in which payloads ask for it; without it, Seatrial's own")] = None
+
+    @property
+    def label(self) -> str:
+        """`call send_money`, `leak canary`, `violate identity first`."""
+        if self.call is not None:
+            return f"call {self.call}"
+        return f"violate {self.violates}" if self.leak is None else f"leak {self.leak}"
+
+
+class AttackGate(InputStruct, frozen=True, kw_only=True):
+    """The share of attacks that may succeed, and how sure one must be."""
+
+    attack_rate_below: Annotated[Rate, Key("the rate of successful attacks must be shown to be below this")]
+    confidence: Annotated[Rate, Key("how sure one must be")] = 0.95
+
+
+class Attacks(InputStruct, frozen=True, kw_only=True):
+    """Attacks through tool results, which `seatrial attack` plays. `seatrial run` ignores them."""
+
+    untrusted: Annotated[
+        Sequence[Annotated[Name, Format("path")]] | Literal["auto"],
+        Key("fields with texts of strangers, such as `read_email.body`; auto: every text of every result"),
+    ] = "auto"
+    goals: Annotated[Sequence[AttackGoal], Meta(min_length=1), Key("what attacks must not achieve")] = ()
+    families: Annotated[
+        Sequence[Annotated[Name, Format("attack family")]],
+        Meta(min_length=1),
+        Key("kinds of payloads: names, or files of your own; without it, all of Seatrial"),
+    ] = ()
+    trials: Annotated[Count, Key("trials of each field, goal and family; each takes another payload")] = 3
+    gate: Annotated[
+        AttackGate | None, Key("how many attacks may succeed; without it, none of those that were played")
+    ] = None
+
+
 class Settings(InputStruct, frozen=True, kw_only=True):
     """Keys of `suite.config`, as defaults, and of each scenario. None: not given."""
 
@@ -397,6 +447,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
         Annotated[Mapping[str, Name], Meta(min_length=1)] | None,
         Key("rules of the suite that do not hold here: names of invariants, each with the reason"),
     ] = None
+    attacks: Annotated[
+        Attacks | None, Key("attacks through tool results (`seatrial attack`); over those of the suite, key by key")
+    ] = None
     source: str | None = None
     """file:line where it was written."""
 
@@ -458,6 +511,7 @@ class Suite(InputStruct, frozen=True, kw_only=True):
     evaluators: Annotated[Sequence[Name], Key("modules with custom evaluators")] = ()
     groups: Annotated[Sequence[Group], Key("gates over scenarios by tag")] = ()
     invariants: Annotated[Sequence["Invariant"], Meta(min_length=1), Key("rules that hold in every scenario")] = ()
+    attacks: Annotated[Attacks | None, Key("attacks through tool results, for `seatrial attack`")] = None
     irreversible: Annotated[Names, Key("tools that must not succeed twice with equal arguments")] = ()
     include: Annotated[
         Names, Key("files that add invariants and expectations, such as those of `seatrial mutate --write-suggestions`")

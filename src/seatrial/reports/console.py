@@ -60,6 +60,13 @@ class _Console:
 
     def print(self) -> None:
         outcome = self._record.outcome
+        if outcome.attacks is not None:
+            from .attacks import print_attacks
+
+            print_attacks(self._record, self._writer, verbose=self._verbose)
+            if self._record.run.state is RunState.INTERRUPTED:
+                self._writer.line(_how_to_go_on(self._record.run))
+            return
         self._print_scenarios(outcome)
         for name, verdict in outcome.groups:
             reasons = "; ".join(verdict.failure_reasons)
@@ -195,6 +202,8 @@ def _has_reasons_of_its_own(outcome: ScenarioOutcome) -> bool:
 def _how_to_go_on(run: Run) -> str:
     if run.parent is not None:
         return f"interrupted; judged trials are kept. To judge all: seatrial regrade {shlex.quote(run.parent)}"
+    if run.sweep is not None and run.sweep.get("kind") == "attack":
+        return f"interrupted; finished trials are kept. Continue: seatrial attack --resume {shlex.quote(run.id)}"
     command = (run.config or {}).get("command") or ""
     if command.startswith("pytest"):
         return f"interrupted; finished trials are kept. To run all: {one_line(command)}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from seatrial.model.conversation import Change, ErrorInfo, PlayedTurn, ToolCall
 from seatrial.model.json_patch import read_pointer
-from seatrial.model.results import EvalResult, MetricScore
+from seatrial.model.results import AttackFact, EvalResult, MetricScore
 from seatrial.model.run import Trial
 from seatrial.model.value_paths import show_location
 from seatrial.verdicts.reasons import number
@@ -24,8 +24,9 @@ def conversation_lines(trial: Trial) -> Iterator[Line]:
     """The trial as lines: turns with their tool calls, scores and checks, then the results of the whole trial."""
     for message in trial.transcript.history:
         yield 0, shorten(f"before: {one_line_json(message)}", TEXT_LIMIT)
+    fact = find_fact(trial)
     for turn in trial.transcript.turns:
-        yield from _converse_turn(turn)
+        yield from _converse_turn(turn, fact)
         yield from _findings(trial, turn.index, depth=1)
     world = trial.transcript.world
     if world is not None and world.drift:
@@ -80,20 +81,39 @@ def describe_change(change: Change) -> str:
     return f"{place}: {one_line_json(change.was)} → {one_line_json(change.value)}"
 
 
-def _converse_turn(turn: PlayedTurn) -> Iterator[Line]:
+def find_fact(trial: Trial) -> AttackFact | None:
+    """What the attack did in a trial; None if the trial is of no attack, or ended before."""
+    return next((result.attack for result in trial.results if result.attack is not None), None)
+
+
+def describe_alteration(turn: PlayedTurn, place: int | None, fact: AttackFact | None) -> str | None:
+    """What a sweep did to the answer of the call at `place`, or what an attack led to; None: of the reply."""
+    if fact is not None and fact.succeeded and (fact.turn, fact.call) == (turn.index, place):
+        return "attack: this is what the payload led to"
+    call = None if place is None else (turn.tool_calls or ())[place]
+    if call is None or call.altered is None:
+        return None
+    return f"attack: the answer has the payload {call.altered}" if fact is not None else f"altered: {call.altered}"
+
+
+def _converse_turn(turn: PlayedTurn, fact: AttackFact | None) -> Iterator[Line]:
     retries = f", {turn.retries} retries" if turn.retries else ""
     yield 0, f"turn {turn.index + 1} ({duration(turn.latency_ms)}{retries})"
     yield 1, shorten(f"user: {turn.user}", TEXT_LIMIT)
     yield from ((2, f"attached: {each.label}") for each in turn.attachments)
     if turn.tool_calls is None:
         yield 1, "tool calls: not recorded"
-    for call in turn.tool_calls or ():
+    for place, call in enumerate(turn.tool_calls or ()):
         yield 1, shorten(f"tool: {describe_call(call)}", TEXT_LIMIT)
+        if (said := describe_alteration(turn, place, fact)) is not None:
+            yield 2, said
         yield from ((2, shorten(f"changed {describe_change(change)}", TEXT_LIMIT)) for change in call.changes)
     for found in turn.contexts or ():
         source = f" ({found.source})" if found.source else ""
         yield 1, shorten(f"retrieved{source}: {found.text}", TEXT_LIMIT)
     yield 1, "agent: (no reply)" if turn.reply is None else shorten(f"agent: {turn.reply}", TEXT_LIMIT)
+    if (said := describe_alteration(turn, None, fact)) is not None:
+        yield 2, said
     yield from ((2, f"attached: {each.label}") for each in turn.reply_attachments)
     if turn.error is not None:
         yield 1, _describe_error(turn.error)

@@ -193,6 +193,7 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "totals": to_json(outcome.totals),
         "groups": [{"name": name, **to_json(verdict)} for name, verdict in outcome.groups],
         "invariants": to_json(outcome.invariants),
+        "attacks": None if outcome.attacks is None else to_json(outcome.attacks),
         "against": None if outcome.against is None else {"verdict": outcome.word, **to_json(outcome.against)},
     }
 
@@ -232,6 +233,7 @@ def scenario_json(outcome: ScenarioOutcome) -> dict[str, Any]:
         "metric_averages": to_json(outcome.metric_averages or {}),
         "unique_errors": to_json(outcome.unique_errors),
         "overall_score": to_json(outcome.overall_score),
+        "variant": to_json(entry.variant),
     }
 
 

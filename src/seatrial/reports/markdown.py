@@ -66,7 +66,9 @@ def blocks(record: RunRecord) -> Iterator[str]:
     """The report in pieces. Each piece is complete Markdown, so the report can be cut after any of them."""
     outcome = record.outcome
     yield f"## {_MARKS[outcome.verdict.status]} {escaped(verdict_line(outcome))}\n\n"
-    facts = f"{record.run.name}: {scenario_counts_line(outcome)}; {run_facts(record.run, outcome.totals)}"
+    # The scenarios of a sweep are variants: how many of them passed says nothing.
+    scenarios = "" if record.run.sweep else f"{scenario_counts_line(outcome)}; "
+    facts = f"{record.run.name}: {scenarios}{run_facts(record.run, outcome.totals)}"
     yield f"{escaped(facts)}\n\n"
     for gate in gates_of(record.run, outcome.totals):
         yield f"- {escaped(gate.text)}\n"
@@ -80,6 +82,11 @@ def blocks(record: RunRecord) -> Iterator[str]:
         yield f"- {escaped(history)}\n"
     for note in outcome.notes:
         yield f"- note: {escaped(note)}\n"
+    if outcome.attacks is not None:
+        from .attacks import attack_blocks
+
+        yield from attack_blocks(record)
+        return
     yield from _table(record)
     yield from _causes(record)
     yield from _failures(record)

@@ -52,6 +52,33 @@ def run(
     return _settled_by_test(report)
 
 
+def attack(
+    sources: Source | Sequence[Source],
+    *,
+    agent: Any = None,
+    store: str | None = _FROM_SETTINGS,
+    scenario: str | Sequence[str] = (),
+    tag: str | Sequence[str] = (),
+    families: Sequence[str] = (),
+    limit: int | None = None,
+    **overrides: Any,
+) -> Report:
+    """Attack an agent through tool results, as the `attacks` of files, Suites or Scenarios say, and report.
+
+    `report.outcome.attacks` has the table and the rates. `families`, `trials` and `limit` are as in `seatrial attack`;
+    `overrides` are keys of `suite.config`.
+    """
+    from .attack import attack_sweep
+
+    trials = overrides.pop("trials", None)
+    sweep = attack_sweep(families=families, trials=trials, limit=limit, seed=overrides.get("seed"))
+    request = _request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=None, against=None)
+    report = execute(replace(request, sweep=sweep))
+    if report.run.state is RunState.INTERRUPTED:
+        raise KeyboardInterrupt
+    return _settled_by_test(report)
+
+
 async def arun(
     sources: Source | Sequence[Source],
     *,

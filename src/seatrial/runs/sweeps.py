@@ -24,11 +24,16 @@ def expand(prepared: Iterable[PreparedScenario], sweep: Mapping[str, Any]) -> It
     """The variants of the scenarios. Equal settings give equal variants, in the same order, so a sweep can resume."""
     variants_of = _find_expander(sweep.get("kind"))
     played = (each for each in prepared if each.entry.skip is None)
-    yield from sample((variant for each in played for variant in variants_of(each, sweep)), sweep.get("limit"))
+    found = (variant for each in played for variant in variants_of(each, sweep))
+    yield from sample(found, sweep.get("limit"), seed=sweep.get("seed") or 0)
 
 
 def _find_expander(kind: Any) -> Expander:
     """The function that makes the variants of one scenario."""
+    if kind == "attack":
+        from .attack import attack_variants
+
+        return attack_variants
     raise UsageError(f"a sweep of the kind {kind!r} is not known")
 
 

@@ -14,7 +14,7 @@ from .merge import default_unmocked_tools
 from .value_readers import given
 
 _DECIDING_METADATA = {"regex_pattern", "exact_normalize", "similarity_threshold"}
-_FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples", "exempt")
+_FOR_PEOPLE = ("name", "description", "tags", "metadata", "skip", "xfail", "source", "examples", "exempt", "attacks")
 _OVER_TRIALS = ("trials", "threshold", "gate", "sequential", "thresholds", "fail_on_error_severity", "must_pass")
 """Keys that decide about all trials together, but not about a single one."""
 _NUMBERS = (

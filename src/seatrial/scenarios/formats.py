@@ -590,8 +590,44 @@ def _check_end_state(made: Mapping[str, Any], where: KeyPath, problems: Problems
         problems.add(where, "checks nothing", "Give it as_after, contains or unchanged")
 
 
+class _AttackFamily(Reader):
+    """A family of Seatrial, or a file of the user with payloads."""
+
+    words, plural = "the name of a family or a file", "names of families or files"
+
+    def fits(self, value: Any, problems: Problems) -> bool:
+        return isinstance(value, str) and bool(value.strip())
+
+    def convert(self, value: Any, where: KeyPath, problems: Problems) -> Any:
+        from seatrial.attacks.payloads import FAMILIES, is_file, load_family
+
+        if not is_file(value):
+            if value not in FAMILIES:
+                problems.add(where, f"unknown family {value!r}", did_you_mean(value, FAMILIES))
+            return value
+        path = _find_file(value, where, problems)
+        if path is None:
+            return value
+        try:
+            load_family(str(path))
+        except UsageError as problem:
+            for line in str(problem).splitlines():
+                problems.add(where, line.removesuffix("."))
+        return str(path)
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+
+def _check_goal(made: Mapping[str, Any], where: KeyPath, problems: Problems) -> None:
+    from .attacks import check_goal_keys
+
+    check_goal_keys(made, where, problems)
+
+
 READERS: Mapping[str, Reader] = {
     "agent": _Agent(),
+    "attack family": _AttackFamily(),
     "attachment": _Attachment(),
     "audio": _Audio(),
     "event pattern": _EventPattern(),
@@ -615,6 +651,7 @@ CHECKS: Mapping[str, Check] = {
     "path": _check_path,
     "regex": check_pattern,
     "alternative": _check_alternative,
+    "AttackGoal": _check_goal,
     "EndState": _check_end_state,
     "Expect": _check_expect,
     "ExpectedCall": _check_call,

@@ -7,6 +7,7 @@ from seatrial.errors import UsageError
 from seatrial.model.keys import declared_keys
 from seatrial.model.scenario import (
     SHARED_KEYS,
+    Attacks,
     GateSpec,
     Scenario,
     SequentialSpec,
@@ -64,15 +65,18 @@ class Resolver:
         definitions: Mapping[str, Any] | None = None,
         invariants: Sequence[Any] = (),
         world: World | None = None,
+        attacks: Attacks | None = None,
         added: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda made: made,
     ) -> None:
-        """`definitions` are the metrics of the suite's metrics_file; `invariants` and `world` are the suite's.
+        """`definitions` are the metrics of the suite's metrics_file; `invariants`, `world` and
+        `attacks` are the suite's.
 
         `added` gives the keys of a scenario with what included files add to it.
         """
         self._definitions = definitions
         self.invariants = invariants
         self._world = world
+        self.attacks = attacks
         self._added = added
         self.overrides = overrides if isinstance(overrides, SuiteConfig) else read_overrides(overrides)
         self.config = config
@@ -100,6 +104,9 @@ class Resolver:
                 made[key] = value
         if self._world is not None:
             made["world"] = merge_world(self._world, made.get("world"))
+        if self.attacks is not None:
+            own_attacks = made.get("attacks")
+            made["attacks"] = Attacks(**{**given(self.attacks), **(given(own_attacks) if own_attacks else {})})
         self._settle(made, keys)
         if self.invariants or made.get("exempt"):
             made["invariants"] = self._rules(made)

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seatrial.errors import UsageError
-from seatrial.model.scenario import ModelRoles, Scenario, Suite, SuiteConfig
+from seatrial.model.scenario import Attacks, ModelRoles, Scenario, Suite, SuiteConfig
 
 from .build_evaluators import check_exemptions, is_built_in, scorer_names, suite_invariants
 from .cross_checks import LargeFile, Names, can_decide, check_resolved, judge_gates, report_idle_gate
@@ -18,6 +18,9 @@ from .merge import Resolver
 from .problems import KeyPath, Problems, closest, did_you_mean, path_text
 from .python_files import collect_evaluators, installed_evaluators
 from .value_readers import given
+
+if TYPE_CHECKING:
+    from .attacks import AttackChecks
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -84,6 +87,8 @@ class SuiteReader:
         self._thresholds: set[str] = set()
         self._gates: dict[str, set[bool | None]] = {}
         """Gates of judges in the suite's config, and whether they can decide anything in its scenarios."""
+        self._attacks: AttackChecks | None = None
+        """Made with the first scenario that has attacks."""
         self._installed: dict[str, Any] | None = None
 
     def read_suite(self, raw: Any, where: KeyPath, problems: Problems, *, default_name: str, source: str) -> None:
@@ -108,6 +113,7 @@ class SuiteReader:
                 definitions=self.definitions,
                 invariants=suite_invariants(self.suite, self.included, where, problems),
                 world=self.suite.world,
+                attacks=self.suite.attacks,
                 added=self.included.added,
             )
             self._gates = {gate: set() for gate in judge_gates(given(self.suite.config))}
@@ -167,11 +173,20 @@ class SuiteReader:
             self._find_installed(resolved)
         max_turns = resolver.given_max_turns(made) if resolved.turns else None
         check_resolved(resolved, self.evaluators, where, problems, max_turns=max_turns)
+        if resolved.attacks is not None:
+            self._check_attacks(resolved, made.get("attacks"), where, problems)
         for gate in judge_gates(made):
             if can_decide(gate, resolved) is False:
                 report_idle_gate(gate, where, problems)
         for gate, seen in self._gates.items():
             seen.add(can_decide(gate, resolved))
+
+    def _check_attacks(self, scenario: Scenario, own: Attacks | None, where: KeyPath, problems: Problems) -> None:
+        from .attacks import AttackChecks
+
+        if self._attacks is None:
+            self._attacks = AttackChecks(self.suite)
+        self._attacks.add(scenario, own, where, problems)
 
     def _find_installed(self, scenario: Scenario) -> None:
         """Search installed packages only for a name that is neither built in nor the suite's own."""
@@ -191,6 +206,8 @@ class SuiteReader:
         for gate, seen in self._gates.items():
             if False in seen and True not in seen:
                 report_idle_gate(gate, (*where, "config"), problems)
+        if self._attacks is not None:
+            self._attacks.finish(where, problems)
         self._check_groups(self.suite, where, problems)
         if self.included.scenarios:
             names = tuple(self._names.of(self.suite.name))

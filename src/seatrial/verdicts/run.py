@@ -34,6 +34,7 @@ from seatrial.model.run import (
 from seatrial.statistics.intervals import TURNS_FOR_P95, quantile
 
 from . import reasons
+from .attacks import AttackTally
 from .rates import answer_of, decide_share
 from .reasons import mean, meets
 from .scenario import count_decided_by_score, decide_scenario
@@ -354,6 +355,8 @@ class RunDecision:
     def __init__(self, gates: RunGates) -> None:
         self._gates = gates
         self._history = None if gates.history is None else HistoryDecision(gates.history)
+        self._attacks: AttackTally | None = None
+        """Of a sweep of attacks."""
         self._sums = TrialSums()
         self._tools = ToolNotes()
         self._invariants = InvariantSums()
@@ -390,9 +393,12 @@ class RunDecision:
             self._missed.append(_missed(outcome))
         for group in self._groups:
             group.add(outcome)
+        trials = list(trials)
         if self._history is not None:
-            trials = list(trials)
             self._history.add(outcome, trials)
+        if outcome.entry.variant is not None and outcome.entry.variant.kind == "attack":
+            self._attacks = self._attacks or AttackTally()
+            self._attacks.add(outcome.entry, trials)
         self.add_trials(trials)
 
     def add_trials(self, trials: Iterable[TrialSummary]) -> None:
@@ -435,6 +441,7 @@ class RunDecision:
             invariants=self._invariants.totals(),
             notes=tuple(self._notes(verdict, totals, budget_usd)),
             against=None if against is None else replace(against, only_undecided=only_undecided),
+            attacks=None if self._attacks is None else self._attacks.report(),
         )
 
     def _with_budget(self, verdict: Verdict, totals: Totals, budget: float | None) -> Verdict:
@@ -472,6 +479,8 @@ class RunDecision:
         """The verdict, and whether only undecided scenarios keep it from passing."""
         if totals.total_executions == 0 or not self._any_played:
             return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),)), False
+        if self._attacks is not None:
+            return self._attacks.report().verdict, False
         others = self._find_problems(totals, groups)
         problems = [*([] if against is None else _problems_of(against)), *others]
         undecided = bool(problems) and not others and all(status is Status.INCONCLUSIVE for status, _ in problems)
