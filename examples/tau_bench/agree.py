@@ -53,10 +53,14 @@ def pass_hat(tasks, k):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: python agree.py PATH_OF_A_CHECKOUT [airline|retail] [RECORDINGS.json]")
     checkout = Path(sys.argv[1]).resolve()
     domain = sys.argv[2] if len(sys.argv) > 2 else "airline"
     default = checkout / "historical_trajectories" / f"gpt-4o-{domain}.json"
     file = Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else default
+    if not file.is_file():
+        sys.exit(f"{file}: not found. Give the path of a checkout of tau-bench.")
     with tempfile.TemporaryDirectory() as folder:
         recordings, judged = judge(checkout, domain, file, Path(folder))
     tasks, rewards = defaultdict(list), defaultdict(list)
