@@ -118,8 +118,9 @@ def test_reports_are_written_as_markdown_json_page_and_github_summary(
     page = texts["out.html"]
     assert "user: Refund &lt;b&gt;W1&lt;/b&gt;." in page
     assert "<script" not in page
-    assert "<b>tool: verify_user" in page
-    assert 'href="#refunds/drop"' in page
+    assert '<tr class="wrong"><td class="text">tool: verify_user' in page
+    assert '<a href="#survivors-1">0/2</a>' in page
+    assert '<div id="survivors-1">' in page
 
 
 def test_the_same_seed_gives_the_same_mutants_and_a_limit_limits_them(folder: Any) -> None:

@@ -196,14 +196,31 @@ def write_mutation_html(result: MutationResult, stream: TextIO) -> None:
 
 def page_values(result: MutationResult) -> dict[str, Any]:
     """What the page of a mutation shows: the matrix, the suggestions, each survivor beside its original."""
+    groups: dict[tuple[str, str], list[tuple[SurvivedMutant, list[tuple[bool, str, str]]]]] = {}
+    for one in result.survivors[:_ON_PAGE]:
+        groups.setdefault((one.key.label, one.operator), []).append((one, list(side_by_side(one))))
+    anchors = {place: f"survivors-{number}" for number, place in enumerate(groups, start=1)}
+    operators = [one.name for one in result.operators if one.counted]
     return {
         "result": result,
         "title": mutation_line(result),
-        "operators": [one.name for one in result.operators if one.counted],
-        "survivors": [(one, list(side_by_side(one))) for one in result.survivors[:_ON_PAGE]],
+        "operators": operators,
+        "rows": [(row, [_cell(result, row.name, name, anchors) for name in operators]) for row in result.scenarios],
+        "groups": [(anchors[place], *place, found) for place, found in groups.items()],
+        "left_out": result.total.survived - min(len(result.survivors), _ON_PAGE),
         "suggested": suggestions_yaml(result.suggestions) if result.suggestions else "",
         "check_text": _check_text,
     }
+
+
+def _cell(result: MutationResult, scenario: str, operator: str, anchors: Mapping[tuple[str, str], str]) -> Any:
+    """Text, colour and link of one cell; None without mutants."""
+    counts = result.matrix[scenario].get(operator)
+    if counts is None:
+        return None
+    caught, of = counts
+    colour = "good" if caught == of else "fair" if caught else "bad"
+    return f"{caught}/{of}", colour, anchors.get((scenario, operator))
 
 
 def side_by_side(survivor: SurvivedMutant) -> Iterator[tuple[bool, str, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from seatrial.model.mutation import MutationResult
 from seatrial.model.run import RunOutcome, Totals
 from seatrial.model.struct import Struct
 from seatrial.statistics.intervals import wilson_interval
@@ -28,6 +29,8 @@ class Tile(Struct, frozen=True, kw_only=True):
     kind: str = ""
     """`worse` or `better` if the change is more than noise or a limit."""
     tip: str = ""
+    href: str = ""
+    """The page of the figure; empty: that of the comparison with the baseline, if there is one."""
 
 
 def tiles_of(outcome: RunOutcome, baseline: RunOutcome | None = None) -> list[Tile]:
@@ -111,6 +114,29 @@ def _totals(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:
             delta="" if change is None else f"{change:+.1f} points",
             kind="" if change is None or abs(change) < _SCORE else "better" if change > 0 else "worse",
         )
+
+
+def mutation_tile(result: MutationResult, baseline: MutationResult | None, *, href: str) -> Tile | None:
+    """The share of known defects that the checks of the run notice; None without mutants that count."""
+    total = result.total
+    if total.score is None or total.interval is None:
+        return None
+    delta = kind = ""
+    before = None if baseline is None else baseline.total
+    if before is not None and before.score is not None and before.interval is not None:
+        delta = f"{100 * (total.score - before.score):+.1f} points"
+        kind = "worse" if total.interval.high < before.interval.low else ""
+        kind = "better" if total.interval.low > before.interval.high else kind
+    return Tile(
+        name="Mutation score",
+        value=percent(total.score),
+        more=f"{total.caught:,}/{total.counted:,} mutants",
+        delta=delta,
+        kind=kind,
+        tip=f"Known defects that a check notices, between {percent(total.interval.low)} and "
+        f"{percent(total.interval.high)} (95 %)",
+        href=href,
+    )
 
 
 def _relative(now: float, before: float | None, *, limit: float) -> tuple[str, str]:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from seatrial.files import make_file, make_folder
+from seatrial.files import make_folder, replacing
 from seatrial.model.mutation import (
     CheckCounts,
     MutantCounts,
@@ -190,18 +191,25 @@ def save_mutation(mutants: str, result: MutationResult) -> None:
     """Keep the result of the run's newest mutation beside the store of mutants, for the page of the run."""
     file = _result_file(mutants, result.run)
     make_folder(file.parent)
-    make_file(file)
-    file.write_bytes(encode(replace(result, survivors=result.survivors[:_SAVED])))
+    with replacing(file) as place:
+        place.write_bytes(encode(replace(result, survivors=result.survivors[:_SAVED])))
 
 
 def load_mutation(store: str, run_id: str) -> MutationResult | None:
     """The result of the newest mutation of a run in the store; None if it was not mutated."""
     mutants = mutants_store(store)
     assert mutants is not None
+    file = _result_file(mutants, run_id)
     try:
-        return decode(MutationResult, _result_file(mutants, run_id).read_bytes())
+        return _read_result(file, file.stat().st_mtime_ns)
     except FileNotFoundError:
         return None
+
+
+@lru_cache(maxsize=32)
+def _read_result(file: Path, written: int) -> MutationResult:
+    """Cached, since every page of a run shows its score. `written`: the time of the file, which may change."""
+    return decode(MutationResult, file.read_bytes())
 
 
 def _result_file(mutants: str, run_id: str) -> Path:

@@ -1,5 +1,6 @@
 """The page of one run."""
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -7,12 +8,14 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from seatrial.clock import now
+from seatrial.errors import StoreError
 from seatrial.model.run import RunOutcome, RunState, ScenarioOutcome, Status, TrialSummary
 from seatrial.reports.failing_checks import first_check, group_failures
 from seatrial.reports.plots.svg import Plot
 from seatrial.reports.scenario_plots import dots_of, latency_of, scores_of, severity_of, strip_of
 from seatrial.reports.texts import not_counted_reason
-from seatrial.reports.tiles import tiles_of
+from seatrial.reports.tiles import Tile, mutation_tile, tiles_of
+from seatrial.runs.mutation_tally import load_mutation
 from seatrial.runs.report import StoredRecord
 from seatrial.store.trials import SearchResult
 
@@ -22,7 +25,7 @@ from .events import ProgressReader
 from .filters import ORDERS, Order, Page, TrialFilter, find_scenarios, tags_of, take_page
 from .form_actions import silent_since, why_not_resumed
 from .responses import render
-from .urls import trial_url
+from .urls import run_url, trial_url
 from .verdict_cache import DecidedRun
 
 router = APIRouter(include_in_schema=False)
@@ -88,7 +91,10 @@ def show_run(request: Request, state: State, run_id: str, query: Annotated[RunQu
         "error_output": state.processes.error_output(run_id) if run.state is not RunState.FINISHED else None,
         "baselines": [suite for suite, one in state.store.baselines() if one.id == run.id],
         "baseline": baseline,
-        "tiles": tiles_of(decided.outcome, _known_outcome(state, baseline)),
+        "tiles": [
+            *tiles_of(decided.outcome, _known_outcome(state, baseline)),
+            *_mutation_tile(state, run.id, baseline),
+        ],
         "link_to": lambda key, index: trial_url(run.id, key, index),
         "groups": group_failures(decided.summaries),
         "dots": lambda one: _dots(decided, one),
@@ -148,6 +154,16 @@ def _known_outcome(state: AppState, run_id: str | None) -> RunOutcome | None:
     if known is None:
         state.runs.prepare(row)
     return None if known is None else known.outcome
+
+
+def _mutation_tile(state: AppState, run_id: str, baseline: str | None) -> list[Tile]:
+    """The score of the run's newest mutation, if there is one that can be read."""
+    with suppress(StoreError):
+        found = load_mutation(state.options.store, run_id)
+        before = None if baseline is None else load_mutation(state.options.store, baseline)
+        tile = None if found is None else mutation_tile(found, before, href=f"{run_url(run_id)}/mutation")
+        return [] if tile is None else [tile]
+    return []
 
 
 def _baseline(state: AppState, decided: DecidedRun) -> str | None:
