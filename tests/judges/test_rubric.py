@@ -418,3 +418,11 @@ def test_a_draft_of_a_judge_that_was_cut_off_is_no_verdict(reason: str) -> None:
     assert result.error is not None
     assert result.error.kind is ErrorKind.JUDGE
     assert "cut off before its end" in result.reasoning
+
+
+def test_the_result_has_the_prompt_and_the_raw_answers() -> None:
+    with ModelServer([NO, YES]) as server:
+        result = evaluate(Judge("It names the time.", model=model_of(server), votes=3), a_turn())
+    assert result.exchange is not None
+    assert [("system", result.exchange.system), ("user", result.exchange.message)] == server.requests[0].messages
+    assert result.exchange.answers == (NO, YES, YES)

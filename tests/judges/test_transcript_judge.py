@@ -132,6 +132,25 @@ def test_one_request_brings_metrics_outcomes_and_failures() -> None:
     assert not judgement.outcomes_unavailable
 
 
+def test_the_judgement_has_the_prompt_and_the_raw_answer_of_each_vote() -> None:
+    answers = [json.dumps(outcome_answer(True, True)), json.dumps(outcome_answer(True, False), indent=1)]
+    with ModelServer([*answers, answers[0]]) as server:
+        ((judgement, _),) = judge_all([], a_trial("It is shipped."), server=server, outcomes=OUTCOMES, votes=3)
+    sent = judgement.exchange
+    assert sent is not None
+    assert [("system", sent.system), ("user", sent.message)] == server.requests[0].messages
+    assert sent.answers == (*answers, answers[0])
+
+
+def test_a_judge_without_an_answer_still_shows_what_it_was_asked() -> None:
+    with ModelServer(["nothing", "nothing at all"]) as server:
+        ((judgement, _),) = judge_all([], a_trial("It is shipped."), server=server, outcomes=OUTCOMES)
+    assert judgement.error is not None
+    assert judgement.exchange is not None
+    assert "It is shipped." in judgement.exchange.message
+    assert judgement.exchange.answers == ()
+
+
 def test_the_judge_reads_definitions_statements_and_categories() -> None:
     with ModelServer([json.dumps(weighted_answer(outcomes=None, failures=[]))]) as server:
         judge_all([], a_trial(), server=server, metrics=WEIGHTED, outcomes=OUTCOMES, failures=True)

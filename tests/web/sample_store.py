@@ -5,7 +5,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
-from seatrial.model.results import BehaviourFailure, Check, EvalResult, Judgement, MetricScore, OutcomeResult, Severity
+from seatrial.model.results import (
+    BehaviourFailure,
+    Check,
+    EvalResult,
+    JudgeExchange,
+    Judgement,
+    MetricScore,
+    OutcomeResult,
+    Severity,
+)
 from seatrial.model.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store.store import Store
 
@@ -108,9 +117,12 @@ def _judgement(chance: random.Random, passed: bool) -> Judgement:
         details={
             "model": "openai:gpt-5-mini",
             "answered_by": ["gpt-5-mini"],
-            "prompt": {"system": "You judge a support agent.", "message": "Was the refund made?"},
-            "raw_answers": [{"helpfulness": values[0], "reason": "Clear and polite."}],
         },
+        exchange=JudgeExchange(
+            system="You judge a support agent.",
+            message="Was the refund made?",
+            answers=(f'{{"helpfulness": {values[0]}, "reason": "Clear and polite."}}',),
+        ),
     )
 
 

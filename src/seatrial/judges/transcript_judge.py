@@ -20,6 +20,7 @@ from seatrial.model.conversation import ErrorInfo, ErrorKind
 from seatrial.model.protocols import TrialContext
 from seatrial.model.results import (
     BehaviourFailure,
+    JudgeExchange,
     Judgement,
     MetricScore,
     ModelUse,
@@ -51,7 +52,9 @@ from .voting import (
     attempts_in_words,
     combine,
     disagreements,
+    exchange_of,
     is_settled,
+    join_exchanges,
     outcome_ids,
     parse_answer,
     scale_of,
@@ -65,6 +68,7 @@ class _Votes:
     answers: list[ParsedAnswer] = field(default_factory=list)
     uses: list[ModelUse] = field(default_factory=list)
     failures: list[ModelFailure] = field(default_factory=list)
+    sent: list[JudgeExchange] = field(default_factory=list)
     models: list[str] = field(default_factory=list)
 
 
@@ -116,7 +120,8 @@ class TranscriptJudge:
             judgement = Judgement(error=ErrorInfo(kind=ErrorKind.CONFIG, message=str(mistake)))
         except TrialError as stop:
             judgement = Judgement(error=stop.info)
-        return replace(judgement, details=self._details(votes, record.cut)), sum_model_use(votes.uses)
+        asked = join_exchanges(votes.sent)
+        return replace(judgement, details=self._details(votes, record.cut), exchange=asked), sum_model_use(votes.uses)
 
     @property
     def _categories(self) -> Mapping[str, Category]:
@@ -171,10 +176,12 @@ class TranscriptJudge:
             answer = await self.llm.ask(question)
         except ModelFailure as failure:
             votes.failures.append(failure)
+            votes.sent.append(exchange_of(question))
             votes.uses.append(failure.use)
             return
         votes.uses.append(answer.use)
         votes.models.append(answer.model)
+        votes.sent.append(exchange_of(question, answer.raw))
         votes.answers.append(parse_answer(answer.value, metrics=self.metrics, turns=turns, categories=self._categories))
 
     def _judgement(self, answer: ParsedAnswer) -> Judgement:

@@ -5,17 +5,28 @@ off the scale is refused, so a valid answer answers each question exactly once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias
 
+from msgspec.structs import replace
+
 from seatrial.errors import UsageError
-from seatrial.llm.client import LLM
+from seatrial.llm.client import LLM, full_system
 from seatrial.llm.model import ModelFailure, ModelSpec, Question, parse_model, shown_to
 from seatrial.model.content import Attachment
 from seatrial.model.conversation import ErrorInfo, ErrorKind
-from seatrial.model.results import BehaviourFailure, Check, EvalResult, ModelUse, Severity, TrialError, sum_model_use
+from seatrial.model.results import (
+    BehaviourFailure,
+    Check,
+    EvalResult,
+    JudgeExchange,
+    ModelUse,
+    Severity,
+    TrialError,
+    sum_model_use,
+)
 from seatrial.model.struct import Struct
 
 from .metrics import Category, Metric, Scale, Scope
@@ -163,6 +174,8 @@ class Vote:
     passed: bool | None
     text: str
     use: ModelUse | None = None
+    sent: JudgeExchange | None = None
+    """What was sent, and the answer if there is one."""
 
 
 async def ask_judge(
@@ -233,8 +246,20 @@ async def _vote(llm: LLM, question: Question[Answer]) -> Vote:
     try:
         answer = await llm.ask(question)
     except ModelFailure as failure:
-        return Vote(passed=None, text=str(failure), use=failure.use)
-    return Vote(passed=answer.value["passed"], text=answer.value["reasoning"].strip(), use=answer.use)
+        return Vote(passed=None, text=str(failure), use=failure.use, sent=exchange_of(question))
+    text = answer.value["reasoning"].strip()
+    return Vote(passed=answer.value["passed"], text=text, use=answer.use, sent=exchange_of(question, answer.raw))
+
+
+def exchange_of(question: Question[Answer], *answers: str) -> JudgeExchange:
+    """What the judge is sent, and its answers."""
+    return JudgeExchange(system=full_system(question), message=question.messages[-1][1], answers=answers)
+
+
+def join_exchanges(sent: Iterable[JudgeExchange | None]) -> JudgeExchange | None:
+    """One exchange of all votes: they are sent the same."""
+    known = [one for one in sent if one is not None]
+    return replace(known[0], answers=tuple(text for one in known for text in one.answers)) if known else None
 
 
 def _is_certain(votes: Sequence[Vote], total: int) -> bool:
@@ -245,7 +270,7 @@ def _is_certain(votes: Sequence[Vote], total: int) -> bool:
 
 
 def _count(votes: Sequence[Vote], total: int) -> EvalResult:
-    use = sum_model_use(vote.use for vote in votes)
+    use, exchange = sum_model_use(vote.use for vote in votes), join_exchanges(vote.sent for vote in votes)
     checks = tuple(
         Check(
             name=f"vote {number}" if total > 1 else "judge",
@@ -259,13 +284,13 @@ def _count(votes: Sequence[Vote], total: int) -> EvalResult:
         if len(same) >= total // 2 + 1:
             against = [vote.text for vote in votes if vote.passed is (not answer)]
             reasoning = same[0].text if total == 1 else _with_votes(same[0].text, len(same), len(votes), against)
-            return EvalResult(passed=answer, reasoning=reasoning, checks=checks, use=use)
+            return EvalResult(passed=answer, reasoning=reasoning, checks=checks, use=use, exchange=exchange)
     missing = [vote for vote in votes if vote.passed is None]
     message = f"Judge failed after {attempts_in_words(use.calls)}: {missing[-1].text}"
     if total > 1:
         message += f" ({len(missing)} of {len(votes)} votes have no answer, and the others make no majority of {total})"
     error = ErrorInfo(kind=ErrorKind.JUDGE, message=message, hint=NOT_THE_AGENT)
-    return EvalResult(passed=False, reasoning=message, checks=checks, error=error, use=use)
+    return EvalResult(passed=False, reasoning=message, checks=checks, error=error, use=use, exchange=exchange)
 
 
 def _with_votes(text: str, same: int, asked: int, against: Sequence[str]) -> str:

@@ -98,6 +98,11 @@ _LONGEST_WAIT = 60.0
 """Seconds. A provider that asks for more is not waited for."""
 
 
+def full_system(question: Question[Any]) -> str:
+    """The system prompt that is sent: what the question says, and the form of the answer."""
+    return f"{question.system}\n\n{instructions(question.schema)}"
+
+
 class _Spending:
     """The use and the failed requests of one question so far."""
 
@@ -139,7 +144,7 @@ class LLM:
 
     async def ask(self, question: Question[T]) -> Answer[T]:
         """The model's answer, validated. Raises ModelFailure when there is none."""
-        system = f"{question.system}\n\n{instructions(question.schema)}"
+        system = full_system(question)
         key = cache_key(question, system=system)
         known = self._recall(question, key)
         if known is not None:

@@ -172,6 +172,8 @@ class EvalResult(Struct, frozen=True):
     attack: AttackFact | None = None
     use: "ModelUse | None" = None
     """Model calls of the evaluator."""
+    exchange: "JudgeExchange | None" = None
+    """What a judge was asked and what it answered."""
 
     def __post_init__(self) -> None:
         if self.score is None:
@@ -277,6 +279,15 @@ def sum_model_use(uses: Iterable[ModelUse | None]) -> ModelUse:
     )
 
 
+class JudgeExchange(Struct, frozen=True, kw_only=True):
+    """What a judge was sent and what it answered, word for word."""
+
+    system: str
+    message: str
+    answers: tuple[str, ...] = ()
+    """One for each vote that has an answer."""
+
+
 class Judgement(Struct, frozen=True, kw_only=True):
     """The judge's answer about one trial."""
 
@@ -291,6 +302,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     summary: str = ""
     details: dict[str, Any] | None = None
     """Model, votes, what was cut from the prompt."""
+    exchange: JudgeExchange | None = None
 
     @property
     def exact_score(self) -> float | None:

@@ -24,6 +24,8 @@ from .database import Conflict, Connection, ConnectionPool, Row
 
 _LARGE = 16_384
 """Parts above this size, in bytes, are stored by their hash."""
+_SYSTEM = 1_024
+"""The same for the system prompt of a judge, which many trials share."""
 _SUMMARY_PAGE = 5_000
 _BODY_PAGE = 50
 _IN_DETAILS = (
@@ -157,17 +159,18 @@ def _read_keys(pool: ConnectionPool, run_id: str, first: int, last: int) -> dict
 def pack_document(document: dict[str, Any]) -> tuple[bytes, dict[str, bytes]]:
     """The body of a trial's document, and its large parts by their hashes."""
     body = write(document).encode("ascii")
-    if len(body) <= _LARGE:
+    exchanges = list(_exchanges(document))
+    if len(body) <= _LARGE and not exchanges:
         return body, {}
     contents: dict[str, bytes] = {}
     places: dict[Path, str] = {}
 
-    def set_apart(holder: dict[str, Any], path: Path, *names: str) -> None:
+    def set_apart(holder: dict[str, Any], path: Path, *names: str, above: int = _LARGE) -> None:
         for name in names:
             part = (*path, name)
             inside = {place[len(part) :]: hashed for place, hashed in places.items() if place[: len(part)] == part}
             text = write(holder.get(name), inside).encode("ascii")
-            if len(text) > _LARGE:
+            if len(text) > above:
                 hashed = blake2b(text, digest_size=20).hexdigest()
                 contents[hashed] = text
                 for place in inside:
@@ -175,6 +178,8 @@ def pack_document(document: dict[str, Any]) -> tuple[bytes, dict[str, bytes]]:
                 places[part] = hashed
                 holder[name] = None
 
+    for path, exchange in exchanges:
+        set_apart(exchange, path, "system", above=_SYSTEM)
     for number, turn in enumerate(document["transcript"]["turns"]):
         for kind in ("attachments", "reply_attachments"):
             for place, each in enumerate(turn.get(kind) or ()):
@@ -184,6 +189,15 @@ def pack_document(document: dict[str, Any]) -> tuple[bytes, dict[str, bytes]]:
     set_apart(document["transcript"], ("transcript",), "history", "state", "world", "recorded")
     set_apart(document, (), "transcript", "results", "judgement")
     return write(document, places).encode("ascii"), contents
+
+
+def _exchanges(document: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """What judges were sent. All trials of a scenario have the same system prompt."""
+    judged: list[tuple[Path, Any]] = [(("judgement",), document.get("judgement"))]
+    judged += [(("results", place), result) for place, result in enumerate(document.get("results") or ())]
+    for path, one in judged:
+        if one and one.get("exchange"):
+            yield (*path, "exchange"), one["exchange"]
 
 
 def fetch_through(connection: Connection) -> Fetch:
