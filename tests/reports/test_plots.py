@@ -20,7 +20,7 @@ from seatrial.reports.plots.distributions import (
     severity_bars,
     trial_dots,
 )
-from seatrial.reports.plots.svg import Plot, date_axis, nice_steps
+from seatrial.reports.plots.svg import Plot, cut, date_axis, nice_steps
 from seatrial.reports.plots.trends import CostPoint, HeatCell, HeatRow, TrendPoint, cost_over_time, heat_map, trend
 
 HOSTILE = "<script>alert(1)</script> \"'>&\x1b[31m\u202e"
@@ -151,8 +151,20 @@ def test_the_flow_shows_the_step_that_only_passed_trials_make_first() -> None:
 
 
 def test_a_date_that_would_cover_another_is_left_out() -> None:
-    assert date_axis(DAYS[:2], [10, 30], 0).count("<text") == 1
-    assert date_axis(DAYS[:3], [10, 200, 230], 0).count("<text") == 2
+    assert date_axis(DAYS[:2], [10, 30], 0, right=300).count("<text") == 1
+    assert date_axis(DAYS[:3], [10, 200, 230], 0, right=300).count("<text") == 2
+
+
+def test_a_day_with_two_runs_shows_their_times() -> None:
+    noon = DAYS[0].replace(hour=12, minute=0)
+    body = date_axis([noon, noon.replace(hour=15)], [10, 290], 0, right=300)
+
+    assert "12:00" in body
+    assert "15:00" in body
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    assert cut("explains the delivery date to a customer, by e-mail", 30) == "explains the deli…r, by e-mail"
 
 
 @pytest.mark.parametrize(("highest", "last"), [(0, 1), (3.2, 4), (0.07, 0.08), (15_000, 15_000), (1_201, 1_500)])

@@ -193,17 +193,42 @@ def test_no_dot_is_green_of_a_run_that_did_not_pass(own_project: Any, serve: Any
     served = serve(store=own_project.store, root=own_project.path)
     own_project.seatrial("run", "gated.json", "--id=unasked")
 
-    assert dots(served.get("/").text) == {
-        "good": "errored",
-        "bad": "failed",
-        "hostile": "failed",
-        "known": "inconclusive",
-        "unasked": "unknown",
-    }
+    assert dots(served.get("/?suite=gated").text) == {"known": "inconclusive", "unasked": "unknown"}
     history = f"/runs/known/scenarios/{served.scenario('known', 'gated')}"
     assert dots(served.get(history).text) == {"known": "inconclusive", "unasked": "unknown"}
     served.json("/api/runs/unasked")
     assert dots(served.get(history).text) == {"known": "inconclusive", "unasked": "inconclusive"}
+
+
+def test_plots_do_not_mix_runs_of_different_suites(own_project: Any, serve: Any) -> None:
+    (own_project.path / "echo.py").write_text("def answer(input): return input\n", encoding="utf-8")
+    for name in ("first", "second"):
+        suite = {"suite": {"name": name, "agent": "echo:answer"}, "scenarios": [{"name": name, "input": "hi"}]}
+        (own_project.path / f"{name}.json").write_text(json.dumps(suite), encoding="utf-8")
+    for name, times in (("first", 3), ("second", 2)):
+        for number in range(times):
+            own_project.seatrial("run", f"{name}.json", f"--id={name}-{number}")
+    served = serve(store=own_project.store, root=own_project.path)
+
+    assert set(dots(served.get("/?q=-").text)) == {"first-0", "first-1", "first-2"}
+    assert "Plots show the runs of first." in served.get("/?q=-").text
+    assert set(dots(served.get("/?suite=second").text)) == {"second-0", "second-1"}
+
+
+def test_a_run_is_compared_with_a_run_of_its_own_suite(own_project: Any, serve: Any) -> None:
+    (own_project.path / "echo.py").write_text("def answer(input): return input\n", encoding="utf-8")
+    other = {"suite": {"name": "other", "agent": "echo:answer"}, "scenarios": [{"name": "hi", "input": "hi"}]}
+    (own_project.path / "other.json").write_text(json.dumps(other), encoding="utf-8")
+    own_project.seatrial("baseline", "set", "good")
+    for number in (1, 2):
+        own_project.seatrial("run", "other.json", f"--id=other-{number}")
+    served = serve(store=own_project.store, root=own_project.path)
+
+    assert 'value="other-1" checked>from' in served.get("/").text
+    assert re.findall(r'<option value="([^"]*)" selected', served.get("/compare").text) == ["other-1", "other-2"]
+    assert "Compare with baseline" not in served.get("/runs/other-2").text
+    assert "vs baseline" not in served.get("/runs/other-2").text
+    assert "Compare with baseline" in served.get("/runs/bad").text
 
 
 def test_a_conversation_marks_where_it_went_wrong(served: Any) -> None:
@@ -274,10 +299,11 @@ def test_one_failure_in_thousands_is_not_rounded_away(own_project: Any, serve: A
     lines[7]["expected_output"] = "no"
     many = {"suite": {"name": "many", "agent": "nearly:answer"}, "scenarios": lines}
     (own_project.path / "many.json").write_text(json.dumps(many), encoding="utf-8")
-    own_project.seatrial("run", "many.json", "--id=many")
+    for name in ("many", "many-again"):
+        own_project.seatrial("run", "many.json", f"--id={name}")
     served = serve(store=own_project.store, root=own_project.path)
 
-    text = served.get("/").text
+    text = served.get("/?suite=many").text
 
     assert "99.9 % of 2,000 trials passed" in text
     assert re.findall(r'<td class="number"><span title="[^"]*">([0-9.]+ %)', text)[0] == "99.9 %"
@@ -303,8 +329,11 @@ def test_the_list_of_runs_tells_of_a_slow_decay(serve: Any, tmp_path: Any) -> No
         with open_store(store) as opened:
             opened.set_baseline(run.run.id)
     served = serve(store=store)
-    assert 'hx-get="/drift"' in served.get("/").text
-    assert "the pass rate decays since run" in page(served, "/drift").text
+    assert 'hx-get="/drift?"' in served.get("/").text
+    found = served.get("/drift").text
+    assert "the pass rate decays since run" in found
+    assert 'id="trend" hx-swap-oob="true"' in found
+    assert 'class="drift"' in found
 
 
 def test_runs_are_filtered_by_branch(serve: Any, tmp_path: Any) -> None:

@@ -16,6 +16,11 @@ _WORDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"Tool arguments match: FAIL \((.*)\)", re.S), lambda m: f"wrong arguments: {m[1]}"),
     (re.compile(r"Exact match: FAIL \((.*)\)", re.S), lambda m: f"reply differs: {m[1]}"),
     (re.compile(r"Pattern found: FAIL \((.*)\)", re.S), lambda m: f"pattern not found: {m[1]}"),
+    (re.compile(r"contains: Reply did not contain any of \['([^']*)'\]"), lambda m: f'reply lacks "{m[1]}"'),
+    (re.compile(r"contains: Reply did not contain any of \[(.*)\]", re.S), lambda m: f"reply lacks all of {m[1]}"),
+    (re.compile(r"contains: Reply missing required strings: \[(.*)\]", re.S), lambda m: f"reply lacks {m[1]}"),
+    (re.compile(r"contains: Reply contained forbidden strings: \[(.*)\]", re.S), lambda m: f"reply contains {m[1]}"),
+    (re.compile(r"end_state: End state differs: (.*)", re.S), lambda m: f"end state: {m[1]}"),
 )
 _TURN = re.compile(r"turn \d+: ")
 _NUMBER = re.compile(r"\b[\w-]*\d[\w-]*\b")

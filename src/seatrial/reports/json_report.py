@@ -111,7 +111,8 @@ def _unique_error(error: UniqueError, fields: dict[str, Any]) -> dict[str, Any]:
 
 _ADJUST: dict[type[Any], Any] = {
     Attachment: _attachment,
-    EvalResult: _without("use", "gold_calls"),
+    EvalResult: _without("use", "gold_calls", "exchange"),
+    Judgement: _without("exchange"),
     PlayedTurn: _turn,
     Run: _without("gates"),
     UniqueError: _unique_error,

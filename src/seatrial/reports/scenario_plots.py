@@ -12,6 +12,7 @@ from .plots.distributions import (
     metric_strip,
     pass_curve,
     severity_bars,
+    sparkline,
     trial_dots,
 )
 from .plots.svg import Plot
@@ -58,6 +59,11 @@ def scores_of(trials: Iterable[TrialSummary | Trial]) -> dict[str, list[float]]:
 def strip_of(metric: str, values: Sequence[float], threshold: float | None = None) -> Plot:
     """The scores of a metric as one strip, red to green."""
     return metric_strip(values, name=metric, threshold=threshold)
+
+
+def history_of(metric: str, means: Sequence[float]) -> Plot:
+    """The means of a metric in recent runs."""
+    return sparkline(means, name=metric)
 
 
 def latency_of(trials: Iterable[TrialSummary]) -> Plot:

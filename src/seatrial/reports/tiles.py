@@ -25,7 +25,7 @@ class Tile(Struct, frozen=True, kw_only=True):
     value: str
     more: str = ""
     delta: str = ""
-    """The change from the baseline in words."""
+    """The change from the baseline."""
     kind: str = ""
     """`worse` or `better` if the change is more than noise or a limit."""
     tip: str = ""
@@ -55,14 +55,13 @@ def _pass_rate(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Til
         yield Tile(name="Pass rate", value=percent(passed / answered), more=f"{passed:,}/{answered:,} trials", tip=tip)
         return
     if baseline is not None and not _stops_by_results(baseline) and (before := _counts(baseline))[1]:
-        change = 100 * (passed / answered - before[0] / before[1])
-        delta = f"{change:+.1f} points"
+        delta = _points(100 * (passed / answered - before[0] / before[1]))
         old_low, old_high = wilson_interval(*before)
         kind = "worse" if high < old_low else "better" if low > old_high else ""
     yield Tile(
         name="Pass rate",
         value=percent(passed / answered),
-        more=f"{passed:,}/{answered:,} trials",
+        more=f"{passed:,}/{answered:,} trials, {100 * low:.0f}–{100 * high:.0f} %",
         delta=delta,
         kind=kind,
         tip=f"between {percent(low)} and {percent(high)} (95 %), from {passed:,} of {answered:,} trials",
@@ -111,7 +110,7 @@ def _totals(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:
             name="Score",
             value=f"{number(score)} %",
             more=required,
-            delta="" if change is None else f"{change:+.1f} points",
+            delta="" if change is None else _points(change),
             kind="" if change is None or abs(change) < _SCORE else "better" if change > 0 else "worse",
         )
 
@@ -145,4 +144,8 @@ def _relative(now: float, before: float | None, *, limit: float) -> tuple[str, s
         return "", ""
     change = now / before - 1
     kind = "worse" if change > limit else "better" if change < -limit else ""
-    return f"{100 * change:+.0f} %", kind
+    return f"{100 * change:+.0f} %" if round(100 * change) else "no change", kind
+
+
+def _points(change: float) -> str:
+    return f"{change:+.1f} points" if round(change, 1) else "no change"

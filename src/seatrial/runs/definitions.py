@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from os.path import exists, isabs, normpath, relpath
 from typing import Any
 
 from seatrial.model.conversation import REDACTED
@@ -18,6 +19,8 @@ _SETTINGS = (
     *("trials", "sequential", "threshold", "gate", "must_pass", "max_turns", "timeout_seconds", "retries", "models"),
     *("trial_timeout_seconds", "pass_threshold", "judge_votes", "setup", "teardown", "skip", "xfail", "metadata"),
 )
+_LAST = ("metrics", "scorers", "failures")
+"""Below what this scenario alone expects."""
 _ELSEWHERE = ("name", "tags", "source", "examples")
 """What the page shows in its head, and rows that became scenarios of their own."""
 _LONGEST = 8_000
@@ -32,7 +35,7 @@ def definition_name(fingerprint: str) -> str:
 def definition_of(scenario: Scenario) -> dict[str, dict[str, Any]]:
     """The keys that the scenario gives, in groups: the user's side, tools, expectations, settings."""
     groups: dict[str, dict[str, Any]] = {"user": {}, "tools": {}, "expectations": {}, "settings": {}}
-    for name, value in given(scenario).items():
+    for name, value in sorted(given(scenario).items(), key=lambda one: one[0] in _LAST):
         if name not in _ELSEWHERE:
             groups[_group(name)][name] = _shortened(_plain(value))
     return {name: keys for name, keys in groups.items() if keys}
@@ -53,11 +56,21 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in value]
-    if value is None or isinstance(value, str | int | float | bool):
+    if isinstance(value, str):
+        return _short_path(value)
+    if value is None or isinstance(value, int | float | bool):
         return value
     if not isinstance(value, type) and field_names(value) is not None:
         return {name: _plain(item) for name, item in given(value).items()}
     return describe_agent(value)
+
+
+def _short_path(text: str) -> str:
+    """The path of a file as seen from the folder of the run; other texts as they are."""
+    if not isabs(text) or not exists(text):
+        return text
+    near = relpath(text)
+    return normpath(text) if near.startswith("..") else near
 
 
 def _shortened(value: Any) -> Any:

@@ -23,6 +23,7 @@ from .app_state import AppState, NotFound, State
 from .background import page_timeout
 from .filters import take_page
 from .responses import render
+from .run_history import start_of_comparison
 from .urls import compare_url, scenario_id
 from .verdict_cache import Compared
 
@@ -157,13 +158,12 @@ def _compare(request: Request, state: AppState, base: str, candidate: str) -> Co
 
 
 def _show_choice(request: Request, state: AppState, base: str, candidate: str) -> Response:
-    """The form. Unless another is chosen, it compares with the baseline, else with the run before the newest."""
+    """The form. Unless another is chosen, it compares the newest run with its baseline, else with the run before."""
     known = state.store.runs(CHOICE)
-    newest = candidate or (known[0].id if known else "")
-    baseline = state.store.baseline()
-    if not base and baseline is not None and baseline.id != newest:
-        base = baseline.id
-    values = {"title": "Compare", "runs": known, "base": base, "candidate": candidate}
+    now = next((run for run in known if run.id == candidate), known[0] if known else None)
+    if not base and now is not None:
+        base = start_of_comparison(now, [run for _, run in state.store.baselines()], known) or ""
+    values = {"title": "Compare", "runs": known, "base": base, "candidate": "" if now is None else now.id}
     return render(request, "choose.html.jinja", values)
 
 

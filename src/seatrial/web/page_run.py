@@ -11,8 +11,9 @@ from seatrial.clock import now
 from seatrial.errors import StoreError
 from seatrial.model.run import RunOutcome, RunState, ScenarioOutcome, Status, TrialSummary
 from seatrial.reports.failing_checks import first_check, group_failures
+from seatrial.reports.plots.distributions import metric_strips
 from seatrial.reports.plots.svg import Plot
-from seatrial.reports.scenario_plots import dots_of, latency_of, scores_of, severity_of, strip_of
+from seatrial.reports.scenario_plots import dots_of, flow_of_trials, latency_of, scores_of, severity_of
 from seatrial.reports.texts import not_counted_reason
 from seatrial.reports.tiles import Tile, mutation_tile, tiles_of
 from seatrial.runs.mutation_tally import load_mutation
@@ -25,12 +26,15 @@ from .events import ProgressReader
 from .filters import ORDERS, Order, Page, TrialFilter, find_scenarios, tags_of, take_page
 from .form_actions import silent_since, why_not_resumed
 from .responses import render
+from .run_history import share_suite
 from .urls import run_url, trial_url
 from .verdict_cache import DecidedRun
 
 router = APIRouter(include_in_schema=False)
 SCENARIOS_PER_PAGE = 70
 CAUSES_SHOWN = 50
+FLOW_TRIALS = 50
+"""The number of conversations on each side of the plot of tool calls."""
 
 
 class RunQuery(BaseModel):
@@ -100,7 +104,7 @@ def show_run(request: Request, state: State, run_id: str, query: Annotated[RunQu
         "dots": lambda one: _dots(decided, one),
         "why": lambda one: _why(decided, one, is_live=is_live),
         "several_suites": len({one.entry.key.suite for one in decided.outcome.scenarios}) > 1,
-        "plots": _plots(decided) if query.view == "plots" else [],
+        "plots": _plots(state, decided) if query.view == "plots" else [],
         "config": run.config or {},
     }
     return render(request, "run.html.jinja", values)
@@ -136,13 +140,20 @@ def _why(decided: DecidedRun, one: ScenarioOutcome, *, is_live: bool) -> tuple[s
     return "; ".join(one.verdict.failure_reasons), None
 
 
-def _plots(decided: DecidedRun) -> list[Plot]:
-    """The plots of the run."""
-    thresholds: dict[str, float] = {}
-    for one in decided.outcome.scenarios:
-        thresholds |= one.entry.gates.metric_thresholds or {}
-    strips = [strip_of(name, values, thresholds.get(name)) for name, values in scores_of(decided.summaries).items()]
-    return [latency_of(decided.summaries), severity_of(decided.summaries), *strips]
+def _plots(state: AppState, decided: DecidedRun) -> list[Plot]:
+    """The plots of the run. What was not measured has none."""
+    scores = scores_of(decided.summaries)
+    made = [latency_of(decided.summaries)]
+    made += [metric_strips(scores, title="Scores by metric")] if scores else []
+    made += [severity_of(decided.summaries)] if any(one.failures for one in decided.summaries) else []
+    bad = [one for one in decided.summaries if one.status is not Status.PASSED][:FLOW_TRIALS]
+    if bad:
+        keys = {one.key for one in bad}
+        good = [one for one in decided.summaries if one.status is Status.PASSED]
+        good.sort(key=lambda one: one.key not in keys)  # first of all trials of the same scenarios
+        sample = (*good[:FLOW_TRIALS], *bad)
+        made.append(flow_of_trials(state.store.trial(decided.run.id, one.key, one.index) for one in sample))
+    return made
 
 
 def _known_outcome(state: AppState, run_id: str | None) -> RunOutcome | None:
@@ -167,11 +178,11 @@ def _mutation_tile(state: AppState, run_id: str, baseline: str | None) -> list[T
 
 
 def _baseline(state: AppState, decided: DecidedRun) -> str | None:
-    """The id of the baseline; None if there is none, or it is this run."""
+    """The id of the baseline; None if there is none, it has other suites, or it is this run."""
     suites = dict.fromkeys(one.entry.key.suite for one in decided.outcome.scenarios[:SCENARIOS_PER_PAGE])
     for suite in suites:
         found = state.store.baseline(suite)
-        if found is not None:
+        if found is not None and share_suite(found, decided.run):
             return None if found.id == decided.run.id else found.id
     return None
 

@@ -14,7 +14,16 @@ from .app_state import AppState, State
 from .filters import take_page
 from .form_actions import silent_since
 from .responses import render
-from .run_history import MOST_COLUMNS, decided_runs, interval_of, plots_of, trend_of_runs
+from .run_history import (
+    MOST_COLUMNS,
+    decided_runs,
+    interval_of,
+    plots_of,
+    rows_to_plot,
+    start_of_comparison,
+    suites_of,
+    trend_of_runs,
+)
 from .run_processes import list_suites
 
 RUNS_PER_PAGE = 50
@@ -62,11 +71,6 @@ class RunFilter(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in given.items() if value}
 
 
-def suites_of(run: Run) -> list[str]:
-    agents = (run.config or {}).get("agents")
-    return list(agents) if isinstance(agents, dict) else []
-
-
 def agents_of(run: Run) -> list[str]:
     """The agents of the run, each in a few words."""
     config = run.config or {}
@@ -95,7 +99,7 @@ def show_runs(
     known = state.store.runs()
     run_filter = RunFilter(text=q, suite=suite, agent=agent, branch=branch)
     page = take_page([run for run in known if run_filter.matches(run)], offset=offset, limit=RUNS_PER_PAGE)
-    baselines = {run.id for _, run in state.store.baselines()}
+    baselines = {run.id for run in _baselines(state)}
     rows = state.store.rows_of(page.items)
     shown = [
         ShownRun(
@@ -107,17 +111,19 @@ def show_runs(
         for row in rows
     ]
     verdicts = {one.row.run.id: one.verdict for one in shown if one.verdict is not None}
-    decided = decided_runs(state, rows, wait=False)
+    plotted, of_suites = rows_to_plot(rows)
+    decided = decided_runs(state, plotted, wait=False)
     heat_map, costs = plots_of(decided)
-    finished = [row for row in rows[:MOST_COLUMNS] if row.run.state is not RunState.RUNNING and row.trials]
+    finished = [row for row in plotted[:MOST_COLUMNS] if row.run.state is not RunState.RUNNING and row.trials]
     values: dict[str, Any] = {
         "title": "Runs",
         "runs": shown,
         "page": page,
         "filter": run_filter,
         "choices": _choices(known),
-        "from_id": _compare_from(shown),
-        "trend": trend_of_runs(rows, verdicts, baselines),
+        "from_id": start_of_comparison(rows[0].run, _baselines(state), page.items) if rows else None,
+        "of_suites": of_suites,
+        "trend": trend_of_runs(plotted, verdicts, baselines),
         "heat_map": heat_map,
         "costs": costs,
         "load_history": len(decided) < len(finished),
@@ -137,18 +143,44 @@ def show_history(
     branch: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
     """The heat map and the costs, for runs that were not decided when the list was shown."""
-    run_filter = RunFilter(text=q, suite=suite, agent=agent, branch=branch)
-    found = [run for run in state.store.runs() if run_filter.matches(run)][:MOST_COLUMNS]
-    decided = decided_runs(state, state.store.rows_of(found), wait=True)
+    rows = _first_rows(state, RunFilter(text=q, suite=suite, agent=agent, branch=branch))
+    decided = decided_runs(state, rows_to_plot(rows)[0], wait=True)
     return render(request, "history.html.jinja", {"heat_map": plots_of(decided)[0]})
 
 
 @router.get("/drift")
-def show_drift(request: Request, state: State) -> Response:
-    """Suites whose pass rate decays over the accepted runs; the list of runs loads it later."""
+def show_drift(
+    request: Request,
+    state: State,
+    q: Annotated[str, Query(max_length=200)] = "",
+    suite: Annotated[str, Query(max_length=200)] = "",
+    agent: Annotated[str, Query(max_length=200)] = "",
+    branch: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Suites whose pass rate decays over the accepted runs, and the trend with the place where a decay began.
+
+    The list of runs loads it later.
+    """
     from seatrial.runs.trend import read_trends
 
-    return render(request, "drift.html.jinja", {"trends": read_trends(state.store)})
+    trends = read_trends(state.store)
+    began = frozenset(trend.since for trend in trends if trend.since is not None)
+    plot = None
+    if began:
+        rows = rows_to_plot(_first_rows(state, RunFilter(text=q, suite=suite, agent=agent, branch=branch)))[0]
+        verdicts = {row.run.id: known for row in rows if (known := state.runs.verdict(row)) is not None}
+        plot = trend_of_runs(rows, verdicts, {run.id for run in _baselines(state)}, began)
+    return render(request, "drift.html.jinja", {"trends": trends, "plot": plot})
+
+
+def _first_rows(state: AppState, run_filter: RunFilter) -> list[RunRow]:
+    """The runs of the first page that match the filter."""
+    found = [run for run in state.store.runs() if run_filter.matches(run)]
+    return state.store.rows_of(found[:RUNS_PER_PAGE])
+
+
+def _baselines(state: AppState) -> list[Run]:
+    return [run for _, run in state.store.baselines()]
 
 
 def _choices(known: list[Run]) -> dict[str, list[str]]:
@@ -158,13 +190,6 @@ def _choices(known: list[Run]) -> dict[str, list[str]]:
         "agent": sorted({agent for run in known for agent in agents_of(run)}),
         "branch": sorted({run.git_branch for run in known if run.git_branch}),
     }
-
-
-def _compare_from(shown: list[ShownRun]) -> str | None:
-    """The run that a comparison starts from, unless another is chosen: the baseline, else the run before the newest."""
-    newest = shown[0].row.run.id if shown else None
-    baseline = next((one.row.run.id for one in shown if one.is_baseline and one.row.run.id != newest), None)
-    return baseline or (shown[1].row.run.id if len(shown) > 1 else None)
 
 
 @router.get("/runs/{run_id}/verdict")

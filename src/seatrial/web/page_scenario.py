@@ -1,12 +1,12 @@
 """The page of a scenario in a run, and the page of a trial."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from seatrial.model.run import ScenarioOutcome, Status, Trial, TrialSummary
+from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, Trial, TrialSummary
 from seatrial.reports.plots.svg import Plot
 from seatrial.reports.plots.trends import UNKNOWN
 from seatrial.reports.scenario_plots import curve_of, dots_of, flow_of_trials, latency_of, scores_of
@@ -61,6 +61,7 @@ def show_scenario(
         "definition": _definition(state, outcome),
         "history": trend_of_scenario(history, key, statuses),
         "scores": scores_of(trials),
+        "metric_history": _metric_history(state, history, key),
         "dots": dots_of(outcome, trials, lambda one: trial_url(run_id, one.key, one.index)),
         "plots": _plots(state, decided, outcome),
         "flaky": flaky_line(outcome) if is_flaky(outcome) else None,
@@ -77,6 +78,16 @@ def _definition(state: AppState, outcome: ScenarioOutcome) -> dict[str, str]:
         group: yaml.safe_dump(keys, sort_keys=False, allow_unicode=True, width=90).rstrip()
         for group, keys in found.items()
     }
+
+
+def _metric_history(state: AppState, history: Sequence[RunRow], key: ScenarioKey) -> dict[str, list[float]]:
+    """The mean of each metric in the runs that are decided, oldest first."""
+    means: dict[str, list[float]] = {}
+    for row in history:
+        decided = state.runs.known(row.run)
+        for metric, values in scores_of(decided.trials.get(key, ()) if decided else ()).items():
+            means.setdefault(metric, []).append(sum(values) / len(values))
+    return means
 
 
 def _status(state: AppState, row: RunRow, scenario: str) -> str:

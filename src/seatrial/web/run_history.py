@@ -1,8 +1,9 @@
-"""The plots over several runs: pass rates, scenarios by runs, costs."""
+"""Several runs: which of them can be compared, and plots of pass rates, scenarios by runs, and costs."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from seatrial.model.run import RunState, ScenarioKey, Verdict
+from seatrial.model.run import Run, RunState, ScenarioKey, Verdict
 from seatrial.reports.history_plots import costs_of, heat_map_of
 from seatrial.reports.plots.svg import Plot
 from seatrial.reports.plots.trends import UNKNOWN, TrendPoint, trend
@@ -17,8 +18,37 @@ from .verdict_cache import DecidedRun
 MOST_COLUMNS = 30
 
 
-def trend_of_runs(rows: Sequence[RunRow], verdicts: dict[str, Verdict], baselines: set[str]) -> Plot | None:
-    """The pass rates of the runs, oldest first; None for fewer than two."""
+def suites_of(run: Run) -> list[str]:
+    """The suites of the run; empty for runs of older versions."""
+    agents = (run.config or {}).get("agents")
+    return list(agents) if isinstance(agents, dict) else []
+
+
+def share_suite(one: Run, other: Run) -> bool:
+    """Whether the runs have a suite in common, as far as is known."""
+    first, second = suites_of(one), suites_of(other)
+    return not first or not second or not set(first).isdisjoint(second)
+
+
+def start_of_comparison(candidate: Run, baselines: Iterable[Run], runs: Iterable[Run]) -> str | None:
+    """The run to compare the candidate with: its baseline, else the newest other run with the same suite."""
+    fitting = (run.id for run in (*baselines, *runs) if run.id != candidate.id and share_suite(run, candidate))
+    return next(fitting, None)
+
+
+def rows_to_plot(rows: Sequence[RunRow]) -> tuple[list[RunRow], str]:
+    """The runs of one plot, and their suites if other runs have others: pass rates of two suites have no trend."""
+    groups = Counter(frozenset(known) for row in rows if row.trials and (known := suites_of(row.run)))
+    if len(groups) < 2:
+        return list(rows), ""
+    chosen = groups.most_common(1)[0][0]
+    return [row for row in rows if set(suites_of(row.run)) in (chosen, set())], ", ".join(sorted(chosen))
+
+
+def trend_of_runs(
+    rows: Sequence[RunRow], verdicts: dict[str, Verdict], baselines: set[str], drifts: frozenset[str] = frozenset()
+) -> Plot | None:
+    """The pass rates of the runs, oldest first; None for fewer than two. `drifts`: runs at which a decay began."""
     shown = [row for row in reversed(rows) if row.trials]
     points = [
         TrendPoint(
@@ -30,6 +60,7 @@ def trend_of_runs(rows: Sequence[RunRow], verdicts: dict[str, Verdict], baseline
             high=interval_of(row)[1],
             href=run_url(row.run.id),
             is_baseline=row.run.id in baselines,
+            drifts=row.run.id in drifts,
         )
         for row in shown
     ]
@@ -68,7 +99,7 @@ def trend_of_scenario(rows: Sequence[RunRow], key: ScenarioKey, statuses: Sequen
         )
         for row, status in zip(rows, statuses, strict=True)
     ]
-    return trend(points, title="Pass rate in recent runs", height=160) if len(points) > 1 else None
+    return trend(points, title="Pass rate in recent runs", width=900, height=160) if len(points) > 1 else None
 
 
 def decided_runs(state: AppState, rows: Sequence[RunRow], *, wait: bool) -> list[DecidedRun]:

@@ -15,7 +15,7 @@ from seatrial.reports.conversation import describe_change, one_line_json
 from seatrial.reports.failing_checks import failing_check, first_check
 from seatrial.reports.json_report import to_json
 from seatrial.reports.prose import has_markdown, prose
-from seatrial.reports.scenario_plots import interval_of, strip_of
+from seatrial.reports.scenario_plots import history_of, interval_of, strip_of
 from seatrial.reports.terminal import escape_controls, shorten
 from seatrial.reports.texts import (
     VERDICT_WORDS,
@@ -179,6 +179,7 @@ def make_environment(*folders: Path) -> "Environment":
         pretty_json,
         prose,
         run_facts,
+        history_of,
         strip_of,
         summarise,
         scenario_counts_line,

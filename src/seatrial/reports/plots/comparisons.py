@@ -7,7 +7,7 @@ from itertools import pairwise
 from seatrial.model.struct import Struct
 from seatrial.reports.texts import counted, percent
 
-from .svg import Plot, circle, join, label, line, link, path, rate_axis, rect
+from .svg import Plot, circle, cut, join, label, line, link, path, rate_axis, rect
 
 
 class RatePair(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ def slope(pairs: Sequence[RatePair], *, before: str, after: str, width: float = 
         return bottom - rate * (bottom - top)
 
     parts = [rate_axis(left, right, top, bottom)]
-    parts += [label(left, 12, before, kind="head"), label(right, 12, after, anchor="end", kind="head")]
+    parts += [label(left, 12, cut(before, 34), kind="head"), label(right, 12, cut(after, 30), kind="head")]
     taken: list[float] = []
     order = ("same", "within-noise", "better", "cannot-tell", "worse")
     for (old, new, kind), group in sorted(groups.items(), key=lambda one: order.index(one[0][2])):
@@ -69,8 +69,7 @@ def _slope_label(group: Sequence[RatePair], x: float, y: float, taken: list[floa
         return ""
     taken.append(y)
     more = f" +{len(group) - 1}" if len(group) > 1 else ""
-    name = group[0].name
-    return label(x + 9, y + 4, f"{name if len(name) <= 34 else name[:33] + '…'}{more}", kind="row")
+    return label(x + 9, y + 4, f"{cut(group[0].name, 34)}{more}", kind="row")
 
 
 MOST_ROWS = 16
@@ -98,8 +97,7 @@ def forest(pairs: Sequence[RatePair], *, noise: float | None, width: float = 620
         y = top + 10 + 20 * place
         change, low, high = pair.after - pair.before, pair.low or 0.0, pair.high or 0.0
         tip = f"{pair.name}: {pair.counts}, {pair.word}; between {100 * low:+.0f} and {100 * high:+.0f} points"
-        name = pair.name if len(pair.name) <= 36 else f"{pair.name[:35]}…"
-        inside = label(left - 10, y + 4, name, anchor="end", kind="row")
+        inside = label(left - 10, y + 4, cut(pair.name, 36), anchor="end", kind="row")
         inside += line(x(low), y, x(high), y, "whisker") + rect(x(change) - 4, y - 4, 8, 8, "dot")
         parts.append(link(pair.href, tip, inside, kind=pair.kind))
     if not shown:
@@ -117,7 +115,7 @@ def forest(pairs: Sequence[RatePair], *, noise: float | None, width: float = 620
 
 
 START, END = "start", "end"
-MOST_TOOLS = 8
+MOST_STEPS = 10
 
 
 class ToolFlow(Struct, frozen=True, kw_only=True):
@@ -136,11 +134,11 @@ def flow_of(sequences: Sequence[Sequence[str]]) -> ToolFlow:
     return ToolFlow(steps=dict(steps), trials=len(sequences))
 
 
-def tool_flow(passed: ToolFlow, failed: ToolFlow, *, title: str, width: float = 620.0) -> Plot:
+def tool_flow(passed: ToolFlow, failed: ToolFlow, *, title: str, width: float = 460.0) -> Plot:
     """For each step from tool to tool: the share of passed and of failed trials, largest difference first."""
     every = sorted({*passed.steps, *failed.steps}, key=lambda step: -abs(_share(passed, step) - _share(failed, step)))
-    shown = every[: 2 * MOST_TOOLS]
-    left, full = 280.0, width - 340
+    shown = every[:MOST_STEPS]
+    left, full = 222.0, width - 262
     parts = []
     for place, step in enumerate(shown):
         y = 4 + 30 * place
@@ -148,10 +146,9 @@ def tool_flow(passed: ToolFlow, failed: ToolFlow, *, title: str, width: float = 
         name = f"{step[0]} → {step[1]}"
         tip = f"{name}: {percent(good)} of passed trials, {percent(bad)} of failed trials"
         bars = rect(left, y + 2, max(full * good, 1), 9, "passed") + rect(left, y + 13, max(full * bad, 1), 9, "failed")
-        texts = label(left - 10, y + 16, name if len(name) <= 42 else f"{name[:41]}…", anchor="end", kind="row")
-        shares = label(left + full * good + 4, y + 10, percent(good)) + label(
-            left + full * bad + 4, y + 22, percent(bad)
-        )
+        texts = label(left - 10, y + 16, cut(name, 34), anchor="end", kind="row")
+        ends = ((good, y + 10), (bad, y + 22))
+        shares = join(label(left + full * share + 4, at, f"{100 * share:.0f} %") for share, at in ends)
         parts.append(link(None, tip, texts + bars + shares))
     return Plot(
         kind="flow",

@@ -9,7 +9,22 @@ from seatrial.reports.texts import counted, duration, percent
 from seatrial.statistics.intervals import TURNS_FOR_P95, quantile
 from seatrial.verdicts.reasons import number
 
-from .svg import Plot, circle, join, label, line, link, nice_steps, path, rate_axis, rect, spread, text_of
+from .svg import (
+    LETTER,
+    Plot,
+    circle,
+    cut,
+    join,
+    label,
+    line,
+    link,
+    nice_steps,
+    path,
+    rate_axis,
+    rect,
+    spread,
+    text_of,
+)
 
 MOST_DOTS = 40
 """A scenario with more trials is shown as a bar of shares."""
@@ -79,16 +94,17 @@ def interval_bar(rate: float, low: float, high: float, *, required: float | None
 
 def latency_histogram(values_ms: Sequence[float], *, title: str, width: float = 460.0, height: float = 150.0) -> Plot:
     """How long turns took, with the median and, from 20 turns on, the 95th percentile."""
-    left, right, top, bottom = 34.0, width - 26, 16.0, height - 26
     ordered = sorted(values_ms)
     steps = nice_steps(ordered[-1] if ordered else 0.0, most=6)
     highest, bins = steps[-1], 24
     counts = Counter(min(int(bins * value / highest), bins - 1) for value in ordered)
     most = max(counts.values(), default=1)
+    tallest = counted(most, "turn")
+    left, right, top, bottom = 12 + LETTER * len(tallest), width - 26, 20.0, height - 26
     each = (right - left) / bins
     parts = [label(left + (right - left) * step / highest, height - 8, duration(step) or "", anchor="middle")
              for step in steps]  # fmt: skip
-    parts.append(line(left, bottom, right, bottom, "grid") + label(left - 6, top + 8, f"{most:,}", anchor="end"))
+    parts.append(line(left, bottom, right, bottom, "grid") + label(left - 6, top + 8, tallest, anchor="end"))
     for place, count in sorted(counts.items()):
         tall = (bottom - top) * count / most
         ends = f"{duration(place * highest / bins)} to {duration((place + 1) * highest / bins)}"
@@ -99,8 +115,8 @@ def latency_histogram(values_ms: Sequence[float], *, title: str, width: float = 
     for value, name, anchor, gap in ((middle, "p50", "end", -3), (late, "p95", "start", 3)):
         if value is not None:
             x = left + (right - left) * value / highest
-            note = label(x + gap, top + 4, name, anchor=anchor, kind="note")
-            parts.append(line(x, top - 4, x, bottom, "mark-line") + note)
+            note = label(x + gap, top - 6, name, anchor=anchor, kind="note")
+            parts.append(line(x, top - 14, x, bottom, "mark-line") + note)
     summary = f"{counted(len(ordered), 'turn')}, median {duration(middle)}"
     summary += "" if late is None else f", 95th percentile {duration(late)}"
     return Plot(kind="latency", title=title, summary=summary, width=width, height=height, body=join(parts))
@@ -124,6 +140,17 @@ def metric_strip(values: Sequence[float], *, name: str, threshold: float | None 
     return Plot(kind="strip", title=name, summary=summary, width=wide, height=16, body=join(parts))
 
 
+def sparkline(values: Sequence[float], *, name: str) -> Plot:
+    """The means of a metric in recent runs, oldest first, on the scale from 0 to 5."""
+    wide, tall = 110.0, 18.0
+    spots = [(x, tall - 3 - (tall - 6) * value / FULL_MARKS) for x, value in
+             zip(spread(len(values), 3, wide - 4), values, strict=True)]  # fmt: skip
+    last = circle(*spots[-1], 3, "dot") if spots else ""
+    summary = f"{counted(len(values), 'run')}, oldest first: {', '.join(number(value) for value in values)}"
+    body = f"<title>{text_of(summary)}</title>{path(spots, 'course')}{last}"
+    return Plot(kind="spark", title=f"{name} in recent runs", summary=summary, width=wide, height=tall, body=body)
+
+
 def pass_curve(pass_hat_k: Sequence[float], pass_at_k: Sequence[float], *, title: str) -> Plot:
     """The chance that all of k tries pass (pass^k), and that at least one does (pass@k)."""
     width, height = 350.0, 150.0
@@ -145,11 +172,12 @@ def pass_curve(pass_hat_k: Sequence[float], pass_at_k: Sequence[float], *, title
             )
     if places:
         heights = [bottom - chances[-1] * (bottom - top) + 4 for chances in (pass_at_k, pass_hat_k)]
+        heights[0] = min(heights[0], bottom - 8)
         heights[1] = max(heights[1], heights[0] + 12)  # a line of text apart
         for y, name in zip(heights, ("at least one", "all"), strict=True):
             parts.append(label(places[-1] + 8, y, name, kind="note"))
     parts += [label(x, height - 12, str(tries), anchor="middle") for tries, x in enumerate(places, 1)]
-    parts.append(label(right + 4, height - 12, "tries", kind="note"))
+    parts.append(label(left - 6, height - 12, "tries", anchor="end", kind="note"))
     said = [f"{tries} tries: all pass in {percent(share)}" for tries, share in enumerate(pass_hat_k, 1)]
     return Plot(
         kind="curve",
@@ -205,8 +233,7 @@ def scenario_rows(rows: Sequence[ScenarioRow], *, title: str) -> Plot:
     parts = []
     for place, row in enumerate(rows):
         y = 6 + 18 * place
-        name = row.name if len(row.name) <= 46 else f"{row.name[:45]}…"
-        parts.append(link(None, row.name, label(left - 10, y + 11, name, anchor="end", kind="row")))
+        parts.append(link(None, row.name, label(left - 10, y + 11, cut(row.name, 46), anchor="end", kind="row")))
         parts.append(label(left + wide + 12, y + 11, row.counts))
         if row.dots:
             step = min(_DOT, wide / len(row.dots))
@@ -235,13 +262,16 @@ def metric_strips(scores: Mapping[str, Sequence[float]], *, title: str) -> Plot:
     parts = []
     for place, (name, values) in enumerate(scores.items()):
         strip = metric_strip(values, name=name)
-        texts = label(140, 26 * place + 17, name, anchor="end", kind="row") + label(380, 26 * place + 17, strip.summary)
-        parts.append(f'{texts}<g transform="translate(150 {26 * place + 5})">{strip.body}</g>')
+        y = 26 * place + 17
+        tip = f"{name}: {strip.summary}"
+        mean = label(390, y, f"mean {number(sum(values) / len(values))}")
+        parts.append(link(None, tip, label(150, y, cut(name, 23), anchor="end", kind="row") + mean))
+        parts.append(f'<g transform="translate(160 {y - 12})">{strip.body}</g>')
     return Plot(
         kind="strips",
         title=title,
         summary=counted(len(scores), "metric"),
-        width=640,
+        width=460,
         height=10 + 26 * max(len(scores), 1),
         body=join(parts) or label(20, 16, "No judge scored these trials", kind="note"),
     )

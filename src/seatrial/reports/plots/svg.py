@@ -63,9 +63,17 @@ def text_of(text: str) -> str:
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
+def cut(text: str, length: int = LABEL_LENGTH) -> str:
+    """The text with "…" in its middle if it is longer: names often differ only at their ends."""
+    if len(text) <= length:
+        return text
+    tail = length * 2 // 5
+    return f"{text[: length - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
+
+
 def label(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "") -> str:
     """A text in the plot, cut to a readable length."""
-    shown = text if len(text) <= LABEL_LENGTH else f"{text[: LABEL_LENGTH - 1]}…"
+    shown = cut(text)
     of_kind = f' class="{kind}"' if kind else ""
     return f'<text{of_kind} x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{text_of(shown)}</text>'
 
@@ -124,20 +132,32 @@ def rate_axis(left: float, right: float, top: float, bottom: float, *, lowest: f
     return "".join(parts)
 
 
-def date_axis(dates: Sequence[datetime], places: Sequence[float], y: float, *, room: float = 70.0) -> str:
-    """The dates below a plot, as many as fit; the first always, and the last if it fits."""
-    shown: list[tuple[float, str]] = []
-    pattern = "%Y-%m-%d" if len({date.year for date in dates}) > 1 else "%b %d"
-    if len({date.date() for date in dates}) == 1:
-        pattern = "%b %d %H:%M"
-    for date, x in zip(dates, places, strict=True):
-        if not shown or x - shown[-1][0] >= room:
-            shown.append((x, f"{date:{pattern}}"))
-    if dates and shown[-1][0] != places[-1]:
-        is_close = places[-1] - shown[-1][0] < room
-        if not is_close or len(shown) > 1:
-            shown[-1 if is_close else len(shown) :] = [(places[-1], f"{dates[-1]:{pattern}}")]
-    return "".join(label(x, y, text, anchor="middle") for x, text in shown)
+LETTER = 6.2
+"""The width of a letter of a label, at most on average."""
+
+
+def date_axis(dates: Sequence[datetime], places: Sequence[float], y: float, *, right: float) -> str:
+    """The dates below a plot, as many as fit until `right`; with the time if a day occurs twice."""
+    day = "%Y-%m-%d" if len({date.year for date in dates}) > 1 else "%b %d"
+    shown = _dates_that_fit(dates, places, day)
+    if len({text for _, text in shown}) < len(shown):
+        shown = _dates_that_fit(dates, places, f"{day} %H:%M")
+    parts = []
+    for x, text in shown:
+        half = LETTER * len(text) / 2
+        parts.append(label(max(min(x, right - half), half), y, text, anchor="middle"))
+    return "".join(parts)
+
+
+def _dates_that_fit(dates: Sequence[datetime], places: Sequence[float], pattern: str) -> list[tuple[float, str]]:
+    """The first date always, the last if it fits, and as many between them as there is room for."""
+    every = [(x, f"{date:{pattern}}") for date, x in zip(dates, places, strict=True)]
+    room = LETTER * max((len(text) for _, text in every), default=0) + 24
+    shown = every[:1]
+    for x, text in every[1:-1]:
+        if x - shown[-1][0] >= room and places[-1] - x >= room:
+            shown.append((x, text))
+    return [*shown, *(one for one in every[1:][-1:] if one[0] - shown[-1][0] >= room)]
 
 
 def nice_steps(highest: float, *, most: int = 4) -> list[float]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from seatrial.model.struct import Struct
 from seatrial.reports.texts import counted, money, percent
 
-from .svg import Plot, circle, date_axis, join, label, line, link, nice_steps, path, rate_axis, rect, spread
+from .svg import Plot, circle, cut, date_axis, join, label, line, link, nice_steps, path, rate_axis, rect, spread
 
 UNKNOWN = "unknown"
 """The kind of a point whose verdict has not been computed yet."""
@@ -30,7 +30,8 @@ class TrendPoint(Struct, frozen=True, kw_only=True):
 
 def trend(points: Sequence[TrendPoint], *, title: str, width: float = 760.0, height: float = 190.0) -> Plot:
     """Pass rates from left to right, oldest first, with intervals, the baseline and a drift."""
-    left, right, top, bottom = 46.0, width - 14, 16.0, height - 30
+    has_baseline = any(point.is_baseline for point in points)
+    left, right, top, bottom = 46.0, width - (62 if has_baseline else 14), 16.0, height - 30
     places = spread(len(points), left + 10, right - 10)
 
     # A suite that passes in 92 of 100 trials would be a flat line on a scale from 0.
@@ -42,14 +43,16 @@ def trend(points: Sequence[TrendPoint], *, title: str, width: float = 760.0, hei
 
     parts = [
         rate_axis(left, right, top, bottom, lowest=lowest),
-        date_axis([point.at for point in points], places, height - 10),
+        date_axis([point.at for point in points], places, height - 10, right=width),
     ]
     for point, x in zip(points, places, strict=True):
         if point.is_baseline:
             parts.append(line(left, y(point.rate), right, y(point.rate), "baseline"))
-            parts.append(label(right, y(point.rate) + 12, "baseline", anchor="end", kind="note"))
+            parts.append(label(right + 6, y(point.rate) + 4, "baseline", kind="note"))
         if point.drifts:
-            parts.append(line(x, top - 6, x, bottom, "drift") + label(x + 4, top + 2, "drift", kind="note"))
+            parts.append(
+                line(x, top - 6, x, bottom, "drift") + label(x, top - 8, "drift", anchor="middle", kind="note")
+            )
     parts.append(path([(x, y(point.rate)) for point, x in zip(points, places, strict=True)], "course"))
     for point, x in zip(points, places, strict=True):
         whisker = ""
@@ -112,13 +115,13 @@ def heat_map(
     parts = []
     for place, row in enumerate(shown):
         y = top + place * size_y
-        name = label(labels - 8, y + 11, _cut(row.name, 38), anchor="end", kind="row")
+        name = label(labels - 8, y + 11, cut(row.name, 38), anchor="end", kind="row")
         parts.append(link(row.href, row.name, name))
         parts.extend(
             _cell(cell, labels + column * size_x, y, size_x, size_y) for column, cell in enumerate(row.cells) if cell
         )
     centres = [labels + (column + 0.5) * size_x for column in range(len(dates))]
-    parts.append(date_axis(dates, centres, bottom + 16, room=64))
+    parts.append(date_axis(dates, centres, bottom + 16, right=width))
     if left_out > 0:
         parts.append(label(labels - 8, bottom + 16, f"{left_out:,} more {which}", anchor="end", kind="note"))
     return Plot(
@@ -130,10 +133,6 @@ def heat_map(
         body=join(parts),
         has_links=True,
     )
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _stability(row: HeatRow) -> tuple[float, str]:
@@ -173,7 +172,7 @@ def cost_over_time(points: Sequence[CostPoint], *, title: str, width: float = 46
         tall = (bottom - top) * point.cost_usd / highest
         bar = rect(x - thick / 2, bottom - tall, thick, max(tall, 1), "bar")
         parts.append(link(point.href, point.tip, bar))
-    parts.append(date_axis([point.at for point in points], places, height - 8))
+    parts.append(date_axis([point.at for point in points], places, height - 8, right=width))
     last = f"; the last cost {money(points[-1].cost_usd)}" if points else ""
     return Plot(
         kind="cost",
