@@ -135,11 +135,11 @@ class Visit:
 
         expect(self.page.locator("tr[data-row]")).to_have_count(count, timeout=30_000)
 
-    def is_in_view(self, selector: str) -> bool:
-        found = self.page.eval_on_selector(
-            selector, "it => { const r = it.getBoundingClientRect(); return r.top < innerHeight && r.bottom > 0 }"
-        )
-        return bool(found)
+    def wait_until_in_view(self, selector: str) -> None:
+        """The browser scrolls to the part of the address behind # after the page has loaded."""
+        place = "const r = document.querySelector(it)?.getBoundingClientRect()"
+        seen = f"it => {{ {place}; return r && r.top < innerHeight && r.bottom > 0 }}"
+        self.page.wait_for_function(seen, arg=selector)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_from_the_list_of_runs_to_the_failing_step(visit: Visit) -> None:
     visit.keep("scenario")
     visit.click("trial-2")
 
-    assert visit.is_in_view("#failed-step")
+    visit.wait_until_in_view("#failed-step")
     assert "Missing tool calls: change_booking" in visit.page.inner_text("#failed-step")
     visit.keep("trial")
 
@@ -323,7 +323,7 @@ def test_hostile_texts_do_nothing(visit: Visit, path: str) -> None:
             link.click()
     assert visit.page.locator("img").count() == 0
     if path == "/runs/hostile":
-        assert visit.is_in_view("#failed-step")
+        visit.wait_until_in_view("#failed-step")
         visit.keep("hostile")
 
 
