@@ -515,15 +515,12 @@ def test_a_large_transcript_is_stored_once_for_a_run_and_its_regrade(store: Stor
 
 def test_the_system_prompt_of_a_judge_is_stored_once(store: Store, url: str) -> None:
     asked = JudgeExchange(system="You judge an agent. " * 100, message="Was it polite?", answers=("{}",))
-    result = EvalResult(passed=True, evaluator="judge", exchange=asked)
-    trials = [
-        replace(a_trial(index), judgement=Judgement(summary="s", exchange=asked), results=(result,))
-        for index in range(2)
-    ]
+    judged = Judgement(summary="s", exchange=asked)
+    results = (EvalResult(passed=True, evaluator="judge", exchange=asked),)
+    trials = [replace(a_trial(index), judgement=judged, results=results) for index in range(2)]
     begin(store)
     save(store, *trials)
-    assert count_rows(url, "contents") == 1
-    assert list(store.trials("r1", KEY)) == trials
+    assert (count_rows(url, "contents"), list(store.trials("r1", KEY))) == (1, trials)
 
 
 def test_five_megabytes_of_tool_result_come_back(store: Store) -> None:
