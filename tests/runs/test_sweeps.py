@@ -1,7 +1,8 @@
 """A sweep plays variants of scenarios: a run of its own, with altered tool answers, that other runs do not see."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from seatrial.runs.execute_run import execute
 from seatrial.runs.history import find_flaky
 from seatrial.runs.request import RunRequest
 from seatrial.runs.run_plan import RunPlan
+from seatrial.scenarios.models import RunModels
 from seatrial.store.store import open_store
 from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 from seatrial.tools.altered_tools import Call
@@ -50,10 +52,13 @@ class Shout:
         return ToolAnswer(result={"body": body}, altered="shout-1")
 
 
-def variants(prepared: PreparedScenario, sweep: Mapping[str, Any]) -> Iterator[PreparedScenario]:
-    for calls in (True, False):
-        variant = Variant(kind="fault", scenario=prepared.scenario.name, settings={"calls": calls})
-        yield sweeps.make_variant(prepared, variant, f"calls={calls}", lambda calls=calls: Shout(calls=calls))
+def variants(
+    prepared: Sequence[PreparedScenario], sweep: Mapping[str, Any], models: RunModels
+) -> Iterator[PreparedScenario]:
+    for each, calls in product(prepared, (True, False)):
+        settings = {"calls": calls, "tool": "read", "fault": "malformed"}
+        variant = Variant(kind="fault", scenario=each.scenario.name, settings=settings)
+        yield sweeps.make_variant(each, variant, f"calls={calls}", lambda calls=calls: Shout(calls=calls))
 
 
 @pytest.fixture
@@ -147,4 +152,4 @@ def test_what_no_sweep_can_do_is_refused_in_one_line(request_: RunRequest, field
 def test_an_unknown_sweep_is_refused(request_: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with pytest.raises(UsageError, match="'storm' is not known"):
-        list(sweeps.expand((), {"kind": "storm"}))
+        list(sweeps.expand((), {"kind": "storm"}, models=RunModels()))

@@ -57,6 +57,7 @@ SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
     "expected_tool_args": ({"search": {"q": {"$regex": "a"}}}, {"search": {"q": {"$regx": "a"}}}),
     "scorers": (["passfail", {"regex": "a+"}], []),
     "expect": ({"reply_contains_any": ["a"]}, {"reply_contains_any": []}),
+    "on_failure": ({"reply_contains_any": ["sorry"]}, {"reply_excludes": ["done"]}),
     "trajectory": ({"mode": "strict", "expected": [{"name": "a"}]}, {"mode": "in_order"}),
     "expected_state": ({"orders": 1}, {}),
     "expected_outcomes": (["It was booked."], []),

@@ -29,6 +29,7 @@ from seatrial.verdicts.rates import read_sequential_test
 
 from . import options as cli_options
 from . import shell_completion
+from .faults import describe_sweep, fault_options, read_sweep
 from .main import show_error
 from .output import ReportTarget, format_table, reports_of, show_and_write
 
@@ -106,6 +107,7 @@ _SAME_IN_REQUEST = (
     help="Send the result to a webhook, or to Slack (slack=URL). Repeatable. Better: set SEATRIAL_NOTIFY.",
 )
 @cli_options.verbose_option
+@fault_options
 @click.option("--record", metavar="FILE", help="Run the real tools and record their calls in FILE, for `mocks_from`.")
 @click.option("--verify-mocks", is_flag=True, help="Call recorded tools again and list differences; call no agent.")
 @click.option("--watch", is_flag=True, help="Run affected scenarios again whenever a file changes, until Ctrl-C.")
@@ -119,7 +121,7 @@ def command(**options: Any) -> int:
     """
     targets = [parse_report_option(text) for text in options["reports"]]
     receivers = _receivers(options)
-    if options["watch"]:
+    if options["watch"] and options["faults"] is None:
         from .watch import watch
 
         return watch(options)
@@ -232,7 +234,7 @@ def _resumed(request: RunRequest, options: dict[str, Any]) -> RunRequest:
     from seatrial.runs.resume import request_again
 
     names = {"scenario": "scenario_text", "tag": "tags", "id": "run_id"}
-    fixed = names | {name: name for name in ("failed", "shard", "name", "against")}
+    fixed = names | {name: name for name in ("failed", "shard", "name", "against", "faults")}
     given = [f"--{flag}" for flag, option in fixed.items() if options[option]]
     if given:
         raise UsageError(f"--resume uses the selection and name of the run. Leave out {', '.join(given)}")
@@ -261,6 +263,7 @@ def read_request(options: dict[str, Any], *, listeners: tuple[Any, ...]) -> RunR
         name=cli_options.check_run_name(options["name"]),
         id=cli_options.check_run_id(options["run_id"]),
         shard=cli_options.parse_shard(options["shard"]),
+        sweep=read_sweep(options, {**assigned, **given}),
         listeners=listeners,
         **{name: options[name] for name in _SAME_IN_REQUEST},
     )
@@ -295,6 +298,9 @@ def _show_plan(plan: RunPlan) -> int:
     plan.require_scenarios()
     if plan.request.against is not None and plan.request.resume is None:
         prepare_history(plan, open_store(plan.request.store or ""), find_commit(Path.cwd()))
+    if plan.request.sweep is not None:
+        click.echo("\n".join(describe_sweep(plan)))
+        return 0
     rows, entries = [], []
     for prepared in plan.scenarios():
         entry = prepared.entry

@@ -77,11 +77,20 @@ async def evaluate(
             results += [_never_played(turn, by_tool=by_tool) for turn in left]
     if prepared.trial_evaluators and not (errored and not transcript.turns):
         whole = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=index, world=world)
-        for evaluator in _about_calls(prepared.trial_evaluators) if errored else prepared.trial_evaluators:
-            result = await _ask(evaluator, whole, None, seconds)
-            results.append(_check_redacted(result, evaluator, whole, redaction))
+        chosen = _about_calls(prepared.trial_evaluators) if errored else prepared.trial_evaluators
+        results += await evaluate_whole(chosen, whole, redaction=redaction, seconds=seconds)
     # The error that ended the trial explains missing calls; errors of trajectories would only repeat it.
     return tuple(result for result in results if result.error is None) if errored else tuple(results)
+
+
+async def evaluate_whole(
+    evaluators: Sequence[Evaluator], ctx: TrialContext, *, redaction: Redaction | None, seconds: float
+) -> list[EvalResult]:
+    """The results of evaluators of a whole trial."""
+    return [
+        _check_redacted(await _ask(evaluator, ctx, None, seconds), evaluator, ctx, redaction)
+        for evaluator in evaluators
+    ]
 
 
 def _for_turn(prepared: PreparedScenario, turn: PlayedTurn, transcript: Transcript) -> Sequence[Evaluator]:

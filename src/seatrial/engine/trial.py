@@ -18,10 +18,11 @@ from seatrial.model.results import EvalResult, Judgement, ModelUse, RepeatTrial,
 from seatrial.model.run import ScenarioKey, Status, Trial
 from seatrial.model.struct import Struct
 from seatrial.model.world_view import WorldView
+from seatrial.verdicts.faults import classify
 from seatrial.verdicts.trial import decide_trial, find_error
 
 from .conversation import Conversation
-from .evaluate import evaluate
+from .evaluate import evaluate, evaluate_whole
 from .redact import Redaction
 from .schedule import Job, RateLimit
 
@@ -149,6 +150,8 @@ async def judge_recorded_trial(job: Job, settings: TrialSettings) -> Trial:
             status=Status.ERRORED,
             failure_reasons=(f"{job.problem.kind}: {job.problem.message}",),
             error=job.problem,
+            on_failure=(),
+            fault=None,
         )
     judged = await judge_transcript(
         job.prepared, transcript, index=job.index, seed=recorded.seed, redaction=settings.redaction
@@ -205,7 +208,7 @@ async def _judge(
         if judgement.error is not None:
             judgement = replace(judgement, error=_redact_error(judgement.error, redaction))
     verdict = decide_trial(transcript, results, judgement, pass_threshold=prepared.entry.gates.pass_threshold)
-    return Trial(
+    trial = Trial(
         key=prepared.entry.key,
         index=begun.index,
         status=verdict.status,
@@ -219,6 +222,33 @@ async def _judge(
         started_at=begun.at,
         duration_ms=milliseconds() - begun.at_ms,
     )
+    return await _classify_fault(prepared, trial, world=world, redaction=redaction)
+
+
+async def _classify_fault(
+    prepared: PreparedScenario, trial: Trial, *, world: WorldView | None, redaction: Redaction | None
+) -> Trial:
+    """In a sweep over faults: the trial with what the agent did. `on_failure` is asked only if it decides."""
+    variant = prepared.entry.variant
+    if variant is None or variant.kind != "fault":
+        return trial
+    finding = classify(trial, variant.settings)
+    if finding.result in _DECIDED_BY_REPLY and prepared.on_failure:
+        transcript = trial.transcript
+        ctx = TrialContext(transcript=transcript, scenario=prepared.scenario, trial=trial.index, world=world)
+        known = redaction if transcript.redacted else None
+        seconds = prepared.trial_timeout_seconds
+        asked = await evaluate_whole(prepared.on_failure, ctx, redaction=known, seconds=seconds)
+        results = tuple(_redact_result(result, redaction) for result in asked)
+        uses = [trial.instruments, *[result.use for result in results]]
+        used = sum_model_use(uses) if any(uses) else None
+        trial = replace(trial, on_failure=results, instruments=used)
+        finding = classify(trial, variant.settings)
+    return replace(trial, fault=finding)
+
+
+_DECIDED_BY_REPLY = ("claimed success", "unclear")
+"""Results that become `told the user` if the reply is what `on_failure` asks for."""
 
 
 async def _ask_judge(judge: TrialJudge, ctx: TrialContext) -> tuple[Judgement, ModelUse]:
@@ -247,7 +277,7 @@ def disturbed_trial(prepared: PreparedScenario, index: int, settings: TrialSetti
 def _errored_trial(prepared: PreparedScenario, error: ErrorInfo, begun: _Begun) -> Trial:
     transcript = _not_played(prepared, error)
     verdict = decide_trial(transcript, ())
-    return Trial(
+    trial = Trial(
         key=prepared.entry.key,
         index=begun.index,
         status=verdict.status,
@@ -258,6 +288,10 @@ def _errored_trial(prepared: PreparedScenario, error: ErrorInfo, begun: _Begun) 
         started_at=begun.at,
         duration_ms=milliseconds() - begun.at_ms,
     )
+    variant = prepared.entry.variant
+    if variant is None or variant.kind != "fault":
+        return trial
+    return replace(trial, fault=classify(trial, variant.settings))
 
 
 def _not_played(prepared: PreparedScenario, error: ErrorInfo) -> Transcript:

@@ -391,6 +391,8 @@ class PreparedScenario(Struct, frozen=True, kw_only=True):
     every_turn_evaluators: tuple[Evaluator, ...] = ()
     """For every turn."""
     trial_evaluators: tuple[Evaluator, ...] = ()
+    on_failure: tuple[Evaluator, ...] = ()
+    """In a sweep over faults: what a reply must be that tells the user of the failure."""
     judge: TrialJudge | None = None
     history: tuple[Message, ...] = ()
     scripted: bool = True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from .conversation import ErrorInfo, ErrorKind, Transcript
+from .faults import FaultFinding, FaultReport
 from .results import EvalResult, Judgement, MetricScore, ModelUse, Severity, UniqueError
 from .struct import Struct
 
@@ -149,6 +150,10 @@ class Trial(Struct, frozen=True, kw_only=True):
     judgement: Judgement | None = None
     instruments: ModelUse | None = None
     """Model calls of the simulated user and the judge."""
+    on_failure: tuple[EvalResult, ...] = ()
+    """In a sweep over faults: whether the reply is what `on_failure` asks for. It does not change the status."""
+    fault: FaultFinding | None = None
+    """In a sweep over faults: what the agent did."""
     seed: int = 0
     started_at: datetime
     duration_ms: float = 0.0
@@ -221,6 +226,8 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     """The first call of a recording that the world answers differently, in a sentence."""
     attack: AttackAnswer | None = None
     """In a sweep of attacks: what the trial shows; None: nothing, because it ended before."""
+    fault: FaultFinding | None = None
+    """In a sweep over faults: what the agent did."""
     started_at: datetime
     duration_ms: float = 0.0
 
@@ -452,6 +459,8 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     """The test against the history; None without one."""
     attacks: "AttackReport | None" = None
     """What a sweep of attacks shows; its gate decides the run. None for other runs."""
+    faults: FaultReport | None = None
+    """The table of a sweep over faults (`run --faults`)."""
 
     @property
     def word(self) -> Literal["REGRESSION", "NOT WORSE", "UNDECIDED"] | None:
@@ -541,6 +550,7 @@ def summarise(trial: Trial) -> TrialSummary:
         invariants=_checked_rules(trial.results),
         drift=None if transcript.world is None else transcript.world.first_drift,
         attack=_answer_attack(trial),
+        fault=trial.fault,
         started_at=trial.started_at,
         duration_ms=trial.duration_ms,
     )

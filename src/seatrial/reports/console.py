@@ -64,6 +64,11 @@ class _Console:
             from .attacks import print_attacks
 
             print_attacks(self._record, self._writer, verbose=self._verbose)
+        elif outcome.faults is not None:
+            from .faults import print_faults
+
+            print_faults(self._record, self._writer, verbose=self._verbose)
+        if outcome.attacks is not None or outcome.faults is not None:
             if self._record.run.state is RunState.INTERRUPTED:
                 self._writer.line(_how_to_go_on(self._record.run))
             return

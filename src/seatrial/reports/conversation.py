@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from seatrial.model.conversation import Change, ErrorInfo, PlayedTurn, ToolCall
+from seatrial.model.faults import FaultResult
 from seatrial.model.json_patch import read_pointer
 from seatrial.model.results import AttackFact, EvalResult, MetricScore
 from seatrial.model.run import Trial
@@ -18,6 +19,15 @@ from .texts import checked, counted, duration
 Line = tuple[int, str]
 """Depth and text."""
 TEXT_LIMIT = 100_000
+FAULT_WORDS: dict[FaultResult, str] = {
+    "recovered": "the agent recovered",
+    "told the user": "the agent told the user",
+    "claimed success": "the agent claimed success",
+    "unclear": "it is unclear what the agent did",
+    "crashed": "the agent crashed",
+    "not reached": "nothing is shown",
+    "errored": "Seatrial has no answer",
+}
 
 
 def conversation_lines(trial: Trial) -> Iterator[Line]:
@@ -32,6 +42,12 @@ def conversation_lines(trial: Trial) -> Iterator[Line]:
     if world is not None and world.drift:
         yield 0, f"drift: {counted(world.drift, 'call')} answered differently than recorded. First: {world.first_drift}"
     yield from _findings(trial, None, depth=0)
+    for result in trial.on_failure:
+        yield from (
+            (further, f"on_failure {text}" if not further else text) for further, text in _describe_result(result)
+        )
+    if trial.fault is not None:
+        yield 0, ": ".join(filter(None, (f"when the tool failed, {FAULT_WORDS[trial.fault.result]}", trial.fault.why)))
     yield from _judged(trial)
     only = checked(trial)
     if only is not None:

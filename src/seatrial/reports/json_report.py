@@ -13,6 +13,7 @@ from seatrial.model.causes import Cause
 from seatrial.model.comparison import Alignment, ChangeKind, Comparison, GateDecision
 from seatrial.model.content import Attachment
 from seatrial.model.conversation import PlayedTurn, Usage
+from seatrial.model.faults import FaultReport
 from seatrial.model.protocols import RunRecord
 from seatrial.model.results import EvalResult, Judgement, MetricScore, TrajectoryMatch, UniqueError
 from seatrial.model.run import Run, RunOutcome, ScenarioKey, ScenarioOutcome, Trial, Verdict
@@ -143,6 +144,8 @@ def trial_json(trial: Trial) -> dict[str, Any]:
         "world": to_json(transcript.world),
         "trajectory": to_json(_main_trajectory(trial.results)),
         "results": to_json(trial.results),
+        "on_failure": to_json(trial.on_failure),
+        "fault": to_json(trial.fault),
         "checked": checked(trial),
         "evaluation": _evaluation(judgement.scores),
         "outcomes": to_json(judgement.outcomes),
@@ -196,6 +199,25 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "invariants": to_json(outcome.invariants),
         "attacks": None if outcome.attacks is None else to_json(outcome.attacks),
         "against": None if outcome.against is None else {"verdict": outcome.word, **to_json(outcome.against)},
+        "faults": None if outcome.faults is None else _faults_json(outcome.faults),
+    }
+
+
+def _faults_json(report: FaultReport) -> dict[str, Any]:
+    """The table of a sweep over faults, and its trials."""
+    return {
+        "tools": list(report.tools),
+        "faults": list(report.faults),
+        "counts": dict(report.counts),
+        "not_run": report.not_run,
+        "trials": [
+            {
+                **to_json(ScenarioKey(*trial.key)),
+                "trial": f"trial-{trial.index + 1}",
+                **{name: getattr(trial, name) for name in ("scenario", "tool", "fault", "result", "why")},
+            }
+            for trial in report.trials
+        ],
     }
 
 
@@ -223,6 +245,7 @@ def scenario_json(outcome: ScenarioOutcome) -> dict[str, Any]:
         "source": entry.source,
         "invariants": list(entry.invariants),
         "exempt": to_json(entry.exempt or {}),
+        "variant": to_json(entry.variant),
         "fingerprint": entry.fingerprint,
         "planned_trials": entry.trials,
         "trial_counts": {name: getattr(outcome, name) for name in ("passed", "failed", "errored", "not_run")},

@@ -87,6 +87,11 @@ def blocks(record: RunRecord) -> Iterator[str]:
 
         yield from attack_blocks(record)
         return
+    if outcome.faults is not None:
+        from .faults import fault_blocks
+
+        yield from fault_blocks(record)
+        return
     yield from _table(record)
     yield from _causes(record)
     yield from _failures(record)
@@ -263,6 +268,8 @@ def print_annotations(record: RunRecord, stream: TextIO) -> None:
 def _failing_check(record: RunRecord, outcome: ScenarioOutcome) -> tuple[str, ...]:
     """The first failing check of a scenario whose own reasons only count trials."""
     failed = next((trial for trial in record.trials(outcome.entry.key) if trial.status is not Status.PASSED), None)
+    if outcome.entry.variant is not None:
+        return ()
     if failed is None or not failed.failure_reasons or failed.failure_reasons[0] in outcome.verdict.failure_reasons:
         return ()
     return (failing_check(failed.failure_reasons[0]),)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from seatrial.clock import milliseconds
+from seatrial.model.faults import BAD_RESULTS
 from seatrial.model.protocols import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 
@@ -18,6 +19,11 @@ PLAIN_EVERY_MS = 1_000.0
 SCENARIO_LINES = 100
 """A run with more scenarios prints one line per second instead of one per scenario."""
 MOST_KINDS = 1_000
+
+
+def is_fine(trial: Trial) -> bool:
+    """Whether the trial passed, or in a sweep over faults, whether the agent did nothing wrong."""
+    return trial.status is Status.PASSED if trial.fault is None else trial.fault.result not in (*BAD_RESULTS, "errored")
 
 
 class FailureKind:
@@ -51,11 +57,11 @@ class Counts:
 
     def count(self, trial: Trial) -> None:
         self.played += 1
-        self.passed += trial.status is Status.PASSED
+        self.passed += is_fine(trial)
         self._spend(trial.transcript.cost_usd)
         if trial.instruments is not None and trial.instruments.calls:
             self._spend(trial.instruments.cost_usd)
-        if trial.status is not Status.PASSED:
+        if not is_fine(trial):
             check = failing_check(trial.failure_reasons[0]) if trial.failure_reasons else trial.status.value
             kind = self.failures.get(mask(check))
             if kind is None and len(self.failures) < MOST_KINDS:
@@ -149,13 +155,14 @@ class Progress:
     def _count(self, trial: Trial) -> None:
         self._counts.count(trial)
         scenario = self._open.get(trial.key)
-        if scenario is not None and scenario.ends_with(trial.status is Status.PASSED):
+        if scenario is not None and scenario.ends_with(is_fine(trial)):
             del self._open[trial.key]
             self._counts.done += 1
             if not self._live and self._counts.scenarios <= SCENARIO_LINES:
                 share = f"{scenario.passed}/{scenario.played}"
                 place = f"[{self._counts.done}/{self._counts.scenarios}]"
-                self._say(f"{one_line(trial.key.label)}: {share} trials passed  {place}")
+                told = f"{share} trials passed" if trial.fault is None else trial.fault.result
+                self._say(f"{one_line(trial.key.label)}: {told}  {place}")
                 return
         if not self._live and self._clock() - self._last >= PLAIN_EVERY_MS:
             self._say(self._counts.line)

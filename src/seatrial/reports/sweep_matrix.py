@@ -20,6 +20,8 @@ class MatrixCell(Struct, frozen=True, kw_only=True):
     """More words, for a page."""
     keys: tuple[ScenarioKey, ...] = ()
     """The variants of the cell, the most important first."""
+    trial: int = 0
+    """The trial to look at in the first of them."""
 
 
 class SweepMatrix(Struct, frozen=True, kw_only=True):

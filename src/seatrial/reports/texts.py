@@ -99,7 +99,8 @@ def history_text(outcome: ScenarioOutcome) -> str | None:
 def not_counted_reason(outcome: ScenarioOutcome) -> str | None:
     """Why a scenario's verdict does not count in the run; None if it counts."""
     if outcome.skipped:
-        return f"skipped: {outcome.entry.skip}"
+        reasons = outcome.verdict.failure_reasons
+        return f"skipped: {outcome.entry.skip}" if outcome.entry.skip is not None else "; ".join(reasons)
     return f"xfail: {outcome.entry.xfail}" if outcome.xfailed else None
 
 

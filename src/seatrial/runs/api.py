@@ -1,7 +1,7 @@
 """The public verbs of the Python API."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,10 @@ def run(
 
     `overrides` are keys of `suite.config`: trials=3, concurrency=5, and so on. `store=None` keeps nothing.
     `against="baseline"` tests against the history of accepted runs.
+
+    Beside them, `faults=True` lets each tool fail in each way, one at a time, and `faults="search=timeout"` only this
+    one. `faults={"select": "search=*", "occur": "always", "limit": 20}` also says how often a tool fails in a trial,
+    and how many faults are played at most. `report.outcome.faults` is the table.
     """
     report = execute(_request(sources, agent, store, overrides, scenario=scenario, tag=tag, name=name, against=against))
     if report.run.state is RunState.INTERRUPTED:
@@ -214,14 +218,16 @@ def _request(
         raise UsageError(f"run: name {name!r}: expected a name; not blank, latest or baseline, which mean other runs")
     environ = dict(os.environ)
     settings = read_settings(Path.cwd(), environ)
+    config = {key: value for key, value in overrides.items() if key != "faults"}
     return RunRequest(
         sources=tuple(each_source(sources)),
         agent=agent,
-        overrides=overrides,
+        overrides=config,
         scenario_text=_several("scenario", scenario),
         tags=_several("tag", tag),
         name=name,
         against=against,
+        sweep=_read_faults(overrides.get("faults"), config),
         store=settings["store"] if store == _FROM_SETTINGS else store,
         cache=settings["cache"],
         environ=environ,
@@ -229,6 +235,17 @@ def _request(
         default_agent=settings["agent"],
         not_redacted=not_redacted(settings),
     )
+
+
+def _read_faults(faults: Any, overrides: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The sweep that `faults` asks for; None without one. Raises UsageError."""
+    if faults is None or faults is False:
+        return None
+    from .faults import read_faults
+
+    if faults is True:
+        faults = "*"
+    return read_faults({"select": faults} if isinstance(faults, str) else faults, overrides)
 
 
 def _several(where: str, given: str | Sequence[str]) -> tuple[str, ...]:

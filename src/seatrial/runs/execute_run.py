@@ -64,7 +64,7 @@ async def _play(plan: RunPlan) -> tuple[Report, bool]:
             scenarios,
             known=resumed.answers if resumed else None,
             shuffle_seed=plan.config.seed,
-            fail_fast=plan.config.fail_fast,
+            fail_fast=plan.config.fail_fast and plan.request.sweep is None,
             budget=Budget(_budget_left(plan.config.budget, resumed)),
         )
         jobs = Jobs(

@@ -76,10 +76,14 @@ class RunPlan:
 
     @property
     def name(self) -> str:
-        return self.request.name or ", ".join(dict.fromkeys(suite.name for suite in self.suites))
+        names = ", ".join(dict.fromkeys(suite.name for suite in self.suites))
+        sweep = self.request.sweep
+        return self.request.name or (names if sweep is None else f"{names} ({sweep.get('kind')}s)")
 
     @property
     def gates(self) -> RunGates:
+        if self.request.sweep is not None:
+            return RunGates()  # a sweep has a gate of its own
         gates = make_gates(self.suites, [(suite, group) for suite in self.suites for group in suite.suite.groups])
         return gates if self._history is None else replace(gates, history=self._history.history)
 
@@ -129,7 +133,7 @@ class RunPlan:
         from .sweeps import expand, refuse
 
         refuse(self.request)
-        for position, variant in enumerate(expand(self._prepare(whole=True), sweep)):
+        for position, variant in enumerate(expand(self._prepare(whole=True), sweep, models=self.models)):
             if self._in_shard(position):
                 yield replace(variant, entry=replace(variant.entry, position=position))
 

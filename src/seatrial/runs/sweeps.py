@@ -3,7 +3,7 @@
 A sweep is a run whose plan has more scenarios. `expand` makes them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -13,27 +13,34 @@ from msgspec.structs import replace
 from seatrial.errors import UsageError
 from seatrial.model.protocols import PreparedScenario, ToolBox
 from seatrial.model.run import ScenarioEntry, Variant
+from seatrial.scenarios.models import RunModels
 from seatrial.tools.altered_tools import Alteration, AlteredTools
 
 from .request import RunRequest
 
-Expander = Callable[[PreparedScenario, Mapping[str, Any]], Iterator[PreparedScenario]]
+Expander = Callable[[Sequence[PreparedScenario], Mapping[str, Any], RunModels], Iterator[PreparedScenario]]
 
 
-def expand(prepared: Iterable[PreparedScenario], sweep: Mapping[str, Any]) -> Iterator[PreparedScenario]:
+def expand(
+    prepared: Iterable[PreparedScenario], sweep: Mapping[str, Any], *, models: RunModels
+) -> Iterator[PreparedScenario]:
     """The variants of the scenarios. Equal settings give equal variants, in the same order, so a sweep can resume."""
     variants_of = _find_expander(sweep.get("kind"))
-    played = (each for each in prepared if each.entry.skip is None)
-    found = (variant for each in played for variant in variants_of(each, sweep))
+    played = [each for each in prepared if each.entry.skip is None]
+    found = variants_of(played, sweep, models)
     yield from sample(found, sweep.get("limit"), seed=sweep.get("seed") or 0)
 
 
 def _find_expander(kind: Any) -> Expander:
-    """The function that makes the variants of one scenario."""
+    """The function that makes the variants of all scenarios, and refuses settings that fit none of them."""
     if kind == "attack":
         from .attack import attack_variants
 
-        return attack_variants
+        return lambda prepared, sweep, models: (made for each in prepared for made in attack_variants(each, sweep))
+    if kind == "fault":
+        from .faults import find_variants
+
+        return find_variants
     raise UsageError(f"a sweep of the kind {kind!r} is not known")
 
 
@@ -43,6 +50,8 @@ def refuse(request: RunRequest) -> None:
         raise UsageError("--executor ray: cannot play a sweep. Leave it out: the local executor plays it.")
     if request.against is not None:
         raise UsageError("--against: a sweep has no history, because its scenarios are changed. Leave it out.")
+    if request.overrides.get("fail_fast"):
+        raise UsageError("--fail-fast: a sweep plays all its scenarios. Leave it out.")
     if request.record is not None:
         raise UsageError("--record: a sweep changes what tools answer, so there is nothing to record. Leave it out.")
 

@@ -96,6 +96,9 @@ def check_resolved(
     if scenario.expect is not None and scenario.expect.ended and scenario.user is None and not _has_ends(scenario):
         message = "can never be true: a script is played whole, and its user never ends the conversation"
         problems.add((*where, "expect", "ended"), message, "Give the scenario a 'user', or remove it")
+    if scenario.on_failure is not None and not _says_anything(scenario.on_failure):
+        message = "does not say what the reply must contain, so any reply would tell the user"
+        problems.add((*where, "on_failure"), message, "Add reply_contains_any, reply_matches_any or judge")
     if scenario.world is not None and scenario.world.tools is None:
         problems.add((*where, "world"), "'tools' is missing: the functions that act on the state")
     if scenario.end_state is not None and scenario.end_state.needs_world and scenario.world is None:
@@ -187,6 +190,12 @@ def _checks_no_turn(scenario: Scenario) -> bool:
 def _expects_anything(expect: Expect | None) -> bool:
     """Whether it expects anything; tool_calls_ordered alone expects nothing."""
     return expect is not None and replace(expect, tool_calls_ordered=False) != _NO_EXPECTATION
+
+
+def _says_anything(on_failure: Expect) -> bool:
+    """Whether it asks for something. That words are absent is no message to the user."""
+    absent: dict[str, Any] = dict.fromkeys(("reply_excludes", "said_excludes", "tool_calls_exclude"), ())
+    return _expects_anything(replace(on_failure, **absent, said_ignore=None, ended=False))
 
 
 def _checks_anything(scenario: Scenario) -> bool:

@@ -23,7 +23,7 @@ _NUMBERS = (
 """Settings that decide about a trial."""
 _DEFAULTS = field_defaults(Scenario)
 _KEYS = declared_keys(Scenario)
-_APART = ("unmocked_tools", *_FOR_PEOPLE, *_OVER_TRIALS, *_NUMBERS)
+_APART = ("unmocked_tools", "on_failure", *_FOR_PEOPLE, *_OVER_TRIALS, *_NUMBERS)
 _DECIDING = tuple(name for name in _DEFAULTS if name not in _APART)
 _MAX_DEPTH = 20
 
@@ -54,6 +54,8 @@ def fingerprints(scenario: Scenario, agent_key: str, *, evaluators: Mapping[str,
         scenario.skip is not None,
         scenario.xfail is not None,
         agent_key,
+        # Sweeps over faults use it. It decides nothing in other runs, whose trials stay comparable.
+        *(() if scenario.on_failure is None else (_canonical(scenario.on_failure),)),
     )
     of_trial = _hash(f"{_canonical(deciding)}{numbers!r}")
     return _hash(f"{of_trial}{over_trials!r}"), of_trial

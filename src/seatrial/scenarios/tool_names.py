@@ -39,12 +39,15 @@ def named_tools(scenario: Scenario) -> Iterator[NamedTool]:
     yield from (NamedTool("mocks", name) for name in scenario.mocks or ())
     if scenario.end_state is not None:
         yield from (NamedTool("end_state.as_after", call.name) for call in scenario.end_state.as_after or ())
-    yield from _in(scenario)
+    yield from tools_in(scenario)
+    yield from (
+        named._replace(key=f"on_failure.{named.key}", must_not=False) for named in tools_in(scenario.on_failure)
+    )
     for holder in _holders(scenario):
-        yield from _in(holder.expect)
-        yield from _in(holder.trajectory, "trajectory.")
+        yield from tools_in(holder.expect)
+        yield from tools_in(holder.trajectory, "trajectory.")
     for evaluator in _evaluators(scenario):
-        yield from _in(evaluator)
+        yield from tools_in(evaluator)
     for rule in scenario.invariants:
         yield from _in_rule(rule)
 
@@ -127,7 +130,7 @@ def _unknown(name: str, known: frozenset[str]) -> str:
     return f"the agent has no tool {name!r}.{hint} {has} If the agent does have it, name it under `tools:`"
 
 
-def _in(holder: Any, where: str = "") -> Iterator[NamedTool]:
+def tools_in(holder: Any, where: str = "") -> Iterator[NamedTool]:
     """The tools that a scenario, an `expect`, a trajectory or another evaluator names."""
     for key, must_not in _KEYS_WITH_NAMES.items():
         yield from (NamedTool(f"{where}{key}", name, must_not) for name in getattr(holder, key, None) or ())

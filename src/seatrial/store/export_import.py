@@ -17,7 +17,18 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from seatrial.errors import StoreError, UsageError
-from seatrial.model.run import RUN_ID_RULE, MergedErrors, Run, RunState, ScenarioEntry, ScenarioKey, Trial, is_run_id
+from seatrial.model.faults import FAULTS
+from seatrial.model.run import (
+    RUN_ID_RULE,
+    MergedErrors,
+    Run,
+    RunState,
+    ScenarioEntry,
+    ScenarioKey,
+    Trial,
+    Variant,
+    is_run_id,
+)
 from seatrial.model.struct import Struct
 from seatrial.model.world_view import SEED_BASE
 from seatrial.verdicts.rates import read_sequential_test
@@ -180,6 +191,7 @@ class _RunImport:
         self._counts = Counter[str]()
         self._skipped = self._corrected = 0
         self._thresholds: dict[ScenarioKey, float] = {}
+        self._variants: dict[ScenarioKey, Variant | None] = {}
         """By scenario of the file: the overall score that its trials need."""
         self._scenarios: list[ScenarioEntry] = []
         self._trials: list[Trial] = []
@@ -238,7 +250,9 @@ class _RunImport:
             raise UsageError(f"scenario {entry.key.label!r}: trials must be 0 or more, got {entry.trials}")
         if entry.sequential is not None:
             read_sequential_test(entry.sequential)
+        _check_variant(entry)
         self._thresholds[entry.key] = entry.gates.pass_threshold
+        self._variants[entry.key] = entry.variant
         self._scenarios.append(entry)
         if len(self._scenarios) >= _GROUP:
             self._write_scenarios()
@@ -267,7 +281,8 @@ class _RunImport:
         self._skipped += 1
 
     def _decide(self, trial: Trial) -> Trial:
-        return decide_again(trial, pass_threshold=self._thresholds[trial.key])
+        threshold, variant = self._thresholds[trial.key], self._variants[trial.key]
+        return decide_again(trial, pass_threshold=threshold, variant=variant)
 
     def _take_label(self, body: Any) -> None:
         self._write_trials()
@@ -340,6 +355,16 @@ def merge_runs(stored: Run, other: Run) -> Run:
         started_at=min(stored.started_at, other.started_at),
         finished_at=None if None in ends else max(filter(None, ends)),
     )
+
+
+def _check_variant(entry: ScenarioEntry) -> None:
+    """Raise UsageError for a variant of a sweep over faults without its tool or fault."""
+    variant = entry.variant
+    if variant is None or variant.kind != "fault":
+        return
+    tool, fault = variant.settings.get("tool"), variant.settings.get("fault")
+    if not isinstance(tool, str) or fault not in FAULTS:
+        raise UsageError(f"scenario {entry.key.label!r}: its variant lacks the tool or the fault")
 
 
 def _decode(kind: type[T], document: Any) -> T:

@@ -30,7 +30,7 @@ _SUMMARY_PAGE = 5_000
 _BODY_PAGE = 50
 _IN_DETAILS = (
     *("failure_reasons", "error_message", "counts_as_failed", "scores", "outcomes_unavailable", "failures"),
-    *("instruments", "tools", "invariants", "drift", "turn_latencies_ms", "attack"),
+    *("instruments", "tools", "invariants", "drift", "turn_latencies_ms", "attack", "fault"),
 )
 """Fields of a summary without a column of their own."""
 _NUMBERS = ("turns", "overall_score", "latency_ms", "median_latency_ms", "tokens", "cost_usd", "duration_ms")

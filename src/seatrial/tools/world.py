@@ -457,8 +457,8 @@ class _Reenactment:
         return transcript
 
     async def _play_call(self, call: ToolCall, turn: int) -> ToolCall:
-        if call.name in self._mocked or call.real:
-            return call
+        if call.name in self._mocked or call.real or (call.altered is not None and call.error is not None):
+            return call  # an error that a sweep gave: the tool never ran
         if call.name not in self._world.tools:
             if call.error is None and not self._real_tools:
                 raise TrialError(
@@ -475,7 +475,7 @@ class _Reenactment:
                 hint="record the arguments of all calls of the world's tools",
             )
         answer = await self._copy.call(call.name, call.arguments, turn=turn)
-        difference = _find_drift(call, answer)
+        difference = None if call.altered is not None else _find_drift(call, answer)
         if difference is not None:
             self._drift += 1
             self._first = self._first or f"turn {turn + 1}, {call.name}: {difference}"

@@ -297,3 +297,40 @@ def group_empty() -> str:
 
 def in_group(name: str, reason: str) -> str:
     return f"group {name}: {reason}"
+
+
+def tool_never_called(tool: str) -> str:
+    return f"{tool} was never called"
+
+
+def nothing_to_alter(tool: str) -> str:
+    return f"{tool} was called, but gave no answer that this fault can alter"
+
+
+def failed_without_fault() -> str:
+    return "the trial failed although no tool had failed. Run the scenario without --faults first"
+
+
+def failed_anyway(count: int) -> str:
+    return f"{counted(count, 'trial')} failed although no tool had failed"
+
+
+def only_words_checked(tool: str) -> str:
+    return f"only words are checked, and they are as expected, although {tool} never did its work"
+
+
+def claimed(check: str) -> str:
+    return f"the reply passes its checks, but a check of effects fails: {check}"
+
+
+def unclear(why: str, *, expects_failure: bool) -> str:
+    told = "the reply is not what on_failure asks for" if expects_failure else "the scenario has no on_failure"
+    return f"{why}; and {told}"
+
+
+def fault_unknown() -> str:
+    return "it is not stored what the agent did"
+
+
+def no_fault_reached() -> str:
+    return "no tool failed in any trial, so nothing is shown"

@@ -35,6 +35,7 @@ from seatrial.statistics.intervals import TURNS_FOR_P95, quantile
 
 from . import reasons
 from .attacks import AttackTally
+from .faults import FaultDecision
 from .rates import answer_of, decide_share
 from .reasons import mean, meets
 from .scenario import count_decided_by_score, decide_scenario
@@ -357,6 +358,8 @@ class RunDecision:
         self._history = None if gates.history is None else HistoryDecision(gates.history)
         self._attacks: AttackTally | None = None
         """Of a sweep of attacks."""
+        self._faults: FaultDecision | None = None
+        """Of a sweep over faults."""
         self._sums = TrialSums()
         self._tools = ToolNotes()
         self._invariants = InvariantSums()
@@ -399,6 +402,9 @@ class RunDecision:
         if outcome.entry.variant is not None and outcome.entry.variant.kind == "attack":
             self._attacks = self._attacks or AttackTally()
             self._attacks.add(outcome.entry, trials)
+        if outcome.entry.variant is not None and outcome.entry.variant.kind == "fault":
+            self._faults = self._faults or FaultDecision()
+            self._faults.add(outcome.entry, trials)
         self.add_trials(trials)
 
     def add_trials(self, trials: Iterable[TrialSummary]) -> None:
@@ -442,6 +448,7 @@ class RunDecision:
             notes=tuple(self._notes(verdict, totals, budget_usd)),
             against=None if against is None else replace(against, only_undecided=only_undecided),
             attacks=None if self._attacks is None else self._attacks.report(),
+            faults=None if self._faults is None else self._faults.report(),
         )
 
     def _with_budget(self, verdict: Verdict, totals: Totals, budget: float | None) -> Verdict:
@@ -481,6 +488,8 @@ class RunDecision:
             return Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.nothing_run(),)), False
         if self._attacks is not None:
             return self._attacks.report().verdict, False
+        if self._faults is not None:
+            return self._faults.verdict(), False
         others = self._find_problems(totals, groups)
         problems = [*([] if against is None else _problems_of(against)), *others]
         undecided = bool(problems) and not others and all(status is Status.INCONCLUSIVE for status, _ in problems)

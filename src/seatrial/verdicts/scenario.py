@@ -22,6 +22,7 @@ from seatrial.model.run import (
 from seatrial.statistics.intervals import always_valid_interval, wilson_interval
 
 from . import reasons
+from .faults import decide_variant
 from .rates import answer_of, decide_rate
 from .reasons import mean, meets
 
@@ -70,6 +71,9 @@ def decide_scenario(
     errors = merge_failures(ordered) if merged is None else merged.errors
     averages = average_metrics(ordered)
     verdict, notes, against = _decide(entry, ordered, averages, errors)
+    counts = True
+    if entry.variant is not None and entry.variant.kind == "fault":
+        verdict, counts = decide_variant(entry, ordered)
     xfailed = entry.xfail is not None and _failed_as_expected(verdict, ordered)
     if entry.xfail is not None and verdict.passed:
         verdict = Verdict(status=Status.FAILED, failure_reasons=(reasons.unexpected_pass(entry.xfail),))
@@ -87,6 +91,7 @@ def decide_scenario(
         unique_errors=errors,
         overall_score=mean(scores),
         notes=(*notes, merged.note) if merged is not None and merged.note else notes,
+        skipped=not counts,
         xfailed=xfailed,
         against_history=against,
     )

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from seatrial.model.conversation import ErrorInfo, ErrorKind, Transcript
 from seatrial.model.results import EvalResult, Judgement
-from seatrial.model.run import Status, Trial, Verdict
+from seatrial.model.run import Status, Trial, Variant, Verdict
 
 from . import reasons
+from .faults import classify
 from .rates import is_agents_error
 from .reasons import meets
 
@@ -70,6 +71,8 @@ def decide_trial(
 def count_earlier(trial: Trial, earlier: tuple[ErrorInfo, ...]) -> Trial:
     """The trial with the agent's errors of earlier tries, which keep it from passing."""
     transcript = replace(trial.transcript, earlier=earlier)
+    if trial.fault is not None:
+        trial = replace(trial, fault=classify(replace(trial, transcript=transcript), {}))
     error = find_error(transcript, trial.results, trial.judgement)
     if error is None:
         why = (*trial.failure_reasons, *map(reasons.errored_before, earlier))
@@ -78,8 +81,15 @@ def count_earlier(trial: Trial, earlier: tuple[ErrorInfo, ...]) -> Trial:
     return replace(trial, transcript=transcript, status=Status.ERRORED, failure_reasons=why, error=error)
 
 
-def decide_again(trial: Trial, *, pass_threshold: float) -> Trial:
+def decide_again(trial: Trial, *, pass_threshold: float, variant: Variant | None = None) -> Trial:
     """The trial with the verdict of its results. If the verdict is the same, its stored reasons stay."""
+    trial = _decide_again(trial, pass_threshold)
+    if variant is None or variant.kind != "fault":
+        return trial
+    return replace(trial, fault=classify(trial, variant.settings))
+
+
+def _decide_again(trial: Trial, pass_threshold: float) -> Trial:
     verdict = decide_trial(trial.transcript, trial.results, trial.judgement, pass_threshold=pass_threshold)
     error = find_error(trial.transcript, trial.results, trial.judgement)
     if verdict.status is trial.status and (error and error.kind) == (trial.error and trial.error.kind):
