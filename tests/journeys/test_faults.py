@@ -324,6 +324,22 @@ def test_flags_that_do_not_fit_are_refused(shop: Folder, flags: list[str], probl
     assert problem in ended.err
 
 
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--fault", "bok=timeout"], "there is no tool 'bok' to fail. Did you mean 'book'?"),
+        (["--fault", "book=tmeout"], "unknown fault 'tmeout'. Did you mean 'timeout'?"),
+        (["--fault", "book"], "book: expected one fault, such as book=timeout"),
+        (["--fault-occurs", "always"], "--fault-occurs: needs --fault TOOL=FAULT"),
+    ],
+)
+def test_a_fault_that_a_server_cannot_give_is_refused(shop: Folder, flags: list[str], problem: str) -> None:
+    suite_of(shop, MOCKED, "recovers")
+    ended = shop.seatrial("mock-server", "scenarios/suite.yaml", "--scenario", "books", *flags)
+    assert ended.code == 2
+    assert problem in ended.err
+
+
 def test_a_scenario_without_tools_is_no_green_sweep(shop: Folder) -> None:
     shop.write("scenarios/suite.yaml", "suite: {agent: 'agents:rests'}\nscenarios: [{name: talks, input: hello}]\n")
     ended = shop.seatrial("run", "--faults")

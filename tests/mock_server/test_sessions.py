@@ -156,9 +156,23 @@ def test_a_client_that_starts_the_server_talks_over_its_pipes(folder: Path) -> N
     assert use(server, draw_thrice) == IN_ORDER
 
 
-def check_over_pipes(folder: Path, said: str) -> "subprocess.CompletedProcess[str]":
+@pytest.mark.parametrize(
+    ("flags", "drawn"),
+    [
+        (["draw=timeout"], [(True, "timeout: the tool did not answer in time"), {"number": 1}, (True, "out of paper")]),
+        (["draw=error", "--fault-occurs", "always"], [(True, "500 Internal Server Error: the tool failed")] * 3),
+    ],
+)
+def test_a_tool_fails_once_or_always_in_a_session(folder: Path, flags: list[str], drawn: list[Any]) -> None:
+    args = argv("--transport", "stdio", "--fault", *flags)
+    server = StdioServerParameters(command=sys.executable, args=args, cwd=folder)
+
+    assert use(server, draw_thrice) == drawn
+
+
+def check_over_pipes(folder: Path, said: str, *flags: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, *argv("--transport", "stdio", "--check")],
+        [sys.executable, *argv("--transport", "stdio", "--check", *flags)],
         cwd=folder,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         input=said,
@@ -193,6 +207,8 @@ def test_a_check_over_pipes_holds_the_client_against_what_is_expected(folder: Pa
 
     assert ended.returncode == 0, ended.stderr
     assert "✓ session stdio: called [draw]" in ended.stderr
+    # A call that failed by the fault is no call that the trajectory asks for.
+    assert check_over_pipes(folder, said, "--fault", "draw=timeout").returncode == 1
 
 
 def test_a_check_covers_invariants_about_calls_and_names_the_others(folder: Path) -> None:

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from seatrial.model.results import EvalResult, TrialError
 from seatrial.model.scenario import Expect, Scenario
 from seatrial.reports.terminal import safe_text
 from seatrial.reports.texts import counted
+from seatrial.runs.faults import alter_tools, count_successful, read_session_faults
 from seatrial.runs.gold_calls import check_gold_calls
 from seatrial.scenarios.build import make_tools
 from seatrial.scenarios.load import load
@@ -92,6 +93,19 @@ async def check_session(
 @click.option("--record", metavar="FILE", help="Append every call to FILE as a JSON line.")
 @click.option("--check", is_flag=True, help="At the end, check each session against the scenario's tool expectations.")
 @click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="TOOL=FAULT",
+    help="Let a tool fail in each session, such as search=timeout. Repeatable.",
+)
+@click.option(
+    "--fault-occurs",
+    "occurs",
+    type=click.Choice(["once", "always"]),
+    help="With --fault: whether a tool fails in the first call of a session, or in all (once).",
+)
+@click.option(
     "--connect", metavar="URL", help="Serve the tools of a running trial on stdin and stdout: its {{mcp_url}}."
 )
 @click.option(
@@ -106,7 +120,7 @@ def command(
     port: int,
     record: str | None,
     check: bool,
-    **remote: str | None,
+    **more: Any,
 ) -> int:
     """Serve the mocked tools of a scenario of SUITE as an MCP server, until Ctrl-C or until stdin closes.
 
@@ -115,11 +129,13 @@ def command(
     """
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", needed_for="seatrial mock-server")
-    connect, record_from = remote["connect"], remote["record_from"]
+    connect, record_from, faults = more["connect"], more["record_from"], more["faults"]
     if record_from is not None:
-        return _record_from(record_from, record, suite or name or check or port or connect)
+        return _record_from(record_from, record, suite or name or check or port or connect or faults)
     if connect is not None:
-        return _relay(connect, suite or name or record or check or port)
+        return _relay(connect, suite or name or record or check or port or faults)
+    if more["occurs"] is not None and not faults:
+        raise UsageError("--fault-occurs: needs --fault TOOL=FAULT")
     if suite is None or name is None:
         raise UsageError("give a suite file and a scenario: seatrial mock-server SUITE --scenario NAME")
     scenario = _find(suite, name)
@@ -130,8 +146,11 @@ def command(
     from seatrial.mock_server.mcp_server import CallLog, Sessions
 
     open_tools = make_tools(scenario, world)
+    choices = read_session_faults(faults, open_tools("", 0)) if faults else ()
+    evaluators = count_successful(evaluators, choices, scenario)
+    once = more["occurs"] != "always"
     log = CallLog(record, scenario=scenario.name)
-    sessions = Sessions(lambda session: open_tools(session, 0), log)
+    sessions = Sessions(lambda session: alter_tools(open_tools(session, 0), choices, scenario, world, once=once), log)
     try:
         if transport == "stdio":
             _serve_stdio(sessions)

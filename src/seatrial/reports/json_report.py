@@ -245,7 +245,6 @@ def scenario_json(outcome: ScenarioOutcome) -> dict[str, Any]:
         "source": entry.source,
         "invariants": list(entry.invariants),
         "exempt": to_json(entry.exempt or {}),
-        "variant": to_json(entry.variant),
         "fingerprint": entry.fingerprint,
         "planned_trials": entry.trials,
         "trial_counts": {name: getattr(outcome, name) for name in ("passed", "failed", "errored", "not_run")},

@@ -13,7 +13,7 @@ from seatrial.evaluators.text import Contains
 from seatrial.judges.rubric import Judge
 from seatrial.model.conversation import ToolCall
 from seatrial.model.faults import FAILING, FAULTS, Fault
-from seatrial.model.protocols import Context, Evaluator, PreparedScenario, TrialContext
+from seatrial.model.protocols import Context, Evaluator, PreparedScenario, ToolBox, TrialContext
 from seatrial.model.results import EvalResult
 from seatrial.model.run import Gates, Variant
 from seatrial.model.scenario import Expect, Scenario
@@ -21,6 +21,7 @@ from seatrial.model.struct import Struct
 from seatrial.scenarios.build_evaluators import build_expectations
 from seatrial.scenarios.models import RunModels
 from seatrial.scenarios.tool_names import tools_in
+from seatrial.tools.altered_tools import AlteredTools
 from seatrial.tools.faults import SLOW_SECONDS, ToolFault
 
 from .sweeps import make_variant
@@ -45,33 +46,33 @@ class FaultChoice(Struct, frozen=True, kw_only=True):
     """How long a slow tool takes; None: the default."""
 
 
-def read_choices(text: str) -> tuple[FaultChoice, ...]:
+def read_choices(text: str, *, flag: str = "--faults") -> tuple[FaultChoice, ...]:
     """The parts of `search=timeout,book=*`. Raises UsageError."""
-    return tuple(_read_choice(part.strip(), text) for part in text.split(","))
+    return tuple(_read_choice(part.strip(), f"{flag} {text!r}") for part in text.split(","))
 
 
-def _read_choice(part: str, text: str) -> FaultChoice:
+def _read_choice(part: str, where: str) -> FaultChoice:
     tool, given, fault = (each.strip() for each in part.partition("="))
     if not tool or (given and not fault):
-        raise UsageError(f"--faults {text!r}: expected TOOL=FAULT, such as search=timeout or search=*, got {part!r}")
+        raise UsageError(f"{where}: expected TOOL=FAULT, such as search=timeout or search=*, got {part!r}")
     name, has_time, time = fault.partition(":")
     if not given or fault == "*":
         return FaultChoice(tool=tool, fault=None)
     known = next((each for each in FAULTS if each == name), None)
     if known is None:
-        raise UsageError(f"--faults {text!r}: unknown fault {name!r}.{_suggest(name, FAULTS)}")
+        raise UsageError(f"{where}: unknown fault {name!r}.{_suggest(name, FAULTS)}")
     if has_time and known != "slow":
-        raise UsageError(f"--faults {text!r}: only slow has a time, such as slow:10")
-    return FaultChoice(tool=tool, fault=known, seconds=_read_seconds(time, text) if has_time else None)
+        raise UsageError(f"{where}: only slow has a time, such as slow:10")
+    return FaultChoice(tool=tool, fault=known, seconds=_read_seconds(time, where) if has_time else None)
 
 
-def _read_seconds(text: str, whole: str) -> float:
+def _read_seconds(text: str, where: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise UsageError(f"--faults {whole!r}: expected seconds after slow:, such as slow:10, got {text!r}")
+        raise UsageError(f"{where}: expected seconds after slow:, such as slow:10, got {text!r}")
     return seconds
 
 
@@ -137,10 +138,48 @@ def _require_tools(prepared: Sequence[PreparedScenario], sweep: Mapping[str, Any
             )
 
 
-def tools_of(prepared: PreparedScenario) -> list[str]:
+def read_session_faults(texts: Sequence[str], tools: ToolBox) -> tuple[FaultChoice, ...]:
+    """The faults of `mock-server --fault`. Raises UsageError for a tool that is not served."""
+    choices = tuple(choice for text in texts for choice in read_choices(text, flag="--fault"))
+    known = _answered(tools)
+    for choice in choices:
+        if choice.tool not in known:
+            raise UsageError(f"--fault: there is no tool {choice.tool!r} to fail.{_suggest(choice.tool, known)}")
+        if choice.fault is None:
+            raise UsageError(f"--fault: {choice.tool}: expected one fault, such as {choice.tool}=timeout")
+    return choices
+
+
+def alter_tools(
+    tools: ToolBox, choices: Sequence[FaultChoice], scenario: Scenario, world: Any, *, once: bool
+) -> ToolBox:
+    """The tools of a session in which all of these fail."""
+    for choice in choices:
+        assert choice.fault is not None
+        seconds, errors = choice.seconds or SLOW_SECONDS, _errors_of(scenario, world, choice.tool)
+        tools = AlteredTools(tools, ToolFault(choice.tool, choice.fault, once=once, seconds=seconds, errors=errors))
+    return tools
+
+
+def count_successful(
+    evaluators: Sequence[Evaluator], choices: Sequence[FaultChoice], scenario: Scenario
+) -> list[Evaluator]:
+    """The evaluators. Those that expect calls do not count calls that failed by one of the faults."""
+    found = list(evaluators)
+    for choice in choices:
+        if choice.fault in FAILING:
+            found = list(_without_failed(found, choice.tool, scenario))
+    return found
+
+
+def _answered(tools: ToolBox) -> list[str]:
     """The tools that Seatrial answers: by mocks, recordings and the world."""
-    tools = prepared.make_tools("", 0)
     return [name for tool in tools.offered() if tools.knows(name := str(tool["name"]))]
+
+
+def tools_of(prepared: PreparedScenario) -> list[str]:
+    """The tools of a scenario that can fail."""
+    return _answered(prepared.make_tools("", 0))
 
 
 def _variants_of(prepared: PreparedScenario, sweep: Mapping[str, Any], models: RunModels) -> Iterator[PreparedScenario]:
@@ -194,7 +233,9 @@ def _make_variant(
         prepared,
         Variant(kind="fault", scenario=scenario.name, settings=settings),
         f"{tool}={fault}",
-        lambda: ToolFault(tool, fault, once=occur == "once", seconds=seconds or 0.0, errors=_errors_of(prepared, tool)),
+        lambda: ToolFault(
+            tool, fault, once=occur == "once", seconds=seconds or 0.0, errors=_errors_of(scenario, prepared.world, tool)
+        ),
     )
     gates = Gates(pass_threshold=prepared.entry.gates.pass_threshold)
     entry = replace(made.entry, trials=int(sweep.get("trials") or 1), gates=gates, xfail=None)
@@ -208,10 +249,9 @@ def _make_variant(
     )
 
 
-def _errors_of(prepared: PreparedScenario, tool: str) -> str | None:
+def _errors_of(scenario: Scenario, world: Any, tool: str) -> str | None:
     """How the agent sees an error of the tool: a world may have its own form."""
-    mocked = tool in (prepared.scenario.mocks or ())
-    return None if mocked else getattr(prepared.world, "errors", None)
+    return None if tool in (scenario.mocks or ()) else getattr(world, "errors", None)
 
 
 _WORDS = ("exact", "regex", "similarity", "reply_json")
