@@ -137,6 +137,22 @@ def test_the_same_seed_gives_the_same_mutants_and_a_limit_limits_them(folder: An
     assert few["total"]["caught"] + few["total"]["survived"] == 5
 
 
+def test_a_run_of_large_size_is_sampled_within_the_limit_and_says_so(folder: Any) -> None:
+    write(folder, *({**REFUNDS, "name": f"refund {number}", "trials": 3} for number in range(60)))
+    assert folder.seatrial("run", "shop.trial.yaml").code == 0
+
+    few = mutated(folder, "--limit", "25")
+    more = mutated(folder, "--limit", "100")
+
+    for found, limit in ((few, 25), (more, 100)):
+        assert found["total"]["caught"] + found["total"]["survived"] == limit
+        [note] = [note for note in found["notes"] if note.startswith("a sample: ")]
+        assert note.startswith(f"a sample: {limit} of ")
+        assert note.endswith(" possible mutants. More: --per-operator, --limit")
+    assert sum(one["caught"] + one["survived"] == 1 for one in few["scenarios"]) == 25
+    assert mutated(folder, "--limit", "25")["survivors"] == few["survivors"]
+
+
 def test_only_one_operator_is_used_if_it_is_named(folder: Any) -> None:
     write(folder)
     folder.seatrial("run", "shop.trial.yaml")
@@ -464,8 +480,10 @@ def test_a_spent_budget_ends_the_judging_and_is_told(folder: Any) -> None:
         write(folder, judged, config={"models": {"judge": model}})
         folder.seatrial("run", "shop.trial.yaml")
 
-        ended = folder.seatrial("mutate", "--json", "--judges", "--budget", "0.001")
+        ended = folder.seatrial("mutate", "--json", "--judges", "--budget", "0.001", "--min-score", "0")
 
+    assert ended.code == 1
+    assert "not all mutants were judged, so it is not known whether --min-score is reached" in ended.err
     result = json.loads(ended.out)
     assert result["finished"] is False
     assert "the budget of $0.001 is spent, so not all mutants were judged" in result["notes"]

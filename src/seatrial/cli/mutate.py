@@ -8,6 +8,7 @@ import click
 from msgspec.structs import replace
 
 from seatrial.errors import UsageError
+from seatrial.model.mutation import MutationResult
 from seatrial.reports.mutation import (
     MUTATION_FORMATS,
     mutation_json,
@@ -110,20 +111,24 @@ def command(run: str, paths: tuple[str, ...], as_json: bool, **options: Any) -> 
             click.echo(f"wrote {path}", err=True)
     if options["write_suggestions"] is not None:
         _write_suggestions(Path(options["write_suggestions"]), result)
-    return 130 if result.interrupted else _exit_code(result.score, options["min_score"])
+    return 130 if result.interrupted else _exit_code(result, options["min_score"])
 
 
-def _exit_code(score: float | None, least: float | None) -> int:
+def _exit_code(result: MutationResult, least: float | None) -> int:
+    score = result.score
     if score is None:
         click.echo("no mutant was judged, so nothing is known about the suite", err=True)
         return 1
     if least is not None and score < least:
         click.echo(f"{percent(score)} of the mutants are caught, and --min-score asks for {percent(least)}", err=True)
         return 1
+    if least is not None and not result.finished:
+        click.echo("not all mutants were judged, so it is not known whether --min-score is reached", err=True)
+        return 1
     return 0
 
 
-def _write_suggestions(file: Path, result: Any) -> None:
+def _write_suggestions(file: Path, result: MutationResult) -> None:
     if not result.suggestions:
         click.echo(f"there are no suggestions, so {file} is not written", err=True)
         return

@@ -26,7 +26,7 @@ from seatrial.model.value_paths import parse_path
 from seatrial.model.world_view import WorldView
 from seatrial.mutants.mutant import Mutant, RunFacts, collect_facts
 from seatrial.mutants.operators import OPERATORS, Operator, find_operators
-from seatrial.mutants.sampling import PlannedMutant, Sampling, share_limit
+from seatrial.mutants.sampling import PlannedMutant, Sample, Sampling, share_limit
 from seatrial.mutants.suggestions import suggest
 from seatrial.scenarios.tool_names import offered_tools
 from seatrial.tools.world import PreparedWorld
@@ -114,6 +114,8 @@ class _Mutation:
         self._facts = RunFacts()
         self._originals: dict[ScenarioKey, list[int]] = {}
         """The trials that passed and still pass, by scenario."""
+        self._shares: dict[ScenarioKey, int] = {}
+        """The greatest number of mutants of each scenario."""
         self._planned = 0
         self._spent = Spending()
         self._open: dict[tuple[ScenarioKey, int], PlannedMutant] = {}
@@ -275,20 +277,26 @@ class _Mutation:
         if not self._facts.used_tools:
             self._notes.append("no trial has recorded calls, so only replies were changed")
 
-    def _sampled(self, prepared: PreparedScenario) -> list[PlannedMutant]:
+    def _sampled(self, prepared: PreparedScenario) -> Sample:
         key = prepared.entry.key
         sampling = Sampling(
             operators=self._operators,
             per_operator=self._settings.per_operator,
-            per_scenario=share_limit(self._settings.limit, tuple(self._originals)),
+            per_scenario=self._shares[key],
             seed=self._settings.seed,
         )
         facts = replace(self._facts, scenario=key.name, scripted=prepared.scripted)
         return sampling.sample(key, self._originals_of(key), facts)
 
     def _tell_plan(self, scenarios: Sequence[PreparedScenario]) -> None:
-        counts = {each.entry.key: len(self._sampled(each)) for each in scenarios if each.entry.key in self._originals}
-        self._planned = sum(counts.values())
+        self._shares = share_limit(self._settings.limit, self._originals, seed=self._settings.seed)
+        samples = {each.entry.key: self._sampled(each) for each in scenarios if each.entry.key in self._originals}
+        counts = {key: len(sample.mutants) for key, sample in samples.items()}
+        self._planned, possible = sum(counts.values()), sum(sample.possible for sample in samples.values())
+        if self._planned < possible:
+            self._notes.append(
+                f"a sample: {self._planned:,} of {possible:,} possible mutants. More: --per-operator, --limit"
+            )
         if self._settings.on_plan is None:
             return
         originals = sum(map(len, self._originals.values()))
@@ -321,7 +329,7 @@ class _Mutation:
             key = prepared.entry.key
             if key not in self._originals:
                 continue
-            for index, planned in enumerate(self._sampled(prepared), _FIRST_MUTANT):
+            for index, planned in enumerate(self._sampled(prepared).mutants, _FIRST_MUTANT):
                 if (key, index) in stored:
                     self._note_mutant(self._stored_trial(session, key, index), planned)
                     continue
