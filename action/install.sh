@@ -8,16 +8,27 @@ else
   install=(python -m pip install --disable-pip-version-check --quiet)
 fi
 
-requirements=()
+wanted=("$SEATRIAL_REQUIREMENT")
+[ "$RUNNER_OF_TESTS" != pytest ] || wanted+=(pytest)
 if [ "$REQUIREMENTS" != auto ]; then
   # xargs splits at spaces and respects quotes, without evaluating anything.
-  mapfile -d '' -t requirements < <(xargs -r printf '%s\0' <<<"$REQUIREMENTS")
-elif grep -qs '^\[project\]' pyproject.toml; then
-  requirements=(.)
+  mapfile -d '' -t given < <(xargs -r printf '%s\0' <<<"$REQUIREMENTS")
+  wanted+=(${given[@]+"${given[@]}"})
 elif [ -f requirements.txt ]; then
-  requirements=(-r requirements.txt)
+  wanted+=(-r requirements.txt)
 fi
-[ "$RUNNER_OF_TESTS" != pytest ] || requirements+=(pytest)
 
 # In one call, so that the versions fit together.
-"${install[@]}" "$SEATRIAL_REQUIREMENT" ${requirements[@]+"${requirements[@]}"}
+if [ "$REQUIREMENTS" != auto ] || ! grep -Eqs '^\[(project|build-system)\]' pyproject.toml; then
+  "${install[@]}" "${wanted[@]}"
+elif ! "${install[@]}" "${wanted[@]}" .; then
+  echo "::warning title=seatrial::the project cannot be installed as a package. Only its dependencies are installed."
+  mapfile -t dependencies < <(python - <<'PYTHON'
+import tomllib
+
+with open("pyproject.toml", "rb") as file:
+    print(*tomllib.load(file).get("project", {}).get("dependencies", []), sep="\n")
+PYTHON
+  )
+  "${install[@]}" "${wanted[@]}" ${dependencies[@]+"${dependencies[@]}"}
+fi

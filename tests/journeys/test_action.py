@@ -1,6 +1,8 @@
 """The GitHub Action: its own steps are run as GitHub runs them."""
 
+import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -129,6 +131,32 @@ def test_pytest_can_run_the_scenarios(shop: Any, github: GitHub) -> None:
 
     assert job.play() == 0, job.printed
     assert github.comments[1]["body"].startswith("<!-- seatrial: scenarios -->\n## ✅ ")
+
+
+def installed(folder: Any, *, builds: bool = True, requirements: str = "auto", runner: str = "seatrial") -> list[str]:
+    """The calls of the installer that the first step makes. Its uv notes its arguments, and may fail to build."""
+    folder.write("bin/uv", f'#!/bin/sh\necho "$*" >> uv.log\ncase "$*" in *\' .\') exit {0 if builds else 1};; esac\n')
+    (folder.path / "bin/uv").chmod(0o755)
+    path = os.pathsep.join([str(folder.path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    inputs = {"SEATRIAL_REQUIREMENT": "seatrial", "REQUIREMENTS": requirements, "RUNNER_OF_TESTS": runner}
+    command = ["bash", str(ROOT / "action/install.sh")]
+    subprocess.run(command, cwd=folder.path, env={"PATH": path, **inputs}, check=True, capture_output=True)
+    return [line.partition("/python ")[2] for line in (folder.path / "uv.log").read_text("utf-8").splitlines()]
+
+
+def test_the_requirements_of_the_project_are_installed_with_seatrial(folder: Any) -> None:
+    assert installed(folder)[-1] == "seatrial"
+    folder.write("requirements.txt", "humanize")
+    assert installed(folder, runner="pytest")[-1] == "seatrial pytest -r requirements.txt"
+    folder.write("pyproject.toml", "[project]\nname = 'shop'\n")
+    assert installed(folder)[-1] == "seatrial -r requirements.txt ."
+    assert installed(folder, requirements="-e '.[dev]'")[-1] == "seatrial -e .[dev]"
+
+
+def test_a_project_that_is_no_package_gets_its_dependencies(folder: Any) -> None:
+    folder.write("pyproject.toml", "[project]\nname = 'shop'\ndependencies = ['humanize>=4', 'rich']\n")
+
+    assert installed(folder, builds=False) == ["seatrial .", "seatrial humanize>=4 rich"]
 
 
 def test_every_input_is_used_and_every_step_has_a_script() -> None:

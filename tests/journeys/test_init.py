@@ -116,7 +116,7 @@ def commands_of(ci: str, folder: Path) -> list[str]:
 def test_the_job_for_ci_passes_and_writes_its_report(folder: Any, kind: str, with_pytest: bool, ci: str) -> None:
     folder.seatrial("init", "--agent", kind, "--ci", ci, *(["--pytest"] if with_pytest else []))
     on_a_free_port(folder)
-    install, own, *commands = commands_of(ci, folder.path)
+    install, own, project, *commands = commands_of(ci, folder.path)
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": tools}
 
@@ -133,6 +133,7 @@ def test_the_job_for_ci_passes_and_writes_its_report(folder: Any, kind: str, wit
     assert ("pytest" in install) is with_pytest
     assert "<testcase" in (folder.path / "trials.xml").read_text("utf-8")
     assert "pip install -r requirements.txt" in own
+    assert "pip install . ||" in project
     assert folder.exists("trials.html")
 
 

@@ -23,8 +23,11 @@ REPOSITORY: Final = "seatrial/seatrial"
 """Owner and name of Seatrial's repository on GitHub. The workflow of `--ci github` uses the action in it."""
 _CI: Final = {"github": ".github/workflows/agent.yml", "gitlab": ".gitlab-ci.yml", "shell": "ci/seatrial.sh"}
 _OWN_REQUIREMENTS: Final = (
-    "if [ -f requirements.txt ]; then pip install -r requirements.txt; "
-    "elif grep -qs '^.project]' pyproject.toml; then pip install .; fi"
+    "if [ -f requirements.txt ]; then pip install -r requirements.txt; fi",
+    # A project of uv may have several folders and no build system, so that it is no package.
+    "if grep -qs '^.project]' pyproject.toml; then pip install . || python -c \"import tomllib; "
+    "print(*tomllib.load(open('pyproject.toml', 'rb'))['project'].get('dependencies', []), sep='\\n')\" "
+    "| pip install -r /dev/stdin; fi",
 )
 """Without them an agent that imports a package fails."""
 _SKILLS: Final = {
@@ -109,7 +112,7 @@ def compose(kind: str, *, pytest: bool, ci: str | None) -> dict[str, str]:
         "@type@": kind,
         "@install@": " ".join([requirement(starter), *(["pytest"] if pytest else [])]),
         "@requirement@": requirement(starter).strip("'"),
-        "@requirements@": _OWN_REQUIREMENTS,
+        "@requirements@": ("\n    - " if ci == "gitlab" else "\n").join(_OWN_REQUIREMENTS),
         "@runner@": "pytest" if pytest else "seatrial",
         "@serve@": _SERVE_STEP if starter.served and not pytest else "",
         "@run@": indent("\n".join(_ci_commands(starter, pytest)), " " * 6 if ci == "gitlab" else ""),
