@@ -10,6 +10,7 @@ from agents import (
     GuardrailFunctionOutput,
     Model,
     ModelResponse,
+    RunConfig,
     RunContextWrapper,
     Runner,
     Usage,
@@ -18,6 +19,9 @@ from agents import (
     output_guardrail,
     set_tracing_disabled,
 )
+from agents.sandbox import Manifest, SandboxAgent, SandboxRunConfig
+from agents.sandbox.entries import File
+from agents.sandbox.sandboxes import UnixLocalSandboxClient
 from agents.testing import assistant_message, function_call
 
 import seatrial
@@ -52,7 +56,7 @@ class Caller(Model):
         raise NotImplementedError
 
 
-# The README's agent, and functions and handoffs as in the examples.
+# The README's agents, and functions and handoffs as in the examples.
 
 
 poet = Agent(name="Assistant", instructions="You are a helpful assistant", model=Caller())
@@ -97,6 +101,61 @@ def test_the_triage_of_the_readme_hands_over() -> None:
 
     assert trial.error is None
     assert "Spanish agent" in trial.transcript.reply
+
+
+def make_config() -> RunConfig:
+    return RunConfig(sandbox=SandboxRunConfig(client=UnixLocalSandboxClient()))
+
+
+class Reader(Caller):
+    """Looks at a file of the workspace with the sandbox's own tool."""
+
+    async def get_response(self, system_instructions: str | None, input: Any, *args: Any, **options: Any) -> Any:
+        tools = [tool for tool in (args[1] if len(args) > 1 else options["tools"]) if tool.name == "exec_command"]
+        given = (args[0], tools, *args[2:]) if len(args) > 1 else args
+        more = {**options, "tools": tools} if "tools" in options else options
+        return await super().get_response(system_instructions, input, *given, **more)
+
+
+workspace = SandboxAgent(
+    name="Workspace Assistant",
+    instructions="Inspect the sandbox workspace before answering.",
+    model=Reader({"exec_command": {"cmd": "cat notes.txt"}}),
+    default_manifest=Manifest(entries={"notes.txt": File(content=b"The tide is high.")}),
+)
+
+
+@pytest.mark.parametrize("config", ["test_quick_start:make_config", make_config, make_config()])
+def test_the_sandbox_agent_of_the_readme_runs_with_its_config(config: Any) -> None:
+    agent = {"type": "openai_agents", "target": workspace, "config": config}
+    asked = Scenario(name="x", input="Summarize the notes.", expected_tools=["exec_command"])
+    report = seatrial.run(asked, agent=agent, store=None)
+
+    assert report.passed, report.failure_reasons
+    (trial,) = report.trials()
+    assert "The tide is high." in trial.transcript.reply
+
+
+def test_function_tools_of_a_sandbox_are_mocked() -> None:
+    agent = {"type": "openai_agents", "target": workspace, "config": make_config}
+    mocks = {"exec_command": {"returns": "The tide is low."}}
+    asked = Scenario(name="x", input="Go.", mocks=mocks, unmocked_tools="passthrough")
+    report = seatrial.run(asked, agent=agent, store=None)
+
+    assert report.passed, report.failure_reasons
+    (trial,) = report.trials()
+    assert trial.transcript.reply == "The tide is low."
+
+
+def test_a_config_that_is_none_is_a_mistake_of_the_settings() -> None:
+    agent = {"type": "openai_agents", "target": poet, "config": {"modle": "gpt-5"}}
+    report = seatrial.run(Scenario(name="x", input="Go."), agent=agent, store=None)
+    report.asserted = True
+    (trial,) = report.trials()
+
+    assert trial.error.kind is ErrorKind.CONFIG
+    assert "config is no RunConfig" in trial.error.message
+    assert "modle" in trial.error.message
 
 
 @dataclass

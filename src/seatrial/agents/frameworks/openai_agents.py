@@ -7,11 +7,11 @@ handoff. In a trial it returns copies that record their calls. The user's tools 
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from agents import Agent, FunctionTool, Handoff, Runner
+from agents import Agent, FunctionTool, Handoff, RunConfig, Runner
 from agents import tool as agents_tool
 from agents.agent import AgentBase
 from agents.exceptions import (
@@ -54,7 +54,7 @@ _failures: ContextVar[list[BaseException] | None] = ContextVar("failures", defau
 class Adapter:
     """One trial. It continues with the agent that answered last, as after a handoff."""
 
-    def __init__(self, target: Any, *, context: Any = MISSING) -> None:
+    def __init__(self, target: Any, *, context: Any = MISSING, config: Any = None) -> None:
         if not isinstance(target, Agent):
             raise UsageError(f"type 'openai_agents' needs an agents.Agent, got {type(target).__name__}")
         replace_method(AgentBase, "get_all_tools", _with_recording_tools)
@@ -62,6 +62,7 @@ class Adapter:
         self.tool_names = _names_of(target, set())
         self._agent: Agent[Any] = target
         self._context = context
+        self._config = _read_config(config)
         self._said: list[Any] | None = None
         self._waiting: Any = None
         """The result of the turn in which calls wait for a person."""
@@ -82,7 +83,7 @@ class Adapter:
             earlier = len(self._waiting.new_items)
         try:
             with noting_failures(ctx):
-                result = await Runner.run(self._agent, given, context=context)
+                result = await Runner.run(self._agent, given, context=context, run_config=self._config)
         except _TRIPWIRES as stopped:
             return _stopped(stopped)
         self._agent = result.last_agent
@@ -108,6 +109,18 @@ class Adapter:
             raise missing_input("context", f"the agent needs a context of type {kind.__qualname__}", "openai_agents")
         ctx.missing_input = needed
         return None
+
+
+def _read_config(config: Any) -> RunConfig | None:
+    """The SDK's RunConfig, which a file may write as a mapping."""
+    if config is None or isinstance(config, RunConfig):
+        return config
+    if not isinstance(config, Mapping):
+        raise UsageError(f"config must be a RunConfig or a mapping, got {type(config).__name__}")
+    try:
+        return RunConfig(**config)
+    except TypeError as problem:
+        raise UsageError(f"config is no RunConfig: {problem}") from None
 
 
 _TRIPWIRES = (
@@ -220,8 +233,8 @@ def _names_of(agent: Any, seen: set[int]) -> frozenset[str] | None:
     if id(agent) in seen:
         return frozenset()
     seen.add(id(agent))
-    if not isinstance(agent, Agent) or agent.mcp_servers:
-        return None
+    if not isinstance(agent, Agent) or agent.mcp_servers or getattr(agent, "capabilities", None):
+        return None  # a sandbox adds tools at run time
     names: set[str] = set()
     for tool in agent.tools:
         if not isinstance(tool, FunctionTool) and type(tool).__name__ not in _NAMED_AS_CALLED:

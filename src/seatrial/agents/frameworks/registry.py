@@ -66,7 +66,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         since="0.22",
         below="0.25",
         modules=("agents",),
-        inputs=("context",),
+        inputs=("context", "config"),
         decisions=True,
         continues=True,
     ),
