@@ -1,9 +1,12 @@
 """Microsoft's Agent Framework holds the contract of agents."""
 
+from typing import Any
+
 import pytest
 
 import seatrial
 from seatrial import Scenario, Turn
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing.agent_contract import AgentContract
 
 CONTRACT = AgentContract(
@@ -86,3 +89,31 @@ def test_a_result_from_another_program_is_given_in_a_turn() -> None:
     (call,) = said.turns[1].tool_calls
     assert (call.name, call.arguments, call.result) == ("cancel_order", {"order_id": "X-1"}, "done elsewhere")
     assert "done elsewhere" in said.reply
+
+
+def test_tools_get_values_of_the_settings_and_a_missing_one_is_no_failure() -> None:
+    import agent as module
+    from agent_framework import FunctionInvocationContext, tool
+
+    @tool
+    def lookup_order(order_id: str, ctx: FunctionInvocationContext) -> str:
+        """Find the parcel of an order."""
+        return f"P-of-{ctx.kwargs['user_id']}"
+
+    agent = module.Agent(client=module.client, tools=[lookup_order, module.track_parcel])
+
+    def play(**settings: Any) -> Any:
+        asked = Scenario(name="x", input="Where is order A-1?")
+        given = {"type": "agent_framework", "target": agent, **settings}
+        report = seatrial.run(asked, agent=given, store=None)
+        report.asserted = True
+        (trial,) = report.trials()
+        return trial
+
+    for values in ({"user_id": "ada"}, lambda: {"user_id": "ada"}):
+        assert "P-of-ada is in Hamburg" in play(function_invocation_kwargs=values).transcript.reply
+    missing = play()
+    assert missing.error.kind is ErrorKind.CONFIG
+    assert missing.error.hint.startswith(
+        'write {type: agent_framework, target: ..., function_invocation_kwargs: "package.module:'
+    )

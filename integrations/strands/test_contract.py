@@ -6,6 +6,7 @@ import pytest
 
 import seatrial
 from seatrial import AgentResult, Scenario, Turn
+from seatrial.model.conversation import ErrorKind
 from seatrial.testing.agent_contract import AgentContract
 
 CONTRACT = AgentContract(
@@ -108,3 +109,29 @@ def test_a_nested_agent_may_wait_for_a_person() -> None:
     assert [call.name for call in trial.transcript.turns[0].tool_calls] == []
     assert sorted(call.name for call in trial.transcript.turns[1].tool_calls) == ["ask_expert", "cancel_order"]
     assert "order N-5 is cancelled" in trial.transcript.reply
+
+
+def test_tools_get_values_of_the_settings_and_a_missing_one_is_no_failure() -> None:
+    import agent as module
+    from strands import Agent, ToolContext, tool
+
+    @tool(context=True)
+    def lookup_order(order_id: str, tool_context: ToolContext) -> str:
+        """Find the parcel of an order."""
+        return f"P-of-{tool_context.invocation_state['user_id']}"
+
+    agent = Agent(model=module.Scripted(), tools=[lookup_order, module.track_parcel])
+
+    def play(**settings: Any) -> Any:
+        asked = Scenario(name="x", input="Where is order A-1?")
+        given = {"type": "strands", "target": agent, **settings}
+        report = seatrial.run(asked, agent=given, store=None)
+        report.asserted = True
+        (trial,) = report.trials()
+        return trial
+
+    for values in ({"user_id": "ada"}, lambda: {"user_id": "ada"}):
+        assert "P-of-ada is in Hamburg" in play(invocation_state=values).transcript.reply
+    missing = play()
+    assert missing.error.kind is ErrorKind.CONFIG
+    assert missing.error.hint.startswith('write {type: strands, target: ..., invocation_state: "package.module:')

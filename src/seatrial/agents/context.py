@@ -58,11 +58,16 @@ class AgentContext:
         self.missing_input: TrialError | None = None
         """The error of an agent that needs an input which its settings do not have, such as `deps`."""
 
-    def note_failure(self, raised: BaseException) -> None:
-        """End the trial if a tool or prompt failed because an input is missing: that is not the agent's fault."""
+    def note_failure(self, raised: BaseException, *, missing: TrialError | None = None) -> None:
+        """End the trial if a tool or prompt failed because an input is missing: that is not the agent's fault.
+
+        `missing`: the error for a tool that looks its input up in a mapping.
+        """
         text = str(raised)
-        if self.missing_input is not None and text.startswith("'NoneType' object "):
-            info = self.missing_input.info
+        needed = missing or self.missing_input
+        looked_up = missing is not None and isinstance(raised, KeyError)
+        if needed is not None and (looked_up or text.startswith("'NoneType' object ")):
+            info = needed.info
             message = f"{info.message} ({type(raised).__name__}: {text})"
             self.fatal = self.fatal or TrialError(ErrorKind.CONFIG, message, hint=info.hint)
 

@@ -21,17 +21,31 @@ from seatrial.model.protocols import AgentReply, ToolAnswer
 from seatrial.model.results import TrialError
 from seatrial.model.scenario import Decision
 
-from .tool_recorder import as_text, decide, decision_in, record_call, replace_method, seatrial_answers, waiting_reply
+from .tool_recorder import (
+    MISSING,
+    as_text,
+    decide,
+    decision_in,
+    missing_input,
+    record_call,
+    replace_method,
+    seatrial_answers,
+    waiting_reply,
+)
 
 
 class Adapter:
     """One trial with an agent of the framework."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, *, function_invocation_kwargs: Any = MISSING) -> None:
         if not isinstance(target, BaseAgent):
             raise UsageError(f"type 'agent_framework' needs an Agent, got {type(target).__name__}")
         replace_method(FunctionTool, "invoke", _watched)
         self.tool_names = _names_of(target)
+        given = function_invocation_kwargs
+        if given is not MISSING and not isinstance(given, Mapping):
+            raise UsageError(f"function_invocation_kwargs must be a mapping, got {type(given).__name__}")
+        self._given = {} if given is MISSING else {"function_invocation_kwargs": dict(given)}
         self._agent: Any = target
         self._session: AgentSession | None = None
         self._waiting: Sequence[Content] = ()
@@ -59,10 +73,10 @@ class Adapter:
         self, said: list[FrameworkMessage], session: AgentSession, ctx: AgentContext, usages: list[Usage | None]
     ) -> Any:
         """The response of one run, whose calls and tokens are recorded."""
-        seen: dict[str, Any] = {"calls": set(), "nested": False}
+        seen: dict[str, Any] = {"calls": set(), "nested": False, "given": bool(self._given)}
         _seen_by_trial[id(ctx)] = seen
         try:
-            response = await self._agent.run(said, session=session)
+            response = await self._agent.run(said, session=session, **self._given)
         finally:
             del _seen_by_trial[id(ctx)]
         self._waiting = tuple(response.user_input_requests)
@@ -110,7 +124,8 @@ def _is_mocked(ctx: AgentContext, waiting: Content) -> bool:
 
 
 _seen_by_trial: dict[int, dict[str, Any]] = {}
-"""By the id of a trial's context: the ids of calls that were recorded, and whether an agent ran behind a tool."""
+"""By the id of a trial's context: the ids of recorded calls, whether an agent ran behind a tool, and whether the
+settings have values for tools."""
 
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,6 +147,11 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
                 read=_read_answer,
                 control=nested,
             )
+        except KeyError as error:
+            if self._context_parameter_name is not None and not seen.get("given"):
+                what = "the agent's tools get function_invocation_kwargs"
+                ctx.note_failure(error, missing=missing_input("function_invocation_kwargs", what, "agent_framework"))
+            raise
         except TrialError as error:
             # The framework would report any other exception to the model, and go on.
             raise MiddlewareFailure(str(error)) from error

@@ -83,9 +83,21 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",), attachments=False),
     "google_adk": Framework(package="google-adk", since="2.0", below="3", modules=("google.adk",)),
     "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15", modules=("llama_index",)),
-    "strands": Framework(package="strands-agents", since="1.62", below="2", modules=("strands",), decisions=True),
+    "strands": Framework(
+        package="strands-agents",
+        since="1.62",
+        below="2",
+        modules=("strands",),
+        inputs=("invocation_state",),
+        decisions=True,
+    ),
     "agent_framework": Framework(
-        package="agent-framework-core", since="1.23", below="2", modules=("agent_framework",), decisions=True
+        package="agent-framework-core",
+        since="1.23",
+        below="2",
+        modules=("agent_framework",),
+        inputs=("function_invocation_kwargs",),
+        decisions=True,
     ),
     "claude_agent_sdk": Framework(
         package="claude-agent-sdk", since="0.2.183", below="0.3", modules=("claude_agent_sdk",), decisions=True

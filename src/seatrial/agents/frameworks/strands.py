@@ -29,20 +29,31 @@ from seatrial.model.protocols import AgentReply, ToolAnswer
 from seatrial.model.results import AgentFailure
 from seatrial.model.scenario import Decision
 
-from .tool_recorder import as_text, decide, decision_in, seatrial_answers, waiting_reply
+from .tool_recorder import (
+    MISSING,
+    as_text,
+    decide,
+    decision_in,
+    missing_input,
+    seatrial_answers,
+    waiting_reply,
+)
 
 
 class Adapter:
     """One trial with an agent of Strands."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, *, invocation_state: Any = MISSING) -> None:
         if not isinstance(target, Agent):
             raise UsageError(f"type 'strands' needs a strands.Agent, got {type(target).__name__}")
         if target._session_manager is not None:
             raise UsageError("the agent has a session manager, which would mix the trials; leave it out for the trials")
         self.tool_names = None if target.tool_registry._tool_providers else frozenset(_names_of(target))
+        if invocation_state is not MISSING and not isinstance(invocation_state, Mapping):
+            raise UsageError(f"invocation_state must be a mapping, got {type(invocation_state).__name__}")
         self._target = target
-        self._recorder = _Recorder()
+        self._given = {} if invocation_state is MISSING else {"invocation_state": dict(invocation_state)}
+        self._recorder = _Recorder(given=bool(self._given))
         self._agent: Agent | None = None
         self._waiting: Sequence[tuple[str, str]] = ()
         """The ids of the interrupts that a person must answer, each with the name of what waits."""
@@ -56,12 +67,12 @@ class Adapter:
         self._recorder.begin(ctx)
         for each in self._recorder.agents:
             each.event_loop_metrics = EventLoopMetrics()
-        result = await agent.invoke_async(_write_prompt(messages[-1]) if answers is None else answers)
+        result = await agent.invoke_async(_write_prompt(messages[-1]) if answers is None else answers, **self._given)
         waiting = self._recorder.find_waiting(result.interrupts or ())
         while waiting and not ctx.decides and all(seatrial_answers(ctx, name) for _, name in waiting):
             # Mocked tools need no approval in a scenario without decisions.
             approved = Decision(approve=tuple(name for _, name in waiting))
-            result = await agent.invoke_async(_write_answers(waiting, approved))
+            result = await agent.invoke_async(_write_answers(waiting, approved), **self._given)
             waiting = self._recorder.find_waiting(result.interrupts or ())
         self._agent, self._waiting = agent, waiting
         usage, names = self._recorder.usage(), tuple(name for _, name in waiting)
@@ -167,7 +178,9 @@ def _names_of(agent: Agent) -> Iterator[str]:
 class _Recorder:
     """Sees every tool call of one trial."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, given: bool) -> None:
+        """`given`: the settings have an `invocation_state`."""
+        self._given = given
         self.agents: list[Agent] = []
         """The agents of the trial, nested ones first."""
 
@@ -228,8 +241,10 @@ class _Recorder:
         if call is not None:
             recorded_tool.set(None)
             self._ctx.end_call(call, _read_answer(event.result, event.exception))
-            if event.exception is not None:
-                self._ctx.note_failure(event.exception)
+            metadata = getattr(event.selected_tool, "_metadata", None)
+            if event.exception is not None and not self._given and getattr(metadata, "_context_param", None):
+                needed = missing_input("invocation_state", "the agent's tools get an invocation_state", "strands")
+                self._ctx.note_failure(event.exception, missing=needed)
 
 
 def _is_control(tool: AgentTool) -> bool:
