@@ -1,5 +1,6 @@
 """Microsoft's Agent Framework holds the contract of agents."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -117,3 +118,17 @@ def test_tools_get_values_of_the_settings_and_a_missing_one_is_no_failure() -> N
     assert missing.error.hint.startswith(
         'write {type: agent_framework, target: ..., function_invocation_kwargs: "package.module:'
     )
+
+
+def test_a_function_may_yield_what_the_agent_streams() -> None:
+    import agent as module
+
+    async def answer(input: str) -> AsyncIterator[Any]:
+        async for update in module.plain.run(input, stream=True):
+            yield update
+
+    (trial,) = AgentContract(agent=answer).play(Scenario(name="stream", input="Where is order A-1?"))
+
+    assert trial.error is None, trial.error
+    assert trial.transcript.reply == "Order A-1: order A-1 is in parcel P-A-1 ; parcel P-A-1 is in Hamburg ."
+    assert [call.name for call in trial.transcript.tool_calls] == ["lookup_order", "track_parcel"]

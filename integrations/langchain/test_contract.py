@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 
@@ -118,3 +118,13 @@ def test_calls_to_which_the_model_gives_one_id_keep_their_own_arguments(rounds: 
 
 def test_the_agent_is_recognised_without_its_type() -> None:
     AgentContract(agent="agent:agent").check("in a scenario with mocks, a tool without one never runs")
+
+
+def test_a_function_may_yield_what_a_model_streams() -> None:
+    async def answer(input: str):
+        for piece in ("Good ", "morning", "!"):
+            yield AIMessageChunk(piece, id="one")
+
+    report = seatrial.run(Scenario(name="x", input="Hi.", expected_output="Good morning!"), agent=answer, store=None)
+
+    assert report.passed, report.failure_reasons

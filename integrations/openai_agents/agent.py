@@ -6,6 +6,7 @@ from typing import Any
 
 from agents import Agent, Model, ModelResponse, Usage, function_tool, set_tracing_disabled
 from agents.testing import assistant_message, function_call
+from openai.types.responses import Response, ResponseCompletedEvent
 
 from seatrial.testing import shop
 
@@ -27,8 +28,19 @@ class ShopModel(Model):
             ]
         return ModelResponse(output=output, usage=usage, response_id=None)
 
-    def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError
+    async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        made = await self.get_response(*args, **options)
+        response = Response(
+            id="response",
+            created_at=1,
+            model="shop",
+            object="response",
+            output=made.output,
+            parallel_tool_calls=False,
+            tool_choice="auto",
+            tools=[],
+        )
+        yield ResponseCompletedEvent(response=response, sequence_number=0, type="response.completed")
 
 
 def _conversation(items: Any) -> Any:

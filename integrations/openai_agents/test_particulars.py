@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from agents import Agent, LocalShellTool, Usage, WebSearchTool, function_tool
+from agents import Agent, LocalShellTool, Runner, Usage, WebSearchTool, function_tool
 
 import seatrial
 from seatrial import Scenario
@@ -88,3 +88,37 @@ def test_tokens_that_the_model_does_not_tell_are_not_known(monkeypatch: pytest.M
 
     assert trial.transcript.usage is None
     assert "tokens of the trial is not known" in trial.error.message
+
+
+def test_a_function_may_return_a_streamed_result_that_it_read() -> None:
+    from agent import agent
+
+    async def answer(input: str) -> Any:
+        result = Runner.run_streamed(agent, input)
+        async for _ in result.stream_events():
+            pass
+        return result
+
+    report = seatrial.run(Scenario(name="x", input="Where is order A-1?"), agent=answer, store=None)
+    (trial,) = report.trials()
+
+    assert report.passed, report.failure_reasons
+    assert [call.name for call in trial.transcript.tool_calls] == ["lookup_order", "track_parcel"]
+    assert "Hamburg" in trial.transcript.reply
+
+
+def test_a_streamed_result_that_was_not_read_is_refused() -> None:
+    from agent import agent
+
+    async def answer(input: str) -> Any:
+        result = Runner.run_streamed(agent, input)
+        result.cancel()
+        result.is_complete = False
+        return result
+
+    report = seatrial.run(Scenario(name="x", input="Where is order A-1?"), agent=answer, store=None)
+    report.asserted = True
+    (trial,) = report.trials()
+
+    assert trial.error.kind is ErrorKind.AGENT
+    assert "before its end" in trial.error.message

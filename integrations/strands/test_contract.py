@@ -1,5 +1,6 @@
 """Strands holds the contract of agents."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -135,3 +136,22 @@ def test_tools_get_values_of_the_settings_and_a_missing_one_is_no_failure() -> N
     missing = play()
     assert missing.error.kind is ErrorKind.CONFIG
     assert missing.error.hint.startswith('write {type: strands, target: ..., invocation_state: "package.module:')
+
+
+def test_a_function_may_yield_what_the_agent_streams() -> None:
+    import agent as module
+
+    async def answer(input: str) -> AsyncIterator[Any]:
+        agent = module.Agent(
+            model=module.Scripted(), tools=[module.lookup_order, module.track_parcel], callback_handler=None
+        )
+        async for event in agent.stream_async(input):
+            yield event
+
+    (trial,) = AgentContract(agent=answer).play(Scenario(name="stream", input="Where is order A-1?"))
+
+    assert trial.error is None, trial.error
+    assert (
+        trial.transcript.reply
+        == "Order A-1: [{'text': 'order A-1 is in parcel P-A-1'}]; [{'text': 'parcel P-A-1 is in Hamburg'}]."
+    )

@@ -24,7 +24,7 @@ from .context import AgentContext, current_trial, late_calls_by_agent, running_a
 from .frameworks.registry import framework_of
 from .message_parts import latest_attachments
 from .return_values import only_new, plain_reply, read_reply
-from .sdk_results import is_sdk_message
+from .sdk_results import join_sdk_pieces
 
 _MEANING = {
     "input": "input",
@@ -393,9 +393,10 @@ async def _collect(pieces: AsyncIterable[Any]) -> Any:
 
 
 def _joined(pieces: list[Any]) -> Any:
-    """The text of the pieces; messages of an SDK stay a list."""
-    if pieces and all(map(is_sdk_message, pieces)):
-        return pieces
+    """The text of the pieces, or what the pieces of an SDK's stream say."""
+    said = join_sdk_pieces(pieces) if pieces and not isinstance(pieces[0], str) else None
+    if said is not None:
+        return said
     for piece in pieces:
         if not isinstance(piece, str):
             raise AgentFailure(

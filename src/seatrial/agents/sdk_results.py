@@ -63,6 +63,20 @@ def is_sdk_message(value: Any) -> bool:
     return package.startswith("langchain") and hasattr(value, "content") and hasattr(value, "type")
 
 
+def join_sdk_pieces(pieces: Sequence[Any]) -> Any:
+    """What the pieces of an SDK's stream say together; None if they are no such pieces."""
+    if all(map(is_sdk_message, pieces)):
+        return list(pieces)
+    if all(isinstance(piece, Mapping) for piece in pieces):
+        result = pieces[-1].get("result")  # the last event of a Strands agent
+        return result if type(result).__module__.partition(".")[0] == "strands" else None
+    if all(type(piece).__name__ == "AgentResponseUpdate" for piece in pieces):
+        from agent_framework import AgentResponse
+
+        return AgentResponse.from_updates(list(pieces))
+    return None
+
+
 def as_json_text(value: Any) -> str | None:
     """An agent's output as text: a text as it is, any other value as JSON."""
     plain = plain_value(value)
@@ -100,6 +114,12 @@ def _waits(names: Iterable[Any]) -> AgentFailure:
 
 
 def _read_openai(result: Any) -> AgentReply:
+    if not getattr(result, "is_complete", True):
+        raise AgentFailure(
+            "the agent returned a streamed result before its end",
+            hint="read the stream first: `async for event in result.stream_events(): ...`",
+            final=True,
+        )
     if getattr(result, "interruptions", None):
         raise _waits(item.name for item in result.interruptions)
     turn = _read_messages([plain_value(item.to_input_item()) for item in result.new_items], openai_responses)
@@ -167,7 +187,19 @@ def _read_list(messages: Sequence[Any]) -> AgentReply:
         from pydantic_ai.messages import ModelMessagesTypeAdapter
 
         return _as_reply(_read_messages(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"), pydantic_ai))
-    return _as_reply(_read_messages([_dump(message) for message in messages], langchain))
+    return _as_reply(_read_messages([_dump(message) for message in _join_chunks(messages)], langchain))
+
+
+def _join_chunks(messages: Sequence[Any]) -> list[Any]:
+    """The messages; the pieces of a message that LangChain streamed are one message."""
+    joined: list[Any] = []
+    for message in messages:
+        known = joined[-1] if joined else None
+        if type(message).__name__ == "AIMessageChunk" and type(known) is type(message) and known.id == message.id:
+            joined[-1] = known + message
+        else:
+            joined.append(message)
+    return joined
 
 
 def _dump(message: Any) -> Any:
