@@ -194,7 +194,7 @@ def _join_chunks(messages: Sequence[Any]) -> list[Any]:
     """The messages; the pieces of a message that LangChain streamed are one message."""
     joined: list[Any] = []
     for message in messages:
-        known = joined[-1] if joined else None
+        known: Any = joined[-1] if joined else None
         if type(message).__name__ == "AIMessageChunk" and type(known) is type(message) and known.id == message.id:
             joined[-1] = known + message
         else:
