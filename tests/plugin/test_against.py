@@ -74,3 +74,25 @@ def test_runs_of_the_command_are_history_for_pytest(shop: Any, monkeypatch: pyte
     result = shop.run("--seatrial-against", "baseline")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*the suite as a whole is worse*"])
+
+
+def test_a_suite_that_is_worse_turns_a_session_red_although_every_test_passes(shop: Any) -> None:
+    names = [f"n{number}" for number in range(12)]
+    listed = "\n".join(f"      - {{name: {name}, input: {name}, expected_output: ok}}" for name in names)
+    shop.write("shop.trial.yaml", SUITE[: SUITE.index("      - ")] + listed)
+    shop.write(
+        "history_shop.py",
+        """
+        from pathlib import Path
+
+        def answer(input, ctx):
+            is_first = int(ctx.trial_id.rpartition("-")[2]) == 1
+            return "sorry" if is_first and Path("broken").exists() else "ok"
+        """,
+    )
+    accept(shop)
+    shop.write("broken", "")
+    result = shop.run("--seatrial-against", "baseline")
+    result.assert_outcomes(passed=12)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*the suite as a whole is worse: 24 of the first 36 trials passed, * expected"])

@@ -105,6 +105,8 @@ def test_limits_of_a_comparison_can_be_given(served: Any) -> None:
     asked |= {"max_avg_score_drop": 100, "max_latency_increase_pct": 1e6}
 
     assert served.json("/api/runs/compare", params=asked)["regression_detected"] is False
+    limited = served.json("/api/runs/compare", params={**asked, "max_cost_increase_pct": 10})
+    assert limited["limits"]["max_cost_increase_pct"] == 10
     assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": -1}).status_code == 422
     assert served.get("/api/runs/compare", params={**asked, "max_pass_rate_drop": 5}).status_code == 422
 

@@ -132,7 +132,8 @@ def compare(
 ) -> "Comparison":
     """Two runs side by side: reports, or stored runs by id, name, `latest` or `baseline`.
 
-    `limits` are max_pass_rate_drop (0.0), max_avg_score_drop (5.0) and max_latency_increase_pct (20).
+    `limits` are max_pass_rate_drop (0.0), max_avg_score_drop (5.0), max_latency_increase_pct (20) and
+    max_cost_increase_pct (no limit).
     Raises UsageError where the two cannot be compared.
     """
     from seatrial.comparison.compare import compare_runs

@@ -87,6 +87,7 @@ def compare_runs(state: State, query: Annotated[ComparisonQuery, Query()]) -> Re
         max_pass_rate_drop=query.max_pass_rate_drop,
         max_avg_score_drop=query.max_avg_score_drop,
         max_latency_increase_pct=query.max_latency_increase_pct,
+        max_cost_increase_pct=query.max_cost_increase_pct,
     )
     runs, comparison = state.comparisons.compare(query.baseline_run_id, query.candidate_run_id, limits)
     form = comparison_json(

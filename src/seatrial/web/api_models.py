@@ -113,6 +113,7 @@ class ComparisonQuery(_Query):
     max_pass_rate_drop: float = Field(default=0.0, ge=0, le=1, description="From 0 to 1: 0.05 is 5 points.")
     max_avg_score_drop: float = Field(default=5.0, ge=0, description="Points of the overall score.")
     max_latency_increase_pct: float = Field(default=20.0, ge=0)
+    max_cost_increase_pct: float | None = Field(default=None, ge=0, description="Of a trial; no limit by default.")
     gate: Literal["auto", "thresholds", "statistical", "both"] = Field(
         default="thresholds", description="What decides."
     )
