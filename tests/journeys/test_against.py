@@ -11,7 +11,9 @@ import seatrial
 AGENT = """
     from pathlib import Path
 
-    def answer(input):
+    def answer(input, ctx):
+        if Path("flaky").exists() and ctx.trial_id.endswith("-2"):
+            return "sorry"
         broken = Path("broken").read_text().split() if Path("broken").exists() else []
         if "raises" in broken and input == "refund":
             raise RuntimeError("no")
@@ -285,3 +287,17 @@ def test_a_violated_invariant_exits_with_1_whatever_the_history(shop: Any) -> No
     code, report = against(shop, "--concurrency", "1")
     assert code == 1
     assert any("an invariant was violated: no promises" in reason for reason in report["failure_reasons"])
+
+
+@pytest.mark.parametrize("flags", [("--against", "baseline"), ("--trials", "auto")])
+def test_every_report_is_written_for_a_flaky_scenario_that_stops_by_results(shop: Any, flags: tuple[str, ...]) -> None:
+    shop.write("flaky", "")
+    kinds = ("json", "jsonl", "html", "junit", "markdown", "comment", "github")
+    reports = [flag for kind in kinds for flag in ("--report", f"{kind}=out/{kind}")]
+    ended = shop.seatrial("run", *flags, *reports)
+    assert "flaky:" in ended.out
+    assert "pass^" not in ended.out
+    assert sorted(path.name for path in (shop.path / "out").iterdir()) == sorted(kinds)
+    written = (shop.path / "out" / "junit").read_text("utf-8")
+    assert 'name="refund.flaky" value="true"' in written
+    assert "pass_hat_2" not in written

@@ -4,7 +4,7 @@ The format follows Jenkins' schema (junit-10.xsd) and its older versions. They a
 scenario's properties are written there under its name, and again in the testcase's system-out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from seatrial.model.protocols import RunRecord
@@ -106,18 +106,20 @@ def _body(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
 
 
 def _numbers(outcome: ScenarioOutcome, sums: ScenarioTotals) -> dict[str, str]:
-    known = {"trials": str(trials_of(outcome)), "passes": str(outcome.passed), "interval": interval(outcome)}
+    known: dict[str, str | None] = {"trials": str(trials_of(outcome)), "passes": str(outcome.passed)}
+    known["interval"] = interval(outcome)
     if is_flaky(outcome):
-        known |= {"flaky": "true", "pass_at_2": _two(outcome, "pass_at_k"), "pass_hat_2": _two(outcome, "pass_hat_k")}
+        chances = repeat_chances(outcome)
+        known |= {"flaky": "true", "pass_at_2": _two(chances.pass_at_k), "pass_hat_2": _two(chances.pass_hat_k)}
     known["cost_usd"] = None if sums.cost_usd is None else f"{sums.cost_usd:.6f}"
     known["source"] = outcome.entry.source
     known["note"] = "; ".join(outcome.notes) or None
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _two(outcome: ScenarioOutcome, name: str) -> str:
-    """The chance over two tries; a flaky scenario has at least two trials."""
-    return f"{getattr(repeat_chances(outcome), name)[1]:.3f}"
+def _two(chances: Sequence[float]) -> str | None:
+    """The chance over two tries; None if it is not estimated."""
+    return f"{chances[1]:.3f}" if len(chances) > 1 else None
 
 
 def _write_properties(known: dict[str, str], stream: TextIO) -> None:

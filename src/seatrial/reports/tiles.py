@@ -91,6 +91,7 @@ def _totals(outcome: RunOutcome, baseline: RunOutcome | None) -> Iterator[Tile]:
         delta, kind = _relative(now.latency_p50_ms, before.latency_p50_ms, limit=_SLOWER)
         late = f"p95 of turns {duration(now.latency_p95_ms)}" if now.latency_p95_ms is not None else ""
         value = duration(now.latency_p50_ms) or ""
+        delta = f"p50 {delta}" if late and delta else delta
         yield Tile(name="Latency p50", value=value, more=late, delta=delta, kind=kind, tip=_LATENCY)
     if now.cost_usd is not None:
         delta, kind = _relative(now.cost_usd, before.cost_usd, limit=_DEARER)
