@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from .conftest import Folder
 
 AGENT = '''
@@ -148,3 +150,38 @@ def test_twelve_planted_mistakes_among_passes_are_twelve_causes_each_at_its_step
         assert f"      {where}: " in said, kind
     assert "the agent made no further call in this turn; the passed trial went on with track" in said
     assert "fix the exception at agent.py:" in said
+
+
+def test_show_beside_marks_the_first_difference(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    folder.write(
+        "agent.py",
+        """
+        def reply(ctx, messages):
+            order = ctx.call_tool("lookup_order", order_id="W1" if ctx.trial_id.endswith("-1") else "W2")
+            return f"It is {order}."
+        """,
+    )
+    folder.write(
+        "one.trial.yaml",
+        """
+        suite: {agent: "agent:reply"}
+        scenarios:
+          - name: asks
+            trials: 2
+            input: Where is W1?
+            expected_output: shipped
+            mocks: {lookup_order: {when: [{args: {order_id: W1}, returns: shipped}], returns: unknown}}
+        """,
+    )
+    folder.seatrial("run")
+    lines = folder.seatrial("show", "latest", "asks", "2", "--beside").out.splitlines()
+    at = next(
+        place for place, line in enumerate(lines) if line.startswith("▶ first difference: lookup_order: order_id")
+    )
+    left, right = (side.strip() for side in lines[at + 1].split("│"))
+    assert left.startswith('tool: lookup_order({"order_id": "W1"})')
+    assert right.startswith('tool: lookup_order({"order_id": "W2"})')
+    assert "  user: Where is W1?" in lines[:at]
+    assert "trial-1 passed" in folder.seatrial("show", "latest", "asks", "1", "--beside").err
+    assert "needs RUN, SCENARIO and TRIAL" in folder.seatrial("show", "latest", "asks", "--beside").err

@@ -16,6 +16,7 @@ from seatrial.runs.report import Report, StoredRecord
 
 from . import shell_completion
 from .options import (
+    check_run_id,
     check_run_name,
     env_file_option,
     make_request,
@@ -41,6 +42,8 @@ TRIALS = 5
 @click.option("--agent", help="Another agent, as in `run`.")
 @click.option("--trials", type=click.IntRange(min=1), default=TRIALS, show_default=True, help="Number of new trials.")
 @click.option("--name", help="Name of the new run. Default: fork, and the name of RUN.")
+@click.option("--id", "run_id", help="Id of the new run. Default: generated.")
+@click.option("--suite", "suites", multiple=True, metavar="PATH", help="Files of the suite. Default: those of RUN.")
 @env_file_option
 @verbose_option
 @store_option
@@ -69,6 +72,7 @@ def command(run: str, scenario: str, trial: str, point: str, **options: Any) -> 
         overrides={},
         agent=read_agent(options["agent"]),
         name=check_run_name(options["name"]),
+        id=check_run_id(options["run_id"]),
         store=store_url(options["store"]),
         listeners=(progress,),
     )
@@ -79,7 +83,7 @@ def command(run: str, scenario: str, trial: str, point: str, **options: Any) -> 
             stored.index,
             at,
             trials=options["trials"],
-            asked=replace(request, sources=()),
+            asked=replace(request, sources=options["suites"]),
         )
     finally:
         progress.close()

@@ -3,17 +3,20 @@
 import re
 import sys
 from collections.abc import Iterator
+from shutil import get_terminal_size
 from typing import Any
 
 import click
 
 from seatrial.errors import UsageError
 from seatrial.model.run import Run, ScenarioOutcome, Status, Trial
+from seatrial.reports.beside import print_beside
 from seatrial.reports.console import print_run
 from seatrial.reports.conversation import conversation_lines
 from seatrial.reports.json_report import scenario_json, trial_json, write_json
 from seatrial.reports.terminal import TerminalWriter, json_text, one_line
 from seatrial.reports.texts import explain, not_counted_reason, summarise, trials_line
+from seatrial.runs.explain import find_beside
 from seatrial.runs.report import StoredRecord
 from seatrial.store.store import Store
 
@@ -52,14 +55,18 @@ def _agents(config: Any) -> str:
 @click.argument("trial", required=False)
 @verbose_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as in results.json.")
+@click.option("--beside", is_flag=True, help="Show a failed trial beside the nearest passed one, turn by turn.")
 @store_option
-def command(run: str, scenario: str | None, trial: str | None, verbose: bool, as_json: bool, store: str | None) -> int:
+def command(run: str, scenario: str | None, trial: str | None, **options: Any) -> int:
     """Show a stored run, one of its scenarios, or one trial with its whole conversation.
 
     RUN is an id, the start of an id, a name, `latest` (the default) or `baseline`. SCENARIO is a name or a part of it.
     TRIAL is a number from 1.
     """
-    with open_stored(store) as opened:
+    verbose, as_json = options["verbose"], options["as_json"]
+    if options["beside"] and (trial is None or as_json):
+        raise UsageError("--beside: needs RUN, SCENARIO and TRIAL, and prints no JSON")
+    with open_stored(options["store"]) as opened:
         record = StoredRecord(opened, _find_run(opened, run, scenario))
         if scenario is None:
             _show_run(record, verbose=verbose, as_json=as_json)
@@ -68,7 +75,9 @@ def command(run: str, scenario: str | None, trial: str | None, verbose: bool, as
             trials = list(record.trials(outcome.entry.key))
             if trial is not None:
                 trials = [find_trial(trials, trial, outcome)]
-            if as_json:
+            if options["beside"]:
+                _print_beside(record, outcome, trials[0])
+            elif as_json:
                 _print_json(outcome, trials, whole=trial is None)
             else:
                 _print_scenario(outcome, trials, everything=verbose or trial is not None)
@@ -136,6 +145,23 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
     known = ", ".join(trial.id for trial in trials[:10]) + (", …" if len(trials) > 10 else "")
     stored = f"There are: {known}." if trials else "No trial of it was run."
     raise UsageError(f"scenario {outcome.entry.key.label!r}: has no trial {text!r}. {stored}")
+
+
+def _print_beside(record: StoredRecord, outcome: ScenarioOutcome, trial: Trial) -> None:
+    """The trial and the nearest passed one in two columns. Raises UsageError if there is none."""
+    label = outcome.entry.key.label
+    if trial.status is Status.PASSED:
+        raise UsageError(
+            f"scenario {label!r}: {trial.id} passed. --beside shows what a trial that failed did otherwise"
+        )
+    found = find_beside(record.store, record.run, outcome.entry, trial)
+    if found.passed is None:
+        raise UsageError(f"scenario {label!r}: no trial of it passed, in this run or in earlier ones")
+    writer = TerminalWriter(sys.stdout)
+    writer.line(f"{one_line(label)}: {trial.id} {summarise(trial)}", mark=trial.status)
+    for reason in explain(trial):
+        writer.line(reason, indent=2)
+    print_beside(found.passed, trial, found.divergence, writer, width=get_terminal_size((120, 24)).columns)
 
 
 def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:

@@ -1,10 +1,12 @@
 """Two conversations of one scenario, turn by turn: what is equal, and how the replies differ."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from typing import Literal
 
+from seatrial.model.causes import Divergence
 from seatrial.model.conversation import PlayedTurn, ToolCall
 from seatrial.model.run import Trial
 from seatrial.model.struct import Struct
@@ -62,6 +64,25 @@ def align_turns(left: Trial | None, right: Trial | None) -> list[TurnPair]:
     """The turns of both conversations next to each other; None: there is no conversation on this side."""
     pairs = zip_longest(_turns(left), _turns(right))
     return [_pair(index, one, other) for index, (one, other) in enumerate(pairs)]
+
+
+def find_marked(turns: Sequence[TurnPair], found: Divergence) -> tuple[int, int | None] | None:
+    """The turn and the pair of calls of a divergence; None instead of the pair: its reply. The failed side is right."""
+    if found.turn is None or found.turn >= len(turns):
+        return None
+    if found.step is None:
+        return found.turn, None
+    ours, theirs = (_nth_call(turns, found.step, side) for side in ("right", "left"))
+    pairs = list(enumerate(turns[found.turn].calls))
+    here = next((place for place, pair in pairs if ours is not None and pair.right is ours), None)
+    there = next((place for place, pair in pairs if theirs is not None and pair.left is theirs), None)
+    # A call that is missing stands only in the passed conversation, before the one that was made instead.
+    return found.turn, min((place for place in (here, there) if place is not None), default=None)
+
+
+def _nth_call(turns: Sequence[TurnPair], step: int, side: Literal["left", "right"]) -> ToolCall | None:
+    calls = [call for pair in turns for call in _calls(pair.left if side == "left" else pair.right)]
+    return calls[step] if step < len(calls) else None
 
 
 def _turns(trial: Trial | None) -> tuple[PlayedTurn, ...]:

@@ -5,9 +5,10 @@ from itertools import islice
 from typing import Final
 
 from seatrial.comparison.causes import Finding, find_cause, group_causes, group_scenarios
-from seatrial.model.causes import Cause
+from seatrial.model.causes import Cause, Divergence
 from seatrial.model.protocols import RunRecord
 from seatrial.model.run import Run, ScenarioEntry, ScenarioOutcome, Status, Trial
+from seatrial.model.struct import Struct
 from seatrial.store.store import Store
 
 MOST_SCENARIOS: Final = 500
@@ -68,6 +69,23 @@ def passed_in_earlier_runs(store: Store, run: Run) -> FindEarlier:
         return []
 
     return find
+
+
+class Beside(Struct, frozen=True, kw_only=True):
+    """A trial that did not pass, and the nearest passed one of its scenario."""
+
+    divergence: Divergence
+    passed: Trial | None
+    """None: no trial of the scenario passed, in this run or in earlier ones."""
+
+
+def find_beside(store: Store, run: Run, entry: ScenarioEntry, trial: Trial) -> Beside:
+    """Where the trial first differs from the nearest passed one, and that one."""
+    passed = [(run.id, one) for one in _passed_trials(store, run, entry)]
+    passed = passed or passed_in_earlier_runs(store, run)(entry)
+    found = find_cause(trial, passed, run=run.id).divergence
+    nearest = (one for of_run, one in passed if (of_run, one.index) == (found.passed_run, found.passed_trial))
+    return Beside(divergence=found, passed=next(nearest, None))
 
 
 def _passed_trials(store: Store, run: Run, entry: ScenarioEntry) -> Iterator[Trial]:

@@ -52,7 +52,8 @@ def request_again(run: Run, asked: RunRequest) -> RunRequest:
     where = f"run {run.id}"
     if not sources or any(isinstance(source, str) and source.startswith("<") for source in sources):
         raise UsageError(
-            f"{where}: was started from Python objects. Give the files: seatrial run PATHS --resume {run.id}"
+            f"{where}: was started from Python objects. Give the files: seatrial run PATHS --resume {run.id}, "
+            "or seatrial fork … --suite PATH"
         )
     agent = asked.agent if asked.agent is not None else config.get("agent")
     overrides = {**(config.get("overrides") or {}), **asked.overrides}

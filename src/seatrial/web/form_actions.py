@@ -1,5 +1,6 @@
 """Changes: start, cancel and resume runs, labels, baselines, login. For the API and for forms."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from seatrial.clock import now
 from seatrial.errors import UsageError
-from seatrial.model.run import Run, RunState
+from seatrial.model.run import Run, RunState, Trial
 from seatrial.store.runs import Label
 
 from .access import try_again
@@ -59,6 +60,7 @@ def forget_baseline(state: AppState, suite: str | None) -> None:
         raise NotFound("this baseline is not set")
 
 
+MOST_FORKED = 1_000
 SILENT_SECONDS = 60.0
 """A run of another process counts as stopped after this time without a new trial."""
 _HARMLESS = {
@@ -113,6 +115,32 @@ def why_not_resumed(state: AppState, run: Run) -> str | None:
         return None if _files(state, run) else f"has no files. {by_hand}"
     except UsageError as problem:
         return f"{problem} {by_hand}"
+
+
+def why_not_forked(state: AppState, run: Run, trial: Trial) -> str | None:
+    """Why the trial cannot be continued here; None if nothing speaks against it before its agent is loaded."""
+    config = run.config or {}
+    if run.replayed:
+        return "No agent can continue a recording."
+    by_hand = f"Continue it where the run was started: seatrial fork {run.id} SCENARIO {trial.index + 1} --at …"
+    if config.get("agent") is not None or not set(config.get("overrides") or ()) <= _HARMLESS:
+        return f"The run was started with an agent or settings from options. {by_hand}"
+    try:
+        return None if _files(state, run) else f"The run has no files. {by_hand}"
+    except UsageError as problem:
+        return f"{problem} {by_hand}"
+
+
+def fork_trial(state: AppState, run_id: str, scenario: str, index: int, *, at: str, trials: int) -> str:
+    """Continue the trial in a separate process, and return the id of the new run. Raises NotFound, Conflict."""
+    decided, outcome = state.scenario(run_id, scenario)
+    key = outcome.entry.key
+    if not any(one.index == index for one in decided.trials.get(key, ())):
+        raise NotFound(f"run {run_id}: has no trial-{index + 1} of {key.label!r}")
+    refused = why_not_forked(state, decided.run, state.store.trial(run_id, key, index))
+    if refused is not None:
+        raise Conflict(refused)
+    return state.processes.fork((run_id, key.label, str(index + 1)), _files(state, decided.run), at=at, trials=trials)
 
 
 def _files(state: AppState, run: Run) -> list[Path]:
@@ -229,6 +257,16 @@ def label(state: State, run_id: str, scenario: str, number: int, form: Form) -> 
     metric = form.get("metric", "").strip() or "passed"
     put_label(state, run_id, scenario, number - 1, metric=metric[:500], value=value, who=who[:500])
     return _go(f"{run_url(run_id)}/scenarios/{quote(scenario)}/trials/{number}#labels")
+
+
+@router.post("/runs/{run_id}/scenarios/{scenario}/trials/{number}/fork")
+def fork(state: State, run_id: str, scenario: str, number: int, form: Form) -> Response:
+    at, trials = form.get("at", ""), form.get("trials", "").strip()
+    if re.fullmatch(r"(call:)?[1-9][0-9]{0,8}", at) is None:
+        raise UsageError(f"at {at!r}: expected a turn such as 2, or a call such as call:3")
+    if not trials.isdecimal() or not 1 <= int(trials) <= MOST_FORKED:
+        raise UsageError(f"trials {trials!r}: expected a number from 1 to {MOST_FORKED}")
+    return _go(run_url(fork_trial(state, run_id, scenario, number - 1, at=at, trials=int(trials))))
 
 
 def _go(address: str) -> Response:

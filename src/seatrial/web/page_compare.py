@@ -10,7 +10,6 @@ from seatrial.comparison.aggregates import find_gap
 from seatrial.comparison.gate import Gate, decide_gate
 from seatrial.model.comparison import Alignment, ChangeKind, Comparison, RegressionLimits, ScenarioChange
 from seatrial.model.run import Run, ScenarioKey, Status, Trial
-from seatrial.model.struct import Struct
 from seatrial.reports.aligned_turns import align_turns
 from seatrial.reports.compare_plots import forest_of, slope_of
 from seatrial.reports.comparison import TITLES, mark_of, shown_rates
@@ -22,6 +21,7 @@ from seatrial.verdicts.reasons import number
 from .app_state import AppState, NotFound, State
 from .background import page_timeout
 from .filters import take_page
+from .page_scenario import Side
 from .responses import render
 from .run_history import start_of_comparison
 from .urls import compare_url, scenario_id
@@ -31,13 +31,6 @@ PAGE = 100
 CHOICE = 200
 router = APIRouter(include_in_schema=False)
 Ref = Annotated[str, Query(max_length=200)]
-
-
-class Side(Struct, frozen=True, kw_only=True):
-    """A trial and its run."""
-
-    run_id: str
-    trial: Trial
 
 
 @router.get("/compare")

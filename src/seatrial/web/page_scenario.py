@@ -7,17 +7,21 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from seatrial.model.run import ScenarioKey, ScenarioOutcome, Status, Trial, TrialSummary
+from seatrial.model.struct import Struct
+from seatrial.reports.aligned_turns import align_turns, find_marked
 from seatrial.reports.plots.svg import Plot
 from seatrial.reports.plots.trends import UNKNOWN
 from seatrial.reports.scenario_plots import curve_of, dots_of, flow_of_trials, latency_of, scores_of
 from seatrial.reports.scenario_totals import flaky_line, is_flaky
 from seatrial.runs.calibrate import WHOLE_TRIAL
 from seatrial.runs.definitions import definition_name
+from seatrial.runs.explain import find_beside
 from seatrial.store.runs import RunRow
 
 from .app_state import AppState, NotFound, State
 from .background import page_timeout
 from .filters import TrialFilter, take_page
+from .form_actions import why_not_forked
 from .responses import render
 from .run_history import trend_of_scenario
 from .urls import trial_url
@@ -139,8 +143,50 @@ def show_trial(request: Request, state: State, run_id: str, scenario: str, numbe
         "before": known[place - 1] if place else None,
         "after": known[place + 1] if place + 1 < len(known) else None,
         "next_failing": _next_failing(decided, trial),
+        "not_forked": why_not_forked(state, decided.run, trial),
+        "fork_points": list(_fork_points(trial)),
     }
     return render(request, "trial.html.jinja", values)
+
+
+def _fork_points(trial: Trial) -> Iterator[tuple[str, str]]:
+    """(value of --at, text) of each turn and call."""
+    number = 0
+    for turn in trial.transcript.turns:
+        yield str(turn.index + 1), f"turn {turn.index + 1}"
+        for call in turn.tool_calls or ():
+            number += 1
+            yield f"call:{number}", f"call {number}: {call.name}"
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    """A trial and its run."""
+
+    run_id: str
+    trial: Trial
+
+
+@router.get("/runs/{run_id}/scenarios/{scenario}/trials/{number}/beside")
+def show_beside(request: Request, state: State, run_id: str, scenario: str, number: int) -> Response:
+    """A conversation that did not pass, beside the nearest one that did, with the first difference marked."""
+    decided, outcome = state.scenario(run_id, scenario, timeout=page_timeout(request))
+    key = outcome.entry.key
+    if all(one.index != number - 1 for one in decided.trials.get(key, ())):
+        raise NotFound(f"run {run_id}: has no trial-{number} of {key.label!r}")
+    trial = state.store.trial(run_id, key, number - 1)
+    found = find_beside(state.store, decided.run, outcome.entry, trial)
+    turns = align_turns(found.passed, trial)
+    passed_run = found.divergence.passed_run or run_id
+    values: dict[str, Any] = {
+        "title": f"{trial.id} of {key.label} beside a passed trial",
+        "run": decided.run,
+        "failed": Side(run_id=run_id, trial=trial),
+        "passed": None if found.passed is None else Side(run_id=passed_run, trial=found.passed),
+        "divergence": found.divergence,
+        "turns": turns,
+        "marked": find_marked(turns, found.divergence),
+    }
+    return render(request, "beside.html.jinja", values)
 
 
 def _next_failing(decided: DecidedRun, trial: Trial) -> TrialSummary | None:

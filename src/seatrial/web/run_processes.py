@@ -81,8 +81,12 @@ class Start(Struct, frozen=True, kw_only=True):
     trials: str | None = None
 
 
+def _new_id() -> str:
+    return f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
 class _Started:
-    """A process of `seatrial run`."""
+    """A process of `seatrial run` or `seatrial fork`."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[Any], *, before: Run | None = None) -> None:
         self.process = process
@@ -126,7 +130,7 @@ class RunProcesses:
         if not request.paths:
             raise UsageError("paths: name at least one suite")
         files = [find_suite(self._options.root, path) for path in request.paths]
-        run_id = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        run_id = _new_id()
         options = [
             f"--id={run_id}",
             *([f"--name={request.name}"] if request.name else []),
@@ -136,7 +140,16 @@ class RunProcesses:
         ]
         with self._lock:
             self._require_free_slot()
-            self._started[run_id] = self._spawn(options, files)
+            self._started[run_id] = self._spawn(["run", *options, "--", *map(str, files)])
+        return run_id
+
+    def fork(self, trial: tuple[str, str, str], files: list[Path], *, at: str, trials: int) -> str:
+        """Continue a trial (run, scenario, number) and return the id of the new run. Raises Conflict."""
+        run_id = _new_id()
+        options = [f"--id={run_id}", f"--at={at}", f"--trials={trials}", *(f"--suite={file}" for file in files)]
+        with self._lock:
+            self._require_free_slot()
+            self._started[run_id] = self._spawn(["fork", *options, "--", *trial])
         return run_id
 
     def resume(self, run: Run, files: list[Path]) -> None:
@@ -149,7 +162,8 @@ class RunProcesses:
             if earlier is not None:
                 earlier.wait(run.id)
                 earlier.errors.close()
-            self._started[run.id] = self._spawn([f"--resume={run.id}"], files, before=run)
+            command = ["run", f"--resume={run.id}", "--", *map(str, files)]
+            self._started[run.id] = self._spawn(command, before=run)
 
     def is_resuming(self, run: Run) -> bool:
         """Whether the run was resumed and its process is still loading files."""
@@ -198,10 +212,10 @@ class RunProcesses:
         if sum(one.is_running for one in self._started.values()) >= MOST_AT_ONCE:
             raise Conflict(f"{MOST_AT_ONCE} runs are running already. Wait for one, or cancel one.")
 
-    def _spawn(self, options: list[str], files: list[Path], *, before: Run | None = None) -> _Started:
+    def _spawn(self, command: list[str], *, before: Run | None = None) -> _Started:
         errors = TemporaryFile()  # noqa: SIM115  closed with the processes
         process = subprocess.Popen(
-            [sys.executable, "-m", "seatrial", "run", *options, "--", *map(str, files)],
+            [sys.executable, "-m", "seatrial", *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
