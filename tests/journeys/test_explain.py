@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from .conftest import Folder
 
 AGENT = '''
@@ -152,8 +150,7 @@ def test_twelve_planted_mistakes_among_passes_are_twelve_causes_each_at_its_step
     assert "fix the exception at agent.py:" in said
 
 
-def test_show_beside_marks_the_first_difference(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "140")
+def test_show_beside_marks_the_first_difference(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """

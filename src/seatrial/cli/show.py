@@ -147,6 +147,10 @@ def find_trial(trials: list[Trial], text: str, outcome: ScenarioOutcome) -> Tria
     raise UsageError(f"scenario {outcome.entry.key.label!r}: has no trial {text!r}. {stored}")
 
 
+_WIDTH = 120
+"""Columns of two conversations side by side, if stdout is not a terminal."""
+
+
 def _print_beside(record: StoredRecord, outcome: ScenarioOutcome, trial: Trial) -> None:
     """The trial and the nearest passed one in two columns. Raises UsageError if there is none."""
     label = outcome.entry.key.label
@@ -161,7 +165,8 @@ def _print_beside(record: StoredRecord, outcome: ScenarioOutcome, trial: Trial) 
     writer.line(f"{one_line(label)}: {trial.id} {summarise(trial)}", mark=trial.status)
     for reason in explain(trial):
         writer.line(reason, indent=2)
-    print_beside(found.passed, trial, found.divergence, writer, width=get_terminal_size((120, 24)).columns)
+    width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+    print_beside(found.passed, trial, found.divergence, writer, width=width)
 
 
 def _print_json(outcome: ScenarioOutcome, trials: list[Trial], *, whole: bool) -> None:
