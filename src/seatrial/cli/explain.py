@@ -16,6 +16,7 @@ from seatrial.reports.progress import Progress
 from seatrial.reports.terminal import TerminalWriter, json_text
 from seatrial.reports.texts import counted
 from seatrial.runs.report import StoredRecord
+from seatrial.runs.request import RunRequest
 from seatrial.store.store import Store
 
 from . import shell_completion
@@ -27,6 +28,7 @@ from .options import env_file_option, json_option, make_request, open_stored, re
 @click.option("--prove", is_flag=True, help="Continue failed trials from the step that differs, to test each cause.")
 @click.option("--trials", type=click.IntRange(min=4), help="With --prove: new trials in each group. Default: 10.")
 @click.option("--yes", "-y", is_flag=True, help="With --prove: do not ask before the agent is called.")
+@click.option("--name-with", metavar="MODEL", help="Let a model give each cause a title, such as openai:gpt-5-mini.")
 @json_option
 @env_file_option
 @store_option
@@ -34,7 +36,8 @@ def command(run: str, as_json: bool, **options: Any) -> int:
     """Group the failures of a stored run by cause.
 
     A cause is a failing check and the first step that differs from a passed trial of the same scenario. If none passed,
-    earlier runs, the gold calls or the trajectory show what differs. No model is called.
+    earlier runs, the gold calls or the trajectory show what differs. No model is called, except with --name-with: it
+    writes a title for each cause and changes nothing else.
 
     With --prove, the agent continues a failed trial of each cause from that step: in one group of new trials after the
     step as it was, in another after the step of the passed trial. The cause is proved if the second group passes more
@@ -47,6 +50,8 @@ def command(run: str, as_json: bool, **options: Any) -> int:
     with open_stored(options["store"]) as opened:
         record = StoredRecord(opened, opened.run(run))
         causes = list(record.causes)
+        if options["name_with"] and causes:
+            causes = _name(causes, options)
         if options["prove"] and causes:
             causes = _prove(opened, record.run, causes, options)
         if as_json:
@@ -54,6 +59,21 @@ def command(run: str, as_json: bool, **options: Any) -> int:
         else:
             _print(causes, record.run.id)
     return 0
+
+
+def _name(causes: Sequence[Cause], options: dict[str, Any]) -> list[Cause]:
+    """The causes with the model's titles; without them if it fails."""
+    from seatrial.runs.name_causes import name_causes
+
+    named, note = name_causes(causes, options["name_with"], _request(options))
+    if note is not None:
+        click.echo(f"note: {note}", err=True)
+    return named
+
+
+def _request(options: dict[str, Any], **more: Any) -> RunRequest:
+    environ = read_environment(options["env_file"])
+    return make_request((), environ=environ, overrides={}, store=store_url(options["store"]), **more)
 
 
 def _prove(store: Store, run: Run, causes: Sequence[Cause], options: dict[str, Any]) -> list[Cause]:
@@ -73,10 +93,9 @@ def _prove(store: Store, run: Run, causes: Sequence[Cause], options: dict[str, A
     if plans and not options["yes"]:
         click.confirm("Run them?", abort=True, err=True)
     progress = Progress(sys.stderr)
-    environ = read_environment(options["env_file"])
-    asked = make_request((), environ=environ, overrides={}, store=store_url(options["store"]), listeners=(progress,))
+    asked = replace(_request(options, listeners=(progress,)), sources=())
     try:
-        proofs = iter(prove(plans, run, trials=trials, asked=replace(asked, sources=())))
+        proofs = iter(prove(plans, run, trials=trials, asked=asked))
     finally:
         progress.close()
     return [
