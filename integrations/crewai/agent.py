@@ -26,20 +26,21 @@ class Scripted(BaseLLM):
         return True
 
     def call(self, messages: Any, tools: Any = None, **_: Any) -> Any:
-        step = self.next_step(messages)
+        step = self.next_steps(messages)
         if isinstance(step, str):
             return step
-        return [{"id": "1", "type": "function", "function": {"name": step.name, "arguments": step.arguments}}]
+        return [
+            {"id": str(place), "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for place, call in enumerate(step)
+        ]
 
-    def next_step(self, messages: Any) -> str | shop.Call:
+    def next_steps(self, messages: Any) -> str | list[shop.Call]:
         self._track_token_usage_internal({"prompt_tokens": len(messages), "completion_tokens": 1})
-        step = shop.next_step([said for message in messages for said in read(message)])
-        if isinstance(step, str) or step.name != "ask_expert":
+        step = shop.next_steps([said for message in messages for said in read(message)])
+        if isinstance(step, str) or step[0].name != "ask_expert":
             return step
-        return shop.Call(
-            name="delegate_work_to_coworker",
-            arguments={"task": step.arguments["question"], "context": "none", "coworker": "Expert"},
-        )
+        delegated = {"task": step[0].arguments["question"], "context": "none", "coworker": "Expert"}
+        return [shop.Call(name="delegate_work_to_coworker", arguments=delegated)]
 
 
 class Writing(Scripted):
@@ -49,10 +50,10 @@ class Writing(Scripted):
         return False
 
     def call(self, messages: Any, tools: Any = None, **_: Any) -> Any:
-        step = self.next_step(messages)
+        step = self.next_steps(messages)
         if isinstance(step, str):
             return f"Thought: I know.\nFinal Answer: {step}"
-        return f"Thought: I look.\nAction: {step.name}\nAction Input: {json.dumps(step.arguments)}"
+        return f"Thought: I look.\nAction: {step[0].name}\nAction Input: {json.dumps(step[0].arguments)}"
 
 
 def read(message: dict[str, Any]) -> Iterator[dict[str, str]]:

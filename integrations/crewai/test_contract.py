@@ -6,7 +6,9 @@ from seatrial import Scenario
 from seatrial.model.conversation import ErrorKind
 from seatrial.testing.agent_contract import AgentContract
 
-CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:agent"}, attachments=False, tells_tools=True)
+CONTRACT = AgentContract(
+    agent={"type": "crewai", "target": "agent:agent"}, parallel=True, attachments=False, tells_tools=True
+)
 CREW_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:crew"}, nested="delegate_work_to_coworker")
 WRITER_CONTRACT = AgentContract(agent={"type": "crewai", "target": "agent:writer"}, tells_tools=True)
 """A model that writes its calls as text, for which CrewAI itself tries a failing tool again."""

@@ -65,9 +65,9 @@ def test_arguments_that_a_tool_does_not_take_are_told_as_they_came() -> None:
     import agent
 
     class Confused(agent.Scripted):
-        def next_step(self, messages: Any) -> Any:
-            step = super().next_step(messages)
-            return step if isinstance(step, str) else agent.shop.Call(name=step.name, arguments={"number": 1})
+        def next_steps(self, messages: Any) -> Any:
+            step = super().next_steps(messages)
+            return step if isinstance(step, str) else [agent.shop.Call(name=step[0].name, arguments={"number": 1})]
 
     trial = play(agent.make_agent("Clerk", Confused(model="confused"), agent.TOOLS), input="Please refund order B-2.")
 

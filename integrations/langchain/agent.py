@@ -4,11 +4,13 @@ import asyncio
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 from seatrial.testing import shop
@@ -106,3 +108,9 @@ chain = (
     ChatPromptTemplate([("system", "Help."), MessagesPlaceholder("chat_history"), ("user", "{input}")]) | ShopModel()
 )
 forgetful = ChatPromptTemplate([("user", "{question}")]) | ShopModel()
+guarded = create_agent(
+    ShopModel(),
+    tools=[shop.lookup_order, shop.cancel_order],
+    middleware=[HumanInTheLoopMiddleware(interrupt_on={"cancel_order": True})],
+    checkpointer=InMemorySaver(),
+)

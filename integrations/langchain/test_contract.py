@@ -16,6 +16,7 @@ from seatrial.testing.agent_contract import AgentContract
 
 CONTRACT = AgentContract(
     agent={"type": "langchain", "target": "agent:agent"},
+    waiting={"type": "langchain", "target": "agent:guarded"},
     nested="ask_expert",
     parallel=True,
     attachments=True,

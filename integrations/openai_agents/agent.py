@@ -93,3 +93,6 @@ ask_expert.on_invoke_tool = _answer
 agent = Agent(
     name="Shop", model=ShopModel(), tools=[*SEARCH, refund_order, wait_for_courier, ask_expert], handoffs=[billing]
 )
+guarded = Agent(
+    name="Shop", model=ShopModel(), tools=[SEARCH[0], function_tool(shop.cancel_order, needs_approval=True)]
+)

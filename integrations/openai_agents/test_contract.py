@@ -9,6 +9,7 @@ from seatrial.testing.agent_contract import AgentContract
 CONTRACT = AgentContract(
     agent={"type": "openai_agents", "target": "agent:agent"},
     nested="ask_expert",
+    waiting={"type": "openai_agents", "target": "agent:guarded"},
     handoff="transfer_to_billing",
     parallel=True,
     attachments=True,

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from pydantic_ai import Agent, ModelRetry
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -56,6 +56,13 @@ async def wait_for_courier() -> str:
 @agent.tool_plain
 async def ask_expert(question: str) -> str:
     return (await expert.run(question)).output
+
+
+guarded = Agent(
+    FunctionModel(answer),
+    tools=[shop.lookup_order, Tool(shop.cancel_order, requires_approval=True)],
+    output_type=[str, DeferredToolRequests],
+)
 
 
 def make() -> Agent:

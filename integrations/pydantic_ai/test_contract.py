@@ -8,6 +8,7 @@ from seatrial.testing.agent_contract import AgentContract
 
 CONTRACT = AgentContract(
     agent={"type": "pydantic_ai", "target": "agent:agent"},
+    waiting={"type": "pydantic_ai", "target": "agent:guarded"},
     nested="ask_expert",
     parallel=True,
     attachments=True,

@@ -15,28 +15,31 @@ class Scripted(Model):
     """Answers with a tool call, as a ToolCallingAgent wants it."""
 
     def generate(self, messages: list[ChatMessage], **options: Any) -> ChatMessage:
-        step = next_step(messages)
-        function = ChatMessageToolCallFunction(name=step.name, arguments=step.arguments)
-        call = ChatMessageToolCall(id="1", type="function", function=function)
-        return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=[call], token_usage=tokens(messages))
+        calls = []
+        for place, step in enumerate(next_steps(messages)):
+            function = ChatMessageToolCallFunction(name=step.name, arguments=step.arguments)
+            calls.append(ChatMessageToolCall(id=str(place), type="function", function=function))
+        return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=calls, token_usage=tokens(messages))
 
 
 class Coding(Model):
     """Answers with a line of Python, as a CodeAgent wants it."""
 
     def generate(self, messages: list[ChatMessage], **options: Any) -> ChatMessage:
-        step = next_step(messages)
-        given = ", ".join(f"{name}={value!r}" for name, value in step.arguments.items())
-        code = f"<code>print({step.name}({given}))</code>"
+        lines = []
+        for step in next_steps(messages):
+            given = ", ".join(f"{name}={value!r}" for name, value in step.arguments.items())
+            lines.append(f"print({step.name}({given}))")
+        code = f"<code>{'; '.join(lines)}</code>"
         return ChatMessage(role=MessageRole.ASSISTANT, content=code, token_usage=tokens(messages))
 
 
-def next_step(messages: list[ChatMessage]) -> shop.Call:
-    step = shop.next_step([said for message in messages if (said := read(message))])
+def next_steps(messages: list[ChatMessage]) -> list[shop.Call]:
+    step = shop.next_steps([said for message in messages if (said := read(message))])
     if isinstance(step, str):
-        return shop.Call(name="final_answer", arguments={"answer": step})
-    if step.name == "ask_expert":
-        return shop.Call(name="expert", arguments={"task": step.arguments["question"]})
+        return [shop.Call(name="final_answer", arguments={"answer": step})]
+    if step[0].name == "ask_expert":
+        return [shop.Call(name="expert", arguments={"task": step[0].arguments["question"]})]
     return step
 
 

@@ -5,7 +5,11 @@ import pytest
 from seatrial.testing.agent_contract import AgentContract
 
 CONTRACT = AgentContract(
-    agent={"type": "smolagents", "target": "agent:agent"}, attachments=False, nested="expert", tells_tools=True
+    agent={"type": "smolagents", "target": "agent:agent"},
+    parallel=True,
+    attachments=False,
+    nested="expert",
+    tells_tools=True,
 )
 CODE_CONTRACT = AgentContract(
     agent={"type": "smolagents", "target": "agent:coder"}, nested="expert", unknown_tools=False, tells_tools=True
