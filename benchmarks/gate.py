@@ -17,6 +17,7 @@ from seatrial.statistics.agreement import CalibratedRate, ConfusionTable, Judged
 from seatrial.statistics.history_gate import (
     DEFAULT_GATE,
     History,
+    between_run_variance,
     decide_scenario,
     decide_suite,
     detect_drift,
@@ -205,6 +206,31 @@ def check_drift() -> None:
         say(f"  {name:22}  alarms {alarms / 500:.3f}", met(alarms / 500))
 
 
+def check_bad_days() -> None:
+    print("A shift of all trials of a run (logit, sd 0.4), 20 runs of history: alarms of the suite test (at most 3 %)")
+    for scenarios, repetitions in ((20, 1200), (100, 400)):
+        rng = random.Random(f"{SEED} days {scenarios}")
+        alarms = [_on_a_bad_day(rng, scenarios) for _ in range(repetitions)]
+        measured, ignored = (sum(pair[place] for pair in alarms) / repetitions for place in (0, 1))
+        say(f"  {scenarios:3} scenarios  {measured:.3f}; if it were not measured: {ignored:.3f}", measured <= 0.03)
+
+
+def _on_a_bad_day(rng: random.Random, scenarios: int) -> tuple[bool, bool]:
+    """Whether the suite test alarms with the measured variance between runs, and without it."""
+
+    def draw_run(trials: int) -> list[int]:
+        rate = 1.0 / (1.0 + math.exp(-(math.log(19.0) + rng.gauss(0.0, 0.4))))
+        return [draw(rng, rate, trials) for _ in range(scenarios)]
+
+    history, first = [draw_run(5) for _ in range(20)], first_trials(scenarios)
+    variance = between_run_variance([[History(passed=count, total=5) for count in run] for run in history])
+    counts = [
+        ScenarioCounts(base_passed=sum(before), base_total=100, candidate_passed=now, candidate_total=first)
+        for before, now in zip(zip(*history, strict=True), draw_run(first), strict=True)
+    ]
+    return decide_suite(counts, variance=variance).alarm, decide_suite(counts).alarm
+
+
 def check_latency() -> None:
     print("Latency of two equal runs, log-normal: rises called more than noise (at most 6 %)")
     for scenarios, trials, sigma in ((1, 5, 0.6), (5, 1, 0.6), (20, 1, 1.0), (20, 5, 0.6)):
@@ -232,6 +258,7 @@ def main() -> int:
         check_compare,
         check_calibration,
         check_drift,
+        check_bad_days,
         check_latency,
     ]
     for check in checks:

@@ -208,7 +208,9 @@ def test_runs_of_one_seed_count_once(shop: Any) -> None:
     for name in ("a", "b"):
         shop.seatrial("run", "--trials", "5", "--seed", "7", "--name", name)
         shop.seatrial("baseline", "set", name)
-    assert "history 65/65" in shop.seatrial("run", "--against", "baseline", "--dry-run").out
+    forecast = shop.seatrial("run", "--against", "baseline", "--dry-run").out
+    assert "history 65/65" in forecast
+    assert "1 run of the history has the seed of another run, so each seed counts once" in forecast
 
 
 def test_the_history_has_at_most_the_newest_100_trials(shop: Any) -> None:

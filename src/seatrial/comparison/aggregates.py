@@ -152,20 +152,21 @@ def measure_suites(
     """The figures of both runs over the scenarios that both have.
 
     A rate, score, latency or cost counts only if both runs have it: otherwise a missing value would move the mean.
+    Of scenarios that stop by results, only the first trials are in the pass rate: the share of all of them is biased.
     """
     shared = [key for key in candidate if key in base]
-    rated = [key for key in shared if base[key].answered and candidate[key].answered]
+    rated = [key for key in shared if base[key].counts[1] and candidate[key].counts[1]]
     both = {
         name: [key for key in shared if None not in (getattr(base[key], name), getattr(candidate[key], name))]
         for name in ("avg_score", "avg_latency_ms", "avg_cost_usd")
     }
 
     def figures(side: Mapping[ScenarioKey, ScenarioFigures]) -> SuiteFigures:
-        mine = [side[key] for key in shared]
+        mine, counts = [side[key] for key in shared], [side[key].counts for key in rated]
         return SuiteFigures(
-            pass_rate=_mean(side[key].passed / side[key].answered for key in rated),
-            rated=sum(side[key].answered for key in rated),
-            rated_passed=sum(side[key].passed for key in rated),
+            pass_rate=_mean(passed / total for passed, total in counts),
+            rated=sum(total for _, total in counts),
+            rated_passed=sum(passed for passed, _ in counts),
             trials=sum(one.trials for one in mine),
             passed=sum(one.passed for one in mine),
             failed=sum(one.failed for one in mine),

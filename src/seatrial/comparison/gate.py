@@ -148,11 +148,12 @@ def _if_failed(comparison: Comparison, gate: Gate) -> str | None:
 
 def _worst_drop(comparison: Comparison) -> float:
     """By how much the pass rate falls if trials that could not be judged count as failed."""
-    drops = [
-        one.base.passed / one.base.answered - one.candidate.passed / one.candidate.trials
-        for one in comparison.scenarios
-        if one.base and one.candidate and one.base.answered
-    ]
+    shared = [(one.base, one.candidate) for one in comparison.scenarios if one.base and one.candidate]
+    drops = []
+    for base, candidate in shared:
+        (before, of), (passed, total) = base.counts, candidate.counts
+        if of:
+            drops.append(before / of - passed / max(total + candidate.not_judged, 1))
     return fsum(drops) / len(drops) if drops else 0.0
 
 

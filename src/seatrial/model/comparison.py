@@ -47,7 +47,10 @@ class SuiteFigures(Struct, frozen=True, kw_only=True):
     """Means over the scenarios of a run; each scenario has the same weight."""
 
     pass_rate: float | None
-    """Mean over the scenarios that have answered trials in both runs; None without any."""
+    """Mean over the scenarios that have answered trials in both runs; None without any.
+
+    Of scenarios that stop by results (`trials: auto`, `--against`), only the first trials count.
+    """
     avg_score: float | None = None
     avg_latency_ms: float | None = None
     """Mean of each trial's median turn."""

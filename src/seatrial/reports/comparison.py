@@ -1,7 +1,6 @@
 """A comparison on the terminal: the conclusion, then the figures, then each scenario."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import fsum
 from typing import TextIO
 
 from seatrial.model.comparison import (
@@ -13,7 +12,6 @@ from seatrial.model.comparison import (
     ScenarioFigures,
 )
 from seatrial.model.run import Run, ScenarioKey, Status
-from seatrial.model.struct import Struct
 from seatrial.verdicts.reasons import number
 
 from .terminal import TerminalWriter, one_line, shorten
@@ -90,46 +88,17 @@ def _figures(comparison: Comparison) -> Iterator[str]:
         yield f"avg cost     {money(base.avg_cost_usd)} → {money(now.avg_cost_usd)} a trial"
 
 
-class ShownRate(Struct, frozen=True, kw_only=True):
-    """The pass rate of one run over the scenarios that both have: their mean, and its counts."""
-
-    mean: float
-    passed: int
-    total: int
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether the mean over scenarios differs from passed / total."""
-        return abs(self.passed / self.total - self.mean) > 1e-9
-
-
-def shown_rates(comparison: Comparison) -> tuple[ShownRate, ShownRate] | None:
-    """The pass rates of both runs; None if no scenario has an answer in both.
-
-    Of scenarios that stop by results, only the first trials count: the share of all of them would be biased.
-    """
-    shared = [(one.base.counts, one.candidate.counts) for one in comparison.scenarios if one.base and one.candidate]
-    rated = [(base, now) for base, now in shared if base[1] and now[1]]
-    if not rated:
-        return None
-    base, now = (_rate([pair[side] for pair in rated]) for side in (0, 1))
-    return base, now
-
-
-def _rate(counts: Sequence[tuple[int, int]]) -> ShownRate:
-    mean = fsum(passed / total for passed, total in counts) / len(counts)
-    return ShownRate(mean=mean, passed=sum(one for one, _ in counts), total=sum(total for _, total in counts))
-
-
 def _pass_rates(comparison: Comparison) -> str:
     """`100.0 % → 50.0 %   (12/12 trials → 6/12 trials)`; says if a rate is a mean that differs from its counts."""
-    rates = shown_rates(comparison)
-    if rates is None:
+    base, now = comparison.base_figures, comparison.candidate_figures
+    if base.pass_rate is None or now.pass_rate is None:
         return "unknown: no scenario has an answer in both runs"
-    counts = " → ".join(f"{side.passed:,}/{counted(side.total, 'trial')}" for side in rates)
-    mean = "; mean over scenarios" if any(side.is_mean for side in rates) else ""
+    counts = " → ".join(f"{side.rated_passed:,}/{counted(side.rated, 'trial')}" for side in (base, now))
+    sides = ((base, base.pass_rate), (now, now.pass_rate))
+    is_mean = any(abs(side.rated_passed / side.rated - rate) > 1e-9 for side, rate in sides)
+    mean = "; mean over scenarios" if is_mean else ""
     first = "; first trials only" if any(one.stops_by_results for one in comparison.scenarios) else ""
-    return f"{percent(rates[0].mean)} → {percent(rates[1].mean)}   ({counts}{mean}{first})"
+    return f"{percent(base.pass_rate)} → {percent(now.pass_rate)}   ({counts}{mean}{first})"
 
 
 def _print_scenarios(

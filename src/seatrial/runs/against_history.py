@@ -100,7 +100,10 @@ def read_history(
         alike = (run for run in newest if run.git_commit in commits and not run.git_dirty and run.id not in known)
         accepted |= {run.id: run for run in (*found, *alike) if agent_of(run, suite) == agent_of(base, suite)}
     runs = sorted(accepted.values(), key=lambda run: run.started_at, reverse=True)
-    used, answers = _read_answers(store, _each_seed_once(runs))
+    counted_once = list(_each_seed_once(runs))
+    if len(counted_once) < len(runs):
+        notes.append(_same_seed(len(runs) - len(counted_once)))
+    used, answers = _read_answers(store, counted_once)
     return TrialHistory(against=against, runs=tuple(used), answers=answers, notes=tuple(notes))
 
 
@@ -136,6 +139,12 @@ def _each_seed_once(runs: Iterable[Run]) -> Iterator[Run]:
         if run.seed not in seeds:
             seeds.add(run.seed)
             yield run
+
+
+def _same_seed(copies: int) -> str:
+    have = "has" if copies == 1 else "have"
+    once = f"{counted(copies, 'run')} of the history {have} the seed of another run, so each seed counts once"
+    return f"{once}. Run without a fixed seed to get a longer history"
 
 
 def _read_answers(store: Store, runs: Iterable[Run]) -> tuple[list[Run], dict[_Identity, dict[str, tuple[bool, ...]]]]:

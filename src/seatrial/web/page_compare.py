@@ -12,7 +12,7 @@ from seatrial.model.comparison import Alignment, ChangeKind, Comparison, Regress
 from seatrial.model.run import Run, ScenarioKey, Status, Trial
 from seatrial.reports.aligned_turns import align_turns
 from seatrial.reports.compare_plots import forest_of, slope_of
-from seatrial.reports.comparison import TITLES, mark_of, shown_rates
+from seatrial.reports.comparison import TITLES, mark_of
 from seatrial.reports.texts import duration, money, percent
 from seatrial.reports.tiles import Tile
 from seatrial.runs.compare_runs import StoredRuns
@@ -125,12 +125,11 @@ def _tiles(comparison: Comparison) -> list[Tile]:
     """The figures of both runs. A figure that one run does not have has no tile."""
     before, now = comparison.base_figures, comparison.candidate_figures
     found = []
-    rates = shown_rates(comparison)
-    if rates is not None:
+    if before.pass_rate is not None and now.pass_rate is not None:
         first = "first trials" if any(one.stops_by_results for one in comparison.scenarios) else "trials"
-        counts = f"{rates[0].passed}/{rates[0].total} → {rates[1].passed}/{rates[1].total} {first}"
-        shown = f"{percent(rates[0].mean)} → {percent(rates[1].mean)}"
-        found.append(Tile(name="Pass rate, mean over scenarios", value=shown, more=counts))
+        counts = f"{before.rated_passed}/{before.rated} → {now.rated_passed}/{now.rated} {first}"
+        rates = f"{percent(before.pass_rate)} → {percent(now.pass_rate)}"
+        found.append(Tile(name="Pass rate, mean over scenarios", value=rates, more=counts))
     figures: tuple[tuple[str, float | None, float | None, Callable[[float], str | None]], ...] = (
         ("Average score", before.avg_score, now.avg_score, number),
         ("Average latency", before.avg_latency_ms, now.avg_latency_ms, duration),
