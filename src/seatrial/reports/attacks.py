@@ -9,7 +9,7 @@ from seatrial.model.run import Interval, Status
 
 from .conversation import find_fact
 from .markdown import escaped
-from .sweep_matrix import MatrixCell, SweepMatrix, matrix_lines, matrix_markdown
+from .sweep_matrix import MatrixCell, SweepExample, SweepMatrix, SweepSummary, matrix_lines, matrix_markdown
 from .terminal import TerminalWriter, one_line, shorten
 from .texts import counted, percent, run_facts, verdict_line
 
@@ -67,6 +67,21 @@ def job_rate(report: AttackReport) -> str:
 def _rate(part: int, total: int, interval: Interval | None) -> str:
     bounds = "" if interval is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
     return f"({percent(part / total)}){bounds}"
+
+
+def attack_summary(report: AttackReport) -> SweepSummary:
+    """What pages show."""
+    unread = (f"{field} never reached the agent, so nothing is known about it" for field in report.never_read)
+    return SweepSummary(
+        title="Attacks by field and family",
+        matrix=attack_matrix(report),
+        lines=(attack_rate(report), job_rate(report)),
+        examples=tuple(
+            SweepExample(text=_headline(one), why="", key=one.key, trial=one.trial) for one in report.findings
+        ),
+        notes=tuple(unread),
+        limits=NO_PROOF,
+    )
 
 
 def print_attacks(record: RunRecord, writer: TerminalWriter, *, verbose: bool) -> None:

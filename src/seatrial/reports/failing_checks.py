@@ -68,7 +68,9 @@ def group_failures(summaries: Iterable[TrialSummary]) -> list[FailureGroup]:
 
 
 def first_check(trial: TrialSummary) -> str:
-    """The first failing check of a trial, or its error."""
+    """The first failing check of a trial, or its error; in a sweep over faults, what the agent did."""
+    if trial.fault is not None:
+        return f"{trial.fault.result}: {trial.fault.why}" if trial.fault.why else trial.fault.result
     if trial.failure_reasons:
         return failing_check(trial.failure_reasons[0])
     return trial.error_message or trial.status.value

@@ -10,7 +10,7 @@ from seatrial.model.struct import Struct
 
 from .conversation import conversation_lines
 from .markdown import escaped
-from .sweep_matrix import MatrixCell, SweepMatrix, matrix_lines, matrix_markdown
+from .sweep_matrix import MatrixCell, SweepExample, SweepMatrix, SweepSummary, matrix_lines, matrix_markdown
 from .terminal import TerminalWriter, one_line, shorten
 from .texts import counted, run_facts, verdict_line
 
@@ -97,6 +97,23 @@ def fault_counts_line(report: FaultReport) -> str:
     return f"{counted(len(report.trials) + report.not_run, 'trial')} with a fault: {', '.join(parts)}"
 
 
+def fault_summary(report: FaultReport) -> SweepSummary:
+    """What pages show."""
+    return SweepSummary(
+        title="What the agent did when a tool failed",
+        matrix=fault_matrix(report),
+        lines=(fault_counts_line(report),),
+        examples=tuple(
+            SweepExample(
+                text=group.head, why=group.why, key=ScenarioKey(*group.trials[0].key), trial=group.trials[0].index
+            )
+            for group in problem_groups(report)
+        ),
+        notes=tuple(_never_reached(report)),
+        limits=_LIMIT_OF_SWEEPS,
+    )
+
+
 def print_faults(record: "RunRecord", writer: TerminalWriter, *, verbose: bool) -> None:
     """Write the table, the trials that are not as they should be, and the verdict."""
     report = record.outcome.faults
@@ -109,8 +126,8 @@ def print_faults(record: "RunRecord", writer: TerminalWriter, *, verbose: bool) 
         _print_group(record, group, writer)
     if len(groups) > _SHOWN and not verbose:
         writer.line(f"… {len(groups) - _SHOWN:,} more", style="dim")
-    for tool in _never_reached(report):
-        writer.line(f"note: {one_line(tool)} was not reached in any trial, so nothing is shown about it")
+    for note in _never_reached(report):
+        writer.line(f"note: {one_line(note)}")
     if verbose:
         _print_conversations(record, report.trials, writer)
     outcome = record.outcome
@@ -145,7 +162,7 @@ def _never_reached(report: FaultReport) -> Iterator[str]:
     for tool in report.tools:
         results = {trial.result for trial in report.trials if trial.tool == tool}
         if results == {"not reached"}:
-            yield tool
+            yield f"{tool} was not reached in any trial, so nothing is shown about it"
 
 
 def _print_conversations(record: "RunRecord", trials: Sequence[FaultTrial], writer: TerminalWriter) -> None:
@@ -170,6 +187,6 @@ def fault_blocks(record: "RunRecord") -> Iterator[str]:
         yield text + (f"  - the agent said: {escaped(shorten(said, _SAID_LIMIT))}\n" if said else "")
     if len(groups) > _SHOWN:
         yield f"- … {len(groups) - _SHOWN:,} more\n"
-    for tool in _never_reached(report):
-        yield f"- note: {escaped(tool)} was not reached in any trial, so nothing is shown about it\n"
+    for note in _never_reached(report):
+        yield f"- note: {escaped(note)}\n"
     yield f"\n{_LIMIT_OF_SWEEPS}\n"

@@ -14,6 +14,7 @@ from .failing_checks import FailureGroup, first_check, group_failures
 from .pages.environment import make_environment, style_sheet
 from .plots.svg import Plot
 from .scenario_plots import dots_of, latency_of, scores_of, severity_of
+from .sweep_matrix import SweepSummary, sweep_of
 from .texts import failing, not_counted_reason
 from .tiles import Tile, tiles_of
 
@@ -53,7 +54,7 @@ class _Row:
         """The failing check of the first trial that did not pass; else the verdict's reasons."""
         if self.aside is not None:
             return self.aside
-        bad = next((one for one in self.trials if one.status is not Status.PASSED), None)
+        bad = next((one for one in self.trials if one.status is not Status.PASSED or one.fault is not None), None)
         return first_check(bad) if bad is not None else "; ".join(self.outcome.verdict.failure_reasons)
 
     @property
@@ -81,7 +82,7 @@ class _Page:
         self._bodies = 0
         self.rows = tuple(self._read_rows())
         """Worst first: the scenarios that count against the run, then the others in the order of the run."""
-        self._anchors = {row.outcome.entry.key: row.anchor for row in self.rows}
+        self._anchors = {row.outcome.entry.key: row.anchor for row in self.rows if not row.outcome.skipped}
 
     def _read_rows(self) -> Iterator[_Row]:
         outcome = self._record.outcome
@@ -111,8 +112,13 @@ class _Page:
         latency = [latency_of(trials)] if len(trials) > 1 else []
         return latency + ([severity_of(trials)] if any(trial.failures for trial in trials) else [])
 
-    def address(self, key: ScenarioKey, index: int) -> str:
-        return f"#{self._anchors[key]}"
+    @property
+    def sweep(self) -> SweepSummary | None:
+        return sweep_of(self._record.outcome)
+
+    def address(self, key: ScenarioKey, index: int) -> str | None:
+        """The scenario's part of the page; None if it has none."""
+        return f"#{self._anchors[key]}" if key in self._anchors else None
 
     def trials(self, outcome: ScenarioOutcome) -> Iterator[tuple[Trial, bool]]:
         """Each trial, and whether the page shows its conversation."""

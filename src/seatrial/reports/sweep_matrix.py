@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from seatrial.model.run import ScenarioKey, Status
+from seatrial.model.run import RunOutcome, ScenarioKey, Status
 from seatrial.model.struct import Struct
 
 from .markdown import escaped
@@ -32,6 +32,41 @@ class SweepMatrix(Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[MatrixCell | None, ...]], ...]
     """The name of each row, and its cells; None: there is none."""
+
+
+class SweepExample(Struct, frozen=True, kw_only=True):
+    """A trial of a sweep that a reader should look at."""
+
+    text: str
+    why: str
+    key: ScenarioKey
+    trial: int
+
+
+class SweepSummary(Struct, frozen=True, kw_only=True):
+    """What pages show of a sweep."""
+
+    title: str
+    matrix: SweepMatrix
+    lines: tuple[str, ...]
+    """The counts and rates."""
+    examples: tuple[SweepExample, ...] = ()
+    notes: tuple[str, ...] = ()
+    limits: str
+    """What a passed sweep does not show."""
+
+
+def sweep_of(outcome: RunOutcome) -> SweepSummary | None:
+    """What pages show of a sweep; None for other runs."""
+    if outcome.faults is not None:
+        from .faults import fault_summary
+
+        return fault_summary(outcome.faults)
+    if outcome.attacks is not None:
+        from .attacks import attack_summary
+
+        return attack_summary(outcome.attacks)
+    return None
 
 
 def matrix_lines(matrix: SweepMatrix) -> Iterator[str]:

@@ -14,6 +14,7 @@ from seatrial.reports.failing_checks import first_check, group_failures
 from seatrial.reports.plots.distributions import metric_strips
 from seatrial.reports.plots.svg import Plot
 from seatrial.reports.scenario_plots import dots_of, flow_of_trials, latency_of, scores_of, severity_of
+from seatrial.reports.sweep_matrix import sweep_of
 from seatrial.reports.texts import not_counted_reason
 from seatrial.reports.tiles import Tile, mutation_tile, tiles_of
 from seatrial.runs.mutation_tally import load_mutation
@@ -101,6 +102,7 @@ def show_run(request: Request, state: State, run_id: str, query: Annotated[RunQu
         ],
         "link_to": lambda key, index: trial_url(run.id, key, index),
         "groups": group_failures(decided.summaries),
+        "sweep": sweep_of(decided.outcome),
         "dots": lambda one: _dots(decided, one),
         "why": lambda one: _why(decided, one, is_live=is_live),
         "several_suites": len({one.entry.key.suite for one in decided.outcome.scenarios}) > 1,
@@ -128,13 +130,17 @@ def _dots(decided: DecidedRun, one: ScenarioOutcome) -> Plot:
 
 
 def _why(decided: DecidedRun, one: ScenarioOutcome, *, is_live: bool) -> tuple[str, TrialSummary | None]:
-    """The failing check of the scenario's first trial that did not pass, and that trial; else the verdict's reasons."""
+    """The failing check of the scenario's first trial that did not pass, and that trial; else the verdict's reasons.
+
+    In a sweep over faults: what the agent did.
+    """
     aside = not_counted_reason(one)
     if aside is not None:
         return aside, None
     if is_live and one.verdict.status is Status.NOT_RUN:
         return "not finished yet", None
-    bad = next((trial for trial in decided.trials.get(one.entry.key, ()) if trial.status is not Status.PASSED), None)
+    trials = decided.trials.get(one.entry.key, ())
+    bad = next((trial for trial in trials if trial.status is not Status.PASSED or trial.fault is not None), None)
     if bad is not None:
         return first_check(bad), bad
     return "; ".join(one.verdict.failure_reasons), None

@@ -11,7 +11,7 @@ from seatrial.model.conversation import PlayedTurn
 from seatrial.model.results import TrajectoryMatch
 from seatrial.model.run import Status, Trial
 from seatrial.reports.causes import cause_details, causes_title, headline
-from seatrial.reports.conversation import describe_change, one_line_json
+from seatrial.reports.conversation import FAULT_WORDS, describe_change, one_line_json
 from seatrial.reports.failing_checks import failing_check, first_check
 from seatrial.reports.json_report import to_json
 from seatrial.reports.prose import has_markdown, prose
@@ -188,6 +188,7 @@ def make_environment(*folders: Path) -> "Environment":
         waterfall,
     )
     environment.globals |= {word.__name__: word for word in words}
+    environment.globals["FAULT_WORDS"] = FAULT_WORDS
     environment.globals["VERDICT_WORDS"] = {status.value: word for status, word in VERDICT_WORDS.items()}
     return environment
 
