@@ -13,7 +13,7 @@ from tests.journeys import shop_world
 from tests.journeys.shop_world import SEED, lookup_order, refund, transfer
 
 import seatrial
-from seatrial import EndState, Expect, Scenario, Suite, ToolError, Turn, World
+from seatrial import EndState, Expect, Scenario, Suite, ToolError, Turn, UsageError, World
 from seatrial.agents import context, python
 from seatrial.model.conversation import StopReason
 from seatrial.model.run import Trial
@@ -370,6 +370,17 @@ def test_a_seed_is_a_file_a_mapping_or_a_function(seed: str, tmp_path: Path) -> 
     report = seatrial.run(tmp_path / "suite.yaml", agent=calls(("refund", {"order_id": "W1"})), store=None)
 
     assert report.status == "passed", report.failure_reasons
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [(10**30, "a number that is too large"), ("\ud800", r"'\ud800', which is half of a character")],
+)
+def test_a_seed_with_a_value_that_it_cannot_hold_is_refused(value: Any, problem: str) -> None:
+    for world, own in ((World(seed={"x": value}, tools=[refund]), None), (SHOP, World(seed={"x": value}))):
+        with pytest.raises(UsageError) as refused:
+            play(calls(), world=world, own=own, end_state=EndState(as_after=[]))
+        assert f"the seed contains {problem}" in str(refused.value)
 
 
 def test_a_system_message_of_the_suite_may_be_a_file(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -80,7 +81,8 @@ def find_seed(world: World, *, where: str = "") -> Seed:
     if world.base is None:
         return Seed({}) if world.seed is None else _read_seed(world.seed, place)
     overlay = world.seed if isinstance(world.seed, Mapping) else _read_seed(world.seed, place).value
-    return _read_seed(world.base, place).merged(overlay)
+    with _seed_problems(place):
+        return _read_seed(world.base, place).merged(overlay)
 
 
 def _read_seed(given: Any, where: str) -> Seed:
@@ -123,7 +125,17 @@ def _seed_function(function: Any, where: str) -> Seed:
 def _make_seed(value: Any, where: str) -> Seed:
     if not isinstance(value, Mapping):
         raise UsageError(f"{where}: a seed is a mapping, got {value!r:.100}.")
-    try:
+    with _seed_problems(where):
         return Seed(value)
+
+
+@contextmanager
+def _seed_problems(where: str) -> Iterator[None]:
+    """Raise UsageError for values that a seed cannot hold."""
+    try:
+        yield
     except OverflowError:
         raise UsageError(f"{where}: the seed contains a number that is too large.") from None
+    except UnicodeEncodeError as problem:
+        text = f"{problem.object[problem.start : problem.end]!r}"
+        raise UsageError(f"{where}: the seed contains {text}, which is half of a character.") from None

@@ -8,6 +8,7 @@ a conversation that is continued.
 import asyncio
 import gc
 import json
+import marshal
 import random
 import weakref
 from collections import Counter
@@ -43,7 +44,6 @@ _SHOWN = 200
 _DEEPEST = 50
 
 _pack = msgspec.msgpack.Encoder(decimal_format="number").encode
-_unpack = msgspec.msgpack.Decoder().decode
 _pack_sorted = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -63,9 +63,10 @@ class Seed:
     """The state in which every trial of a scenario begins. Copies are decoded from bytes: 5 MB take milliseconds."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
-        self.value: dict[str, Any] = plain_value(value)
+        self.value: dict[str, Any] = _share_texts(plain_value(value), {})
         """Shared by all trials, so nothing may change it."""
-        self._packed = _pack(self.value)
+        # A quarter quicker than msgpack: equal texts become one object.
+        self._packed = marshal.dumps(self.value)
         self._overlay: Mapping[str, Any] | None = None
         self._base: Seed | None = None
         self._find_parts()
@@ -95,8 +96,17 @@ class Seed:
     def copy(self) -> dict[str, Any]:
         """A copy of the state that a trial may change."""
         with _garbage_collection_paused():
-            state: dict[str, Any] = _unpack(self._packed)
+            state: dict[str, Any] = marshal.loads(self._packed)
         return state if self._overlay is None else merge_patch(state, plain_value(self._overlay))
+
+
+def _share_texts(value: Any, known: dict[str, str]) -> Any:
+    """The JSON value with one object for equal texts."""
+    if type(value) is dict:
+        return {known.setdefault(key, key): _share_texts(item, known) for key, item in value.items()}
+    if type(value) is list:
+        return [_share_texts(item, known) for item in value]
+    return known.setdefault(value, value) if type(value) is str else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
