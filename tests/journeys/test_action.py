@@ -60,6 +60,7 @@ def test_a_failure_updates_the_same_comment_and_names_the_check(shop: Any, githu
     assert job.play() == 1
     [_, comment] = github.comments
     assert "## ❌ " in comment["body"]
+    assert "\ntrial-1, trial-2, trial-3, trial-4 (1 turn)\n" in comment["body"]
     assert '::error title=return policy,file=scenarios/shop.yaml,line=3::reply lacks "30 days"' in job.printed
     assert job.outputs["verdict"] == "failed"
 

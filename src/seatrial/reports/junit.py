@@ -99,7 +99,7 @@ def _counts(outcomes: Iterable[ScenarioOutcome]) -> tuple[int, int, int]:
 
 
 def _body(outcome: ScenarioOutcome, sums: ScenarioTotals) -> str:
-    lines = [*outcome.verdict.failure_reasons, *(reasons.text for reasons in sums.reasons)]
+    lines = [*outcome.verdict.failure_reasons, *sums.reason_texts]
     if sums.untold:
         lines.append(f"… {sums.untold:,} more trials did not pass")
     return shorten("\n".join(lines), TEXT_LIMIT)

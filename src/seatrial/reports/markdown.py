@@ -182,7 +182,7 @@ def _failure(record: RunRecord, outcome: ScenarioOutcome) -> str:
     text += "".join(f"- {escaped(one.text)}\n" for one in measures_of(outcome) if one.held is not False)
     text += "\n"
     lines = [line for error in outcome.unique_errors for line in explain_error(error)]
-    lines += [reasons.text for reasons in sums.reasons]
+    lines += sums.reason_texts
     if sums.untold:
         lines.append(f"… {sums.untold:,} more trials did not pass")
     if lines:

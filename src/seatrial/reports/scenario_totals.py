@@ -19,12 +19,6 @@ class TrialReasons(Struct, frozen=True, kw_only=True):
     summary: str
     lines: tuple[str, ...]
 
-    @property
-    def text(self) -> str:
-        """The trial's summary, with the reasons indented below it."""
-        below = [f"  {line}" for reason in self.lines for line in reason.split("\n")]
-        return "\n".join([f"{self.id} {self.summary}", *below])
-
 
 class ScenarioTotals(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
@@ -37,6 +31,19 @@ class ScenarioTotals(Struct, frozen=True, kw_only=True):
     """For the first trials that did not pass."""
     untold: int = 0
     """How many further trials did not pass."""
+
+    @property
+    def reason_texts(self) -> list[str]:
+        """The summaries of trials, with the reasons indented below. Trials with equal reasons are named together."""
+        groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for one in self.reasons:
+            groups.setdefault((one.summary, one.lines), []).append(one.id)
+        return [
+            "\n".join(
+                [f"{', '.join(ids)} {summary}", *(f"  {line}" for reason in lines for line in reason.split("\n"))]
+            )
+            for (summary, lines), ids in groups.items()
+        ]
 
 
 def scenario_totals(record: RunRecord, outcome: ScenarioOutcome) -> ScenarioTotals:
