@@ -11,8 +11,10 @@ from seatrial.errors import UsageError
 from seatrial.statistics.significance import (
     ScenarioCounts,
     benjamini_hochberg,
+    fisher_test,
     flag_scenarios,
     holm,
+    smallest_p_value,
     tarone_benjamini_hochberg,
 )
 
@@ -115,3 +117,15 @@ def test_p_values_without_their_smallest_values_are_refused() -> None:
         tarone_benjamini_hochberg([0.1, 0.2], [0.1])
     with pytest.raises(UsageError, match="q: 5"):
         tarone_benjamini_hochberg([0.1], [0.1], q=5)
+
+
+def test_a_scenario_with_stronger_evidence_than_a_flagged_one_is_flagged_too() -> None:
+    """With two failures in all, 60/60 against 4/6 is as far from noise as it can be, and screened for that."""
+
+    def against_sixty(base: int, candidate: int) -> ScenarioCounts:
+        return ScenarioCounts(base_passed=base, base_total=60, candidate_passed=candidate, candidate_total=6)
+
+    suite = [against_sixty(60, 4), against_sixty(59, 4), *[against_sixty(60, 3)] * 5, *[against_sixty(59, 5)] * 5]
+    screened = tarone_benjamini_hochberg(list(map(fisher_test, suite)), list(map(smallest_p_value, suite)))
+    assert screened[:2] == (False, True)
+    assert flag_scenarios(suite) == (*[True] * 7, *[False] * 5)

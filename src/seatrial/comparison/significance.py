@@ -30,11 +30,11 @@ from seatrial.statistics.significance import (
     ScenarioCounts,
     fisher_test,
     flag_scenarios,
+    flag_strongest,
     ratio_test,
     score_test,
     smallest_p_value,
     stratified_test,
-    tarone_benjamini_hochberg,
 )
 
 from . import messages
@@ -89,7 +89,7 @@ def find_words(scenarios: Sequence[ScenarioCounts]) -> list[Word]:
     """The word of each scenario, except that improvements are only within noise."""
     p_worse = [fisher_test(one) for one in scenarios]
     smallest = [smallest_p_value(one) for one in scenarios]
-    worse = tarone_benjamini_hochberg(p_worse, smallest, q=Q)
+    worse = flag_strongest(p_worse, smallest, q=Q)
     words: list[Word] = []
     for place, counts in enumerate(scenarios):
         if worse[place]:
@@ -113,7 +113,7 @@ def _could_be_worse(place: int, counts: ScenarioCounts, p_worse: list[float], sm
     broken = replace_counts(counts, candidate_passed=0)
     p_values, lowest = list(p_worse), list(smallest)
     p_values[place], lowest[place] = fisher_test(broken), smallest_p_value(broken)
-    return tarone_benjamini_hochberg(p_values, lowest, q=Q)[place]
+    return flag_strongest(p_values, lowest, q=Q)[place]
 
 
 def trials_to_decide(scenarios: Sequence[ScenarioCounts], *, lower: int) -> int:
