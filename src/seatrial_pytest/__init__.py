@@ -41,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     option("--seatrial-agent", metavar="SPEC", help="The agent of all scenarios: package.module:attribute.")
     option(
+        "--seatrial-attack",
+        action="store_true",
+        help="After the tests, attack the agent of the played scenario files as their `attacks:` say.",
+    )
+    option(
         "--seatrial-mutate",
         action="store_true",
         help="At the end, break the passed trials of scenario files and show which defects no check noticed.",

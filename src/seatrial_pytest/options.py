@@ -31,6 +31,7 @@ class Options(Struct, frozen=True, kw_only=True):
     default_agent: Any
     reports: tuple[str, ...]
     mutate: bool
+    attack: bool
     testpaths: tuple[Path, ...]
     groups: Mapping[str, Any]
     store: str
@@ -112,6 +113,7 @@ def _read(config: pytest.Config) -> Options:
         agent=_agent(flags.seatrial_agent),
         default_agent=_agent(config.getini("seatrial_agent")) or settings["agent"],
         mutate=flags.seatrial_mutate,
+        attack=flags.seatrial_attack,
         reports=_reports(flags.seatrial_report or config.getini("seatrial_report") or ()),
         testpaths=tuple(_folder(config.rootpath, each) for each in testpaths),
         groups=settings["groups"] or {},

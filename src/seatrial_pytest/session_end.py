@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.errors import SeatrialError
 from seatrial.model.run import RunState, ScenarioEntry
@@ -20,6 +21,8 @@ from .outcome import verbosity_of
 from .session_plugin import ItemResult, SessionResults
 
 if TYPE_CHECKING:
+    from seatrial.runs.request import RunRequest
+
     from .groups import Group, GroupVerdict
 
 _PARTIAL = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob")
@@ -88,6 +91,10 @@ def _end_run(
         lines += [f"note: {note}" for note in report.outcome.notes]
     if options.mutate:
         lines += _mutate(report, options)
+    if options.attack:
+        shown, failed = _attack(report, options)
+        lines += shown
+        problems += failed
     problems += _write_reports(report, options, results)
     problems += [report.run.problem] if report.run.problem is not None else []
     return report
@@ -99,13 +106,54 @@ def _mutate(report: Report, options: Options) -> list[str]:
 
     from seatrial.reports.mutation import print_mutation
     from seatrial.runs.mutate import MutationSettings, mutate_record
-    from seatrial.runs.request import RunRequest
 
-    sources = (one.entry.source.rpartition(":")[0] for one in report.outcome.scenarios if one.entry.source)
-    files = tuple(dict.fromkeys(file for file in sources if file.endswith((".yaml", ".yml", ".json"))))
+    files = _played_files(report)
     if not files:
         return ["mutation: no scenario file was played. Scenarios in Python: seatrial.mutate(report, suite)"]
-    request = RunRequest(
+    shown = StringIO()
+    try:
+        print_mutation(mutate_record(report.record, _request_again(files, options), MutationSettings()), shown)
+    except SeatrialError as problem:
+        return [f"mutation: {problem}"]
+    return shown.getvalue().splitlines()
+
+
+def _attack(report: Report, options: Options) -> tuple[list[str], list[str]]:
+    """The result of attacks on the played scenarios as lines of the summary, and why the session fails."""
+    from io import StringIO
+
+    from seatrial.reports.console import print_run
+    from seatrial.runs.attack import attack_sweep
+    from seatrial.runs.execute_run import execute
+
+    files = _played_files(report)
+    if not files:
+        return [], ["attack: no scenario file was played. Scenarios in Python: seatrial.attack(suite)"]
+    request = replace(
+        _request_again(files, options),
+        agent=options.agent,
+        only=frozenset((one.entry.key.suite, one.entry.key.name) for one in report.outcome.scenarios),
+        sweep=attack_sweep(),
+    )
+    shown = StringIO()
+    try:
+        attacked = execute(request)
+        print_run(attacked.record, shown)
+    except SeatrialError as problem:
+        return [], [f"attack: {problem}"]
+    why = "; ".join(attacked.outcome.verdict.failure_reasons)
+    return shown.getvalue().splitlines(), [] if attacked.passed else [f"attack: {why}"]
+
+
+def _played_files(report: Report) -> tuple[str, ...]:
+    sources = (one.entry.source.rpartition(":")[0] for one in report.outcome.scenarios if one.entry.source)
+    return tuple(dict.fromkeys(file for file in sources if file.endswith((".yaml", ".yml", ".json"))))
+
+
+def _request_again(files: tuple[str, ...], options: Options) -> "RunRequest":
+    from seatrial.runs.request import RunRequest
+
+    return RunRequest(
         sources=files,
         store=options.store,
         cache=options.cache,
@@ -114,12 +162,6 @@ def _mutate(report: Report, options: Options) -> list[str]:
         default_agent=options.default_agent,
         not_redacted=options.not_redacted,
     )
-    shown = StringIO()
-    try:
-        print_mutation(mutate_record(report.record, request, MutationSettings()), shown)
-    except SeatrialError as problem:
-        return [f"mutation: {problem}"]
-    return shown.getvalue().splitlines()
 
 
 def _write_reports(report: Report, options: Options, results: SessionResults) -> list[str]:

@@ -437,7 +437,7 @@ def test_a_scenario_has_attacks_of_its_own_over_those_of_the_suite(folder: Path)
     (folder / "suite.yaml").write_text(text.replace("    input: What is new?\n", f"    input: What is new?\n{none}"))
     result = _invoke()
     assert result.return_value == 1
-    assert "no scenario" in result.output + (result.stderr or "")
+    assert "no selected scenario has `attacks` and a tool with an untrusted field" in result.output
 
 
 def test_a_users_own_file_is_a_family(folder: Path) -> None:

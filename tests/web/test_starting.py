@@ -1,7 +1,6 @@
 """Runs that are started, followed and cancelled over HTTP."""
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,18 +79,6 @@ def _arguments(process: Path) -> list[str]:
         return []
 
 
-@pytest.fixture(params=["in the foreground", "in the background"])
-def interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A shell starts `seatrial serve &` with Ctrl-C ignored, and its processes inherit that."""
-    if request.param == "in the foreground":
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interrupts")
 def test_a_cancelled_run_keeps_what_is_finished(server: Any) -> None:
     run_id = start(server)
     for _, found in events(server, run_id):

@@ -47,6 +47,8 @@ def refuse_recordings(run: Run) -> None:
     """Raises UsageError if no agent can continue the conversations of the run."""
     if run.replayed:
         raise UsageError(f"run {run.id}: has recordings, which no agent can continue")
+    if run.sweep:
+        raise UsageError(f"run {run.id}: is a sweep, in which tools answer differently. Fork a trial of another run")
 
 
 def continue_trial(

@@ -202,6 +202,11 @@ class NothingSelected(UsageError):
 
 
 def _explain_empty(request: RunRequest, suites: list[LoadedSuite]) -> str:
+    if request.sweep is not None and request.sweep.get("kind") == "attack" and not _unmatched_flags(request, suites):
+        return (
+            "no selected scenario has `attacks` and a tool with an untrusted field, so nothing was run. Add `attacks:` "
+            "to the suite: untrusted and goals"
+        )
     if request.only is not None and not request.only:
         return "--failed: in the last run no scenario failed, so nothing was run. Leave the flag out to run them all."
     flags = [f"--scenario {text!r}" for text in request.scenario_text] + [f"--tag {tag!r}" for tag in request.tags]

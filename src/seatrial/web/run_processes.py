@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -172,12 +173,11 @@ class RunProcesses:
         return started.is_running and started.before == run
 
     def cancel(self, run_id: str) -> bool:
-        """End the run after it has stored its finished trials. False if it is not running here."""
+        """Interrupt the run, like Ctrl-C. False if it is not running here."""
         started = self._started.get(run_id)
         if started is None or not started.is_running:
             return False
-        # Not SIGINT: the processes of a server that a script started with & ignore it.
-        started.process.terminate()
+        started.process.send_signal(signal.SIGINT)
         return True
 
     def is_running(self, run_id: str) -> bool:
@@ -198,7 +198,7 @@ class RunProcesses:
         """Interrupt all runs and wait until they have saved finished trials."""
         running = [one for one in self._started.values() if one.is_running]
         for one in running:
-            one.process.terminate()
+            one.process.send_signal(signal.SIGINT)
         for one in running:
             try:
                 one.process.wait(_STOP_TIMEOUT_SECONDS)

@@ -11,7 +11,7 @@ from seatrial.model.conversation import PlayedTurn
 from seatrial.model.results import TrajectoryMatch
 from seatrial.model.run import Status, Trial
 from seatrial.reports.causes import cause_details, causes_title, headline
-from seatrial.reports.conversation import FAULT_WORDS, describe_change, one_line_json
+from seatrial.reports.conversation import FAULT_WORDS, describe_alteration, describe_change, find_fact, one_line_json
 from seatrial.reports.failing_checks import failing_check, first_check
 from seatrial.reports.json_report import to_json
 from seatrial.reports.prose import has_markdown, prose
@@ -156,7 +156,9 @@ def make_environment(*folders: Path) -> "Environment":
     )
     words = (
         not_counted_reason,
+        describe_alteration,
         describe_change,
+        find_fact,
         one_line_json,
         counted,
         duration,
