@@ -5,6 +5,7 @@ tests a framework; its environment has the extra of the same name.
 """
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,15 +38,29 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             pytest.exit(f"{folder} {installed} is not covered by {FRAMEWORKS[folder].requirement}", returncode=1)
 
 
+DEPOT = """
+def track_parcel(state, parcel_id: str) -> str:
+    state["asked"] += 1
+    return f"parcel {parcel_id} is in Hamburg"
+"""
+
+
 @pytest.fixture
-def forks(tmp_path: Path) -> Callable[[Any], tuple[Transcript, Transcript]]:
-    """Play a conversation in the shop, fork it in the middle of its second turn, and return both."""
+def forks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], tuple[Transcript, Transcript]]:
+    """Play a conversation in the shop, fork it in the middle of its second turn, and return both.
+
+    A mock with a sequence answers one tool, and a world the other.
+    """
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "depot", raising=False)
+    (tmp_path / "depot.py").write_text(DEPOT, encoding="utf-8")
     turns = [{"user": "Hello, my name is Ada. Where is order A-1?"}, {"user": "Where is order C-3?"}]
     mock = {"sequence": ["order A-1 is in parcel P-A-1", "order C-3 is in parcel P-C-3"]}
     scenario = {
         "name": "fork",
         "turns": [*turns, {"user": "What is my name?"}],
         "mocks": {"lookup_order": mock},
+        "world": {"seed": {"asked": 0}, "tools": "depot:track_parcel"},
         "unmocked_tools": "passthrough",
     }
 
@@ -57,6 +72,9 @@ def forks(tmp_path: Path) -> Callable[[Any], tuple[Transcript, Transcript]]:
         (whole,) = first.trials()
         again = fork(first.run.id, whole.key, 0, ForkAt(call=3), trials=1, asked=replace(request, sources=()))
         (trial,) = again.trials()
+        assert whole.transcript.world is not None
+        assert [change.value for change in whole.transcript.world.changes] == [2]
+        assert trial.transcript.world == whole.transcript.world
         return whole.transcript, trial.transcript
 
     return play
