@@ -1,5 +1,6 @@
 """Record real tools once; later runs answer from the file."""
 
+import json
 from typing import Any
 
 import pytest
@@ -64,6 +65,33 @@ def recorded(shop: Any) -> Any:
 def test_recorded_calls_answer_instead_of_the_real_tools_with_the_same_verdicts(shop: Any) -> None:
     ended = recorded(shop).seatrial("run", "suite.yaml", "--trials", "2")
     assert ended.code == 0, ended.out
+    assert not (shop.path / "real_calls.txt").exists()
+
+
+def test_after_the_prompt_is_edited_the_same_calls_are_answered_from_the_file(shop: Any) -> None:
+    shop.write(
+        "prompted.py",
+        """
+        import agent
+
+        def answer(messages):
+            return f"{messages[0]['content']}: {agent.answer(messages[-1]['content'])}"
+        """,
+    )
+    scenario = {"name": "is polite", "input": "W1", "expected_output": "Dear customer: It is shipped"}
+    rude = {"name": "is rude", "input": "W1", "expected_output": "Go away"}
+
+    def write(prompt: str, **config: str) -> None:
+        suite = {"agent": "prompted:answer", "config": {"system": prompt, **config}}
+        shop.write("prompted.yaml", json.dumps({"suite": suite, "scenarios": [scenario, rude]}))
+
+    write("Dear customer")
+    first = shop.seatrial("run", "prompted.yaml", "--record", "calls.yaml")
+    (shop.path / "real_calls.txt").unlink()
+    write("Hello and Dear customer", mocks_from="calls.yaml")
+    second = shop.seatrial("run", "prompted.yaml")
+    for ended in (first, second):
+        assert ("✓ is polite" in ended.out, "✗ is rude" in ended.out) == (True, True), ended
     assert not (shop.path / "real_calls.txt").exists()
 
 
