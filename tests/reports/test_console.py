@@ -270,6 +270,22 @@ def test_failures_are_grouped_by_cause_with_the_command_to_look_closer(build: Si
     )
 
 
+def test_equal_reasons_of_several_trials_are_told_once(build: SimpleNamespace) -> None:
+    def failed(index: int, lacks: str) -> Any:
+        result = build.result(False, f"the reply lacks {lacks}", evaluator="contains")
+        return build.trial(Status.FAILED, name="asks", index=index, results=(result,))
+
+    record = build.record(
+        build.scenario(Status.FAILED, name="asks", failed=3, trials=3),
+        trials=(failed(0, "W1"), failed(1, "W2"), failed(2, "W1")),
+    )
+    shown = printed(record).split("\n\n")[0]
+    assert shown.count("the reply lacks W1") == 1
+    assert shown.count("the reply lacks W2") == 1
+    assert "✗ trial-3 (1 turn), as trial-1\n" in shown
+    assert printed(record, verbose=True).split("\n\n")[0].count("    contains: the reply lacks W1") == 2
+
+
 def test_verbose_shows_the_whole_conversation(build: SimpleNamespace) -> None:
     call = ToolCall("book", {"time": "10am"}, result={"id": "BK-1"}, duration_ms=12.0)
     results = (

@@ -132,12 +132,18 @@ class _Console:
 
     def _print_trials(self, outcome: ScenarioOutcome) -> None:
         shown = dict.fromkeys(Status, 0)
+        first: dict[tuple[str, ...], str] = {}
         for trial in self._record.trials(outcome.entry.key):
             shown[trial.status] += 1
             if shown[trial.status] > TRIALS_SHOWN and not self._verbose:
                 continue
-            self._writer.line(f"{trial.id} {shorten(summarise(trial), TEXT_LIMIT)}", indent=2, mark=trial.status)
-            self._print_reasons(trial, indent=6)
+            # Equal reasons are told once: a flaky agent fails in the same way again and again.
+            told = first.setdefault(tuple(explain(trial)), trial.id)
+            again = trial.status is Status.FAILED and told != trial.id and not self._verbose
+            text = f"{trial.id} {shorten(summarise(trial), TEXT_LIMIT)}" + (f", as {told}" if again else "")
+            self._writer.line(text, indent=2, mark=trial.status)
+            if not again:
+                self._print_reasons(trial, indent=6)
         for status, count in shown.items():
             if count > TRIALS_SHOWN and not self._verbose:
                 self._writer.line(f"… {count - TRIALS_SHOWN:,} more trials {status}", indent=2, style="dim")
