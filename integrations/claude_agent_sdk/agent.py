@@ -14,7 +14,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
+from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, create_sdk_mcp_server, tool
 
 from seatrial.testing import shop
 
@@ -65,6 +65,10 @@ def decide(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     step = shop.next_steps(said)
     if isinstance(step, str):
         return [{"type": "text", "text": step}]
+    if step[0].name == "ask_expert":
+        asked = {"description": "Ask", "prompt": step[0].arguments["question"], "subagent_type": "expert"}
+        asked |= {} if "background" in request else {"run_in_background": False}
+        return [{"type": "tool_use", "id": f"toolu_{len(messages)}", "name": "Agent", "input": asked}]
     return [
         {
             "type": "tool_use",
@@ -153,3 +157,5 @@ options = ClaudeAgentOptions(
     },
 )
 guarded = replace(options, allowed_tools=["Bash", "mcp__shop__lookup_order"])
+expert = AgentDefinition(description="Knows where parcels are.", prompt="You know parcels.", background=False)
+nested = replace(options, tools=["Bash", "Agent"], allowed_tools=["Agent", "mcp__shop"], agents={"expert": expert})

@@ -294,3 +294,21 @@ def test_images_and_files_reach_the_model() -> None:
     assert trial.error is None, trial.error
     shown = f"[image/png, {len(PIXEL)} bytes] and [application/pdf, {len(PDF)} bytes]"
     assert trial.transcript.reply == f"I see {shown}."
+
+
+def test_the_calls_of_subagents_are_recorded_and_mocked() -> None:
+    nested = {"type": "claude_agent_sdk", "target": "agent:nested"}
+    mocks = {LOOKUP: {"returns": "it is in parcel P-mock"}}
+    real, mocked, behind = play(
+        Scenario(name="a", input="Ask the expert."),
+        Scenario(name="b", input="Ask the expert.", mocks=mocks, unmocked_tools="passthrough"),
+        Scenario(name="c", turns=(Turn(user="Ask the expert in the background."), Turn(user="Good morning!"))),
+        agent=nested,
+    )
+
+    for trial in (real, mocked, behind):
+        assert trial.error is None, trial.error
+        assert sorted(call.name for call in trial.transcript.turns[0].tool_calls) == ["Agent", LOOKUP, TRACK]
+    assert "P-E-5 is in Hamburg" in real.transcript.reply
+    assert "P-mock is in Hamburg" in mocked.transcript.reply
+    assert behind.transcript.reply == "How can I help?"

@@ -256,7 +256,7 @@ def read_claude_messages(messages: Sequence[Any]) -> AgentReply:
     return AgentReply(
         reply=reply,
         tool_calls=(turn.tool_calls or ()) if complete else None,
-        usage=None if last is None else _claude_usage(last.usage),
+        usage=total_usage(_claude_usage(result.usage) for result in results) if results else None,
         cost_usd=None if last is None else read_amount(last.total_cost_usd),
     )
 

@@ -18,6 +18,7 @@ from claude_agent_sdk import (
     PermissionResultAllow,
     PermissionResultDeny,
     ResultMessage,
+    SystemMessage,
 )
 from claude_agent_sdk._internal.sdk_mcp_bridge import SdkMcpBridge
 from claude_agent_sdk.types import CanUseToolShadowedWarning
@@ -72,6 +73,8 @@ class Adapter:
         """The messages since the user's last one."""
         self._listed = 0
         """The number of calls in these messages that earlier turns have."""
+        self._working = False
+        """Whether a subagent works in the background."""
         self._messages: AsyncIterator[Any]
         """All messages of the session."""
         self._next: asyncio.Future[Any] | None = None
@@ -125,7 +128,10 @@ class Adapter:
         return client
 
     async def _read(self) -> bool:
-        """Read until the response is complete. False: a call waits for a person."""
+        """Read until the response is complete. False: a call waits for a person.
+
+        While a subagent works in the background, Claude Code answers at once, and again when the subagent is done.
+        """
         while True:
             self._next = self._next or asyncio.ensure_future(anext(self._messages))
             asked = asyncio.ensure_future(self._permissions.asked.wait())
@@ -137,16 +143,18 @@ class Adapter:
                 if self._permissions.waiting:
                     return False
                 continue
-            self._said.append(self._next.result())
-            self._next = None
-            if isinstance(self._said[-1], ResultMessage):
+            message, self._next = self._next.result(), None
+            self._said.append(message)
+            if isinstance(message, SystemMessage) and message.subtype == "background_tasks_changed":
+                self._working = any(task.get("task_type") == "local_agent" for task in message.data.get("tasks") or ())
+            if isinstance(message, ResultMessage) and not self._working:
                 return True
 
     async def _disconnect(self, client: ClaudeSDKClient) -> None:
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        self._permissions = _Permissions()
+        self._permissions, self._working = _Permissions(), False
         await client.disconnect()
 
     async def _connect(self, messages: Sequence[Message]) -> ClaudeSDKClient:
