@@ -431,6 +431,41 @@ MORE_MISTAKES = [
         cause="the agent returned a dict with the keys ['text']",
         remedy="try: do what the error says",
     ),
+    Mistake(
+        "a text that begins with a column",
+        scenario="name: a\n    input: {order} please\n    examples: [{order: 7}]",
+        place="mine.yaml:4:20",
+        cause="not YAML",
+        remedy="A text that begins with { or [ needs quotes around it",
+    ),
+    Mistake(
+        "a suite that is a list",
+        suite="[{agent: 'agent:answer'}]",
+        place="mine.yaml:1:8: suite",
+        cause="got [{'agent': 'agent:answer'}] (a list)",
+        remedy="Remove the `- ` before it",
+    ),
+    Mistake(
+        "a setting that this type of agent does not have",
+        suite="{agent: {type: openai, base_url: 'http://127.0.0.1:9', url: 'http://x'}}",
+        place="mine.yaml:1:16: suite.agent",
+        cause="unknown key 'url'",
+        remedy="Known: base_url, ",
+    ),
+    Mistake(
+        "a program with its arguments as one text",
+        suite="{agent: {type: command, argv: python agent.py}}",
+        place="mine.yaml: agent 'mine'.argv",
+        cause="expected a program and its arguments as a list, got 'python agent.py'",
+        remedy="Write [python, agent.py]",
+    ),
+    Mistake(
+        "an option of another tool",
+        flags=("-n", "4"),
+        place="seatrial run",
+        cause="no such option '-n'",
+        remedy="Did you mean '--concurrency'?",
+    ),
 ]
 
 

@@ -42,7 +42,10 @@ class CommandAgent:
     def __post_init__(self) -> None:
         where = f"agent {self.name!r}"
         if not _is_list_of_texts(self.argv) or not self.argv or not self.argv[0].strip():
-            raise UsageError(f"{where}.argv: expected a program and its arguments as a list, got {self.argv!r}")
+            meant = (
+                f". Write [{', '.join(self.argv.split())}]" if isinstance(self.argv, str) and self.argv.strip() else ""
+            )
+            raise UsageError(f"{where}.argv: expected a program and its arguments as a list, got {self.argv!r}{meant}")
         if self.env is not None and not _is_map_of_texts(self.env):
             raise UsageError(f"{where}.env: expected a mapping of names to texts")
         if self.cwd is not None and not isinstance(self.cwd, str):

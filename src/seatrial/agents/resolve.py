@@ -297,7 +297,9 @@ def check_agent_spec(spec: Any) -> list[str]:
     known = AGENT_TYPES[kind]
     problems = [f"type {kind!r} needs {key!r}" for key in known.required if key not in spec]
     keys = (*known.required, *known.optional)
-    problems += [f"unknown key {key!r}.{_did_you_mean(key, keys)}" for key in spec if key not in ("type", *keys)]
+    problems += [
+        f"unknown key {key!r}.{_did_you_mean(key, keys) or _known(keys)}" for key in spec if key not in ("type", *keys)
+    ]
     if kind == "python" and spec.get("tools", ALL_WRAPPED) != ALL_WRAPPED:
         problems.append(f"tools: expected {ALL_WRAPPED!r}, which says that all its tools are, got {spec['tools']!r}")
     return [*problems, *_mcp_problems(kind, spec)]
@@ -316,6 +318,10 @@ def _unknown_type(kind: Any) -> list[str]:
 def _did_you_mean(given: Any, known: Sequence[str]) -> str:
     close = get_close_matches(str(given), known, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _known(keys: Sequence[str]) -> str:
+    return f" Known: {', '.join(keys)}."
 
 
 def _needs_settings(kind: str) -> str:

@@ -52,11 +52,30 @@ def _choices(flag: str, command: click.Command) -> str:
 
 def _meant(flag: str, command: click.Command) -> str:
     """A similar option, or else the commands that have this option."""
-    close = get_close_matches(flag, list(_flags(command)), n=1, cutoff=0.75)
+    flags = list(_flags(command))
+    familiar = _FAMILIAR_FLAGS.get(flag)
+    close = [familiar] if familiar in flags else get_close_matches(flag, flags, n=1, cutoff=0.75)
     if close:
         return f" Did you mean {close[0]!r}?"
     others = [f"`seatrial {name}`" for name in COMMANDS if flag in _flags_of(name)]
     return f" It is an option of {', '.join(others)}." if others else ""
+
+
+_FAMILIAR_FLAGS = {
+    "--config": "--set",
+    "--filter": "--scenario",
+    "--jobs": "--concurrency",
+    "--model": "--judge-model",
+    "--output": "--report",
+    "--repeat": "--trials",
+    "--workers": "--concurrency",
+    "-j": "--concurrency",
+    "-k": "--scenario",
+    "-n": "--concurrency",
+    "-o": "--report",
+    "-t": "--tag",
+}
+"""The names that other tools use for our options."""
 
 
 def _flags_of(name: str) -> frozenset[str]:

@@ -413,6 +413,8 @@ class StructReader(Reader):
 
     def hint(self, value: Any) -> str | None:
         """The value under the key that it probably belongs to."""
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):
+            return "Remove the `- ` before it" if value[0].keys() <= self.file_keys.keys() else None
         usual = _USUAL_KEYS.get(self.kind.__name__)
         key = self._required[0] if len(self._required) == 1 and isinstance(value, str) else usual
         if key is None or not isinstance(value, (str, list, tuple)):

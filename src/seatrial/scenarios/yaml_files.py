@@ -286,4 +286,6 @@ def hint_for(error: Any, text: str) -> str | None:
         return f"The bracket in line {opened.line + 1}, column {opened.column + 1} is not closed, or a comma is missing"
     if line[: mark.column].rstrip().endswith(("'", '"')):
         return "A text goes on after its closing quote: put quotes around all of it"
+    if line[: mark.column].rstrip().endswith(("}", "]")):
+        return "A text that begins with { or [ needs quotes around it"
     return next((hint for part, hint in _HINTS if part in problem), None)
