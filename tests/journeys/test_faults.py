@@ -449,3 +449,38 @@ def test_without_faults_the_suite_plays_as_before(shop: Folder) -> None:
         assert (trial.on_failure, trial.fault, run.sweep) == ((), None, None)
     assert entries[0].trial_fingerprint == entries[1].trial_fingerprint
     assert entries[0].fingerprint != entries[1].fingerprint
+
+
+def test_several_agents_have_rows_of_their_own(shop: Folder) -> None:
+    text = MOCKED.format(agent="x").replace(
+        'agent: {type: python, target: "agents:x", tools: all_wrapped}',
+        'agents: {new: "agents:recovers", old: "agents:claims"}',
+    )
+    shop.write("scenarios/suite.yaml", text)
+    ended = shop.seatrial("run", "--faults", "book=timeout")
+    assert ended.code == 1
+    assert "book [new]  recovered\nbook [old]  claimed ✗" in ended.out
+    assert "book=timeout: claimed success (books [old])" in ended.out
+
+
+def test_an_interrupted_sweep_is_continued(shop: Folder) -> None:
+    shop.write(
+        "agents.py",
+        """
+        from seatrial import AgentResult
+
+        def pays(messages, ctx):
+            ctx.call_tool("book", {})
+            return AgentResult("Booked.", cost_usd=1.0)
+        """,
+    )
+    suite_of(shop, MOCKED, "pays")
+    flags = ["--set", "concurrency=1", "--report", "json=out.json"]
+    shop.seatrial("run", "--faults", "book=empty,book=malformed,book=truncated", "--budget", "2", *flags)
+    first = json.loads((shop.path / "out.json").read_text())
+    assert first["faults"]["not_run"] > 0
+    assert first["status"] != "passed"
+    assert shop.seatrial("run", "--resume", first["run"]["id"], "--budget", "99", *flags).code == 0
+    again = json.loads((shop.path / "out.json").read_text())
+    assert again["run"]["id"] == first["run"]["id"]
+    assert again["faults"]["counts"] == {"recovered": 3}

@@ -41,14 +41,24 @@ class FaultTrial(Struct, frozen=True, kw_only=True):
     why: str = ""
 
     @property
-    def agent(self) -> str:
-        return self.key[2]
+    def row(self) -> str:
+        """The row of the table: the tool, and the agent if there are several."""
+        return row_of(self.tool, self.key[2])
+
+    @property
+    def label(self) -> str:
+        """The unchanged scenario, and the agent if there are several."""
+        return row_of(self.scenario, self.key[2])
+
+
+def row_of(name: str, agent: str) -> str:
+    return f"{name} [{agent}]" if agent else name
 
 
 class FaultCell(Struct, frozen=True, kw_only=True):
     """All trials with one fault of one tool."""
 
-    tool: str
+    row: str
     fault: Fault
     trials: tuple[FaultTrial, ...]
     missing: int = 0
@@ -69,12 +79,12 @@ class FaultReport(Struct, frozen=True, kw_only=True):
 
     trials: tuple[FaultTrial, ...] = ()
     missing: tuple[tuple[str, Fault, int], ...] = ()
-    """Tool, fault and number of planned trials that were not run."""
+    """Row, fault and number of planned trials that were not run."""
 
     @property
-    def tools(self) -> tuple[str, ...]:
-        """The rows of the table."""
-        return tuple(dict.fromkeys([*(trial.tool for trial in self.trials), *(tool for tool, _, _ in self.missing)]))
+    def rows(self) -> tuple[str, ...]:
+        """The rows of the table: tools, for each agent if there are several."""
+        return tuple(dict.fromkeys([*(trial.row for trial in self.trials), *(row for row, _, _ in self.missing)]))
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -90,11 +100,11 @@ class FaultReport(Struct, frozen=True, kw_only=True):
     def not_run(self) -> int:
         return sum(count for _, _, count in self.missing)
 
-    def cell(self, tool: str, fault: Fault) -> FaultCell | None:
-        """The trials with this fault of this tool; None if none was planned."""
-        trials = tuple(trial for trial in self.trials if (trial.tool, trial.fault) == (tool, fault))
-        missing = sum(count for *place, count in self.missing if place == [tool, fault])
-        return FaultCell(tool=tool, fault=fault, trials=trials, missing=missing) if trials or missing else None
+    def cell(self, row: str, fault: Fault) -> FaultCell | None:
+        """The trials with this fault; None if none was planned."""
+        trials = tuple(trial for trial in self.trials if (trial.row, trial.fault) == (row, fault))
+        missing = sum(count for *place, count in self.missing if place == [row, fault])
+        return FaultCell(row=row, fault=fault, trials=trials, missing=missing) if trials or missing else None
 
     def with_result(self, *results: FaultResult) -> Sequence[FaultTrial]:
         """The trials with these results, worst first."""

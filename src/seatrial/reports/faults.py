@@ -33,7 +33,7 @@ _LIMIT_OF_SWEEPS = "A passed sweep shows these faults in these scenarios. It is 
 
 def fault_matrix(report: FaultReport) -> SweepMatrix:
     """The table of tools and faults."""
-    rows = tuple((tool, tuple(_cell(report.cell(tool, fault)) for fault in report.faults)) for tool in report.tools)
+    rows = tuple((row, tuple(_cell(report.cell(row, fault)) for fault in report.faults)) for row in report.rows)
     return SweepMatrix(corner="tool", columns=report.faults, rows=rows)
 
 
@@ -42,14 +42,14 @@ def _cell(cell: FaultCell | None) -> MatrixCell | None:
         return None
     worst = cell.worst
     if worst is None:
-        return MatrixCell(text="not run", title=f"{cell.tool}={cell.fault}: not run", status=Status.NOT_RUN)
+        return MatrixCell(text="not run", title=f"{cell.row}={cell.fault}: not run", status=Status.NOT_RUN)
     total, same = len(cell.trials), cell.counts[worst.result]
     share = f" {same}/{total}" if total > 1 else ""
     counts = ", ".join(f"{count} {result}" for result, count in cell.counts.items()) if total > 1 else worst.result
     return MatrixCell(
         text=f"{_SHORT.get(worst.result, worst.result)}{share}",
         status=_STATUS.get(worst.result, Status.FAILED),
-        title=shorten(f"{cell.tool}={cell.fault}: {counts}. {worst.why}".rstrip(" ."), _SAID_LIMIT),
+        title=shorten(f"{cell.row}={cell.fault}: {counts}. {worst.why}".rstrip(" ."), _SAID_LIMIT),
         keys=tuple(dict.fromkeys(ScenarioKey(*trial.key) for trial in (worst, *cell.trials))),
         trial=worst.index,
     )
@@ -76,8 +76,7 @@ def fault_groups(report: FaultReport, *results: FaultResult) -> list[FaultGroup]
     """The trials with these results by scenario, tool and reason, worst first."""
     found: dict[tuple[FaultResult, str, str, str], list[FaultTrial]] = {}
     for trial in report.with_result(*results):
-        scenario = f"{trial.scenario} [{trial.agent}]" if trial.agent else trial.scenario
-        found.setdefault((trial.result, scenario, trial.tool, trial.why), []).append(trial)
+        found.setdefault((trial.result, trial.label, trial.tool, trial.why), []).append(trial)
     return [
         FaultGroup(result=result, scenario=scenario, tool=tool, why=why, trials=tuple(trials))
         for (result, scenario, tool, why), trials in found.items()
@@ -159,10 +158,10 @@ def _reply(record: "RunRecord", trial: FaultTrial) -> str:
 
 
 def _never_reached(report: FaultReport) -> Iterator[str]:
-    for tool in report.tools:
-        results = {trial.result for trial in report.trials if trial.tool == tool}
+    for row in report.rows:
+        results = {trial.result for trial in report.trials if trial.row == row}
         if results == {"not reached"}:
-            yield f"{tool} was not reached in any trial, so nothing is shown about it"
+            yield f"{row} was not reached in any trial, so nothing is shown about it"
 
 
 def _print_conversations(record: "RunRecord", trials: Sequence[FaultTrial], writer: TerminalWriter) -> None:

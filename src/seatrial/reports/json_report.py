@@ -206,7 +206,7 @@ def outcome_json(outcome: RunOutcome) -> dict[str, Any]:
 def _faults_json(report: FaultReport) -> dict[str, Any]:
     """The table of a sweep over faults, and its trials."""
     return {
-        "tools": list(report.tools),
+        "rows": list(report.rows),
         "faults": list(report.faults),
         "counts": dict(report.counts),
         "not_run": report.not_run,

@@ -97,7 +97,7 @@ def check_resolved(
         message = "can never be true: a script is played whole, and its user never ends the conversation"
         problems.add((*where, "expect", "ended"), message, "Give the scenario a 'user', or remove it")
     if scenario.on_failure is not None and not _says_anything(scenario.on_failure):
-        message = "does not say what the reply must contain, so any reply would tell the user"
+        message = "does not say what the reply must contain, so any reply would count as telling the user"
         problems.add((*where, "on_failure"), message, "Add reply_contains_any, reply_matches_any or judge")
     if scenario.world is not None and scenario.world.tools is None:
         problems.add((*where, "world"), "'tools' is missing: the functions that act on the state")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from seatrial.model.conversation import ToolCall
-from seatrial.model.faults import BAD_RESULTS, Fault, FaultFinding, FaultReport, FaultTrial
+from seatrial.model.faults import BAD_RESULTS, Fault, FaultFinding, FaultReport, FaultTrial, row_of
 from seatrial.model.results import Check, EvalResult
 from seatrial.model.run import ScenarioEntry, Status, Trial, TrialSummary, Verdict
 
@@ -172,7 +172,7 @@ class FaultDecision:
             )
             self._trials.append((entry.position, found))
         if played < entry.trials:
-            self._missing.append((tool, fault, entry.trials - played))
+            self._missing.append((row_of(tool, entry.key.agent), fault, entry.trials - played))
 
     def report(self) -> FaultReport:
         ordered = sorted(self._trials, key=lambda one: (one[0], one[1].index))
