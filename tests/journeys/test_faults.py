@@ -1,7 +1,6 @@
 """`seatrial run --faults`: what agents do when a tool fails."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,6 +156,26 @@ def test_an_attempt_to_call_a_forbidden_tool_counts_although_it_failed(shop: Fol
     suite_of(shop, text, "claims")
     code, results = swept(shop, faults="book=timeout")
     assert (code, results) == (1, {"timeout": "claimed success"})
+
+
+def test_a_forbidden_attempt_counts_beside_an_expected_call_of_the_same_tool(shop: Folder) -> None:
+    shop.write(
+        "agents.py",
+        """
+        from seatrial import ToolError
+
+        def tries(messages, ctx):
+            for order in ("W2", "W1"):
+                try:
+                    ctx.call_tool("book", {"order_id": order})
+                except ToolError:
+                    pass
+            return "Booked."
+        """,
+    )
+    calls = "expected: [{{name: book, args: {{order_id: W1}}}}], forbidden: [{{name: book, args: {{order_id: W2}}}}]"
+    suite_of(shop, MOCKED.replace("expected: [book]", calls), "tries")
+    assert swept(shop, faults="book=error") == (1, {"error": "claimed success"})
 
 
 def test_expected_tools_and_output_tell_a_false_claim(shop: Folder) -> None:
@@ -403,18 +422,17 @@ def test_reports_have_the_table(shop: Folder) -> None:
     assert "claimed" in (shop.path / "c.html").read_text()
 
 
-def test_a_regrade_and_an_import_find_the_same(shop: Folder, tmp_path: Path) -> None:
-    suite_of(shop, WORLD, "admits")
-    assert swept(shop)[0] == 0
+@pytest.mark.parametrize("agent", ["admits", "claims"])
+def test_a_regrade_and_an_import_find_the_same(shop: Folder, agent: str) -> None:
+    """The world does not repeat a call that the fault let fail."""
+    suite_of(shop, WORLD, agent)
+    code, results = swept(shop)
     shop.seatrial("export", "latest", "--output", "run.jsonl")
-    assert shop.seatrial("regrade", "latest", "--report", "json=again.json").code == 0
+    assert shop.seatrial("regrade", "latest", "--report", "json=again.json").code == code
     assert shop.seatrial("import", "run.jsonl", "--store", "other.db").code == 0
     shown = json.loads(shop.seatrial("show", "latest", "--store", "other.db", "--json").out)
     for report in (json.loads((shop.path / "again.json").read_text()), shown):
-        assert {trial["fault"]: trial["result"] for trial in report["faults"]["trials"]} == {
-            **dict.fromkeys((*ERRORS, *BROKEN), "told the user"),
-            "slow": "recovered",
-        }
+        assert {trial["fault"]: trial["result"] for trial in report["faults"]["trials"]} == results
 
 
 def test_python_gets_the_table(shop: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
