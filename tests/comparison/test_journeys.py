@@ -13,6 +13,7 @@ from seatrial import AgentResult, Scenario, Suite, SuiteConfig, ToolCall, UsageE
 from seatrial.cli.main import main
 from seatrial.model.comparison import ChangeKind, Comparison
 from seatrial.model.run import RunState
+from seatrial.statistics.intervals import wilson_lower_bound
 from seatrial.store.store import open_store
 
 SHOP = """
@@ -324,6 +325,14 @@ def test_a_plan_follows_from_the_latest_run(seatrial_command, tmp_path, request)
     assert "To detect a drop of 20 points from 90.1 % over 3 scenarios" in out
     assert "under a minute" in out
     assert "Calculated from run " in out
+
+
+def test_a_plan_uses_only_trials_that_always_run(seatrial_command, tmp_path, request):
+    """Ten trials of each scenario ran; three of each would have run with any results."""
+    a_shop(tmp_path, request)
+    seatrial_command("run", "--trials", "auto")
+    plan = json.loads(seatrial_command("plan", "--drop", "20", "--json")[1])
+    assert plan["pass_rate"] == pytest.approx(wilson_lower_bound(9, 9, confidence=0.9))
 
 
 def test_a_plan_needs_no_run_when_rate_and_scenarios_are_given(seatrial_command):

@@ -99,6 +99,7 @@ def test_a_drop_spread_over_the_suite_is_seen_although_no_scenario_stands_out():
         "The suite as a whole got worse: if nothing had changed, a result this low would almost never"
         in evidence.sentence
     )
+    assert "12 of 20 scenarios passed less often; no single one shows it alone." in evidence.sentence
 
 
 def test_different_numbers_of_trials_are_named():
@@ -249,6 +250,19 @@ def test_a_suspect_that_is_neither_confirmed_nor_cleared_says_what_decides_it():
     assert suspect.largest_drop == pytest.approx(0.53, abs=0.02)
     [doubt] = decide_gate(found, gate=Gate.AUTO).doubts
     assert doubt == "s0 passed 6/8 now after 5/5, so a drop of 54 points is possible. Use --confirm-trials 26"
+
+
+def test_a_suspect_that_no_number_of_fresh_trials_decides_needs_a_longer_baseline():
+    found = confirm(a_suite("fffff"), Rerun(s0="ppppffff"))
+    [suspect] = found.evidence.confirmation.suspects
+    assert (suspect.answer, suspect.more_trials, suspect.baseline_needed) == ("not decided", None, 9)
+    [doubt] = decide_gate(found, gate=Gate.AUTO).doubts
+    assert doubt.endswith("Run the baseline with 9 trials, then use --confirm-trials 9")
+
+
+def test_the_trials_that_decide_depend_on_the_baseline_and_on_all_that_fell():
+    [doubt] = decide_gate(compared({"a": "ppf", "b": "ppp"}, {"a": "fff", "b": "ppp"}), gate=Gate.AUTO).doubts
+    assert doubt.endswith("or run both versions with 6 trials each")
 
 
 def test_fresh_trials_without_an_answer_count_as_failed_before_a_suspect_is_cleared():

@@ -300,6 +300,7 @@ def test_every_report_is_written_for_a_flaky_scenario_that_stops_by_results(shop
     assert "flaky:" in ended.out
     assert "pass^" not in ended.out
     assert sorted(path.name for path in (shop.path / "out").iterdir()) == sorted(kinds)
+    assert "The number of trials depends on their results" in (shop.path / "out" / "html").read_text("utf-8")
     written = (shop.path / "out" / "junit").read_text("utf-8")
     assert 'name="refund.flaky" value="true"' in written
     assert "pass_hat_2" not in written

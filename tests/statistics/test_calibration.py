@@ -14,6 +14,7 @@ from seatrial.statistics.agreement import (
     calibrate_rate,
     decide_calibrated,
     draw_labels,
+    judge_agreement,
 )
 
 
@@ -44,6 +45,28 @@ def test_the_estimate_weighs_each_verdict_by_its_trials() -> None:
     assert found.true_pass_rate == pytest.approx(0.72 / 0.76)
     assert found.true_fail_rate == pytest.approx(0.16 / 0.24)
     assert found.warnings == ()
+
+
+def test_agreement_is_that_of_all_trials_however_many_labels_each_verdict_has() -> None:
+    every = judged(434, 66, of_passed=(423, 434), of_failed=(22, 66))
+    truth, raw = calibrate_rate(every), judge_agreement(every.labels)
+    assert (truth.accuracy, truth.kappa) == (pytest.approx(raw.accuracy), pytest.approx(raw.kappa))
+    some_labels = calibrate_rate(judged(434, 66, of_passed=(39, 40), of_failed=(20, 60)))
+    assert some_labels.kappa == pytest.approx(truth.kappa, abs=0.01)
+    assert some_labels.true_pass_rate == pytest.approx(truth.true_pass_rate, abs=0.01)
+    for name in ("true_pass", "true_fail"):
+        low, high = getattr(some_labels, f"{name}_interval")
+        assert low < getattr(truth, f"{name}_rate") < high
+    low, high = some_labels.kappa_interval or (0.0, 0.0)
+    assert low < truth.kappa < high
+
+
+def test_agreement_of_few_labels_is_never_certain() -> None:
+    found = calibrate_rate(judged(95, 5, of_passed=(19, 19), of_failed=(0, 1)))
+    assert (found.accuracy, found.kappa, found.true_fail_rate) == (1.0, pytest.approx(1.0), 1.0)
+    for low, high in (found.kappa_interval, found.true_pass_interval, found.true_fail_interval):
+        assert high - low > 0.05
+    assert calibrate_rate(judged(95, 5, of_passed=(19, 19))).kappa_interval is None
 
 
 def test_labels_of_all_trials_leave_no_error_for_these_trials() -> None:
