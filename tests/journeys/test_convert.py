@@ -127,7 +127,7 @@ def test_a_scenario_file_with_a_mistake_is_not_taken_for_another_tool(folder: An
 
 def test_goldens_of_deepeval_are_read_from_csv_and_json_lines(folder: Any) -> None:
     folder.write("table.csv", 'input,actual_output,expected_output,context\n"Where\nis it?",,It was shipped.,a|b\n')
-    folder.write("lines.jsonl", '{"input": "Who?", "expected_tools": [{"name": "find"}]}\n')
+    folder.write("lines.jsonl", '{"input": "Who?", "expected_tools": [{"name": "find", "type": "FUNCTION"}]}\n')
     done = folder.seatrial("convert", "table.csv", "lines.jsonl")
 
     assert done.code == 0, done.out

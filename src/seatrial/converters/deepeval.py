@@ -15,7 +15,7 @@ _RECORDED = ("actual_output", "tools_called", "token_cost", "input_token_count",
 _FOR_PEOPLE = ("context", "retrieval_context", "comments", "source_file", "custom_column_key_values")
 _OF_ALL = ("name", "expectations", "additional_metadata")
 _OF_QUESTION = ("input", "expected_output", "expected_tools")
-_OF_TOOL = ("name", "input_parameters", "inputParameters", "description", "reasoning")
+_OF_TOOL = ("name", "input_parameters", "inputParameters", "description", "reasoning", "type")
 _OF_CONVERSATION = ("scenario", "expected_outcome", "persona", "user_description", "turns")
 
 
