@@ -9,6 +9,7 @@ from google.adk.apps import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools import FunctionTool
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
@@ -84,3 +85,8 @@ agent = LlmAgent(
     on_tool_error_callback=tell_error,
 )
 app = App(name="shop", root_agent=agent)
+guarded = LlmAgent(
+    name="shop",
+    model=Scripted(),
+    tools=[shop.lookup_order, FunctionTool(shop.cancel_order, require_confirmation=True)],
+)

@@ -8,6 +8,7 @@ CONTRACT = AgentContract(
     agent={"type": "google_adk", "target": "agent:agent"},
     nested="expert",
     handoff="transfer_to_agent",
+    waiting={"type": "google_adk", "target": "agent:guarded"},
     parallel=True,
     attachments=True,
     tells_tools=True,

@@ -27,12 +27,13 @@ from seatrial.agents.chat_messages import read_calls, text_of
 from seatrial.agents.context import AgentContext
 from seatrial.agents.message_parts import attachments_in
 from seatrial.errors import ToolError, UsageError
-from seatrial.model.conversation import AgentResult, ErrorKind, Message, Usage, total_usage
+from seatrial.model.conversation import ErrorKind, Message, Usage, total_usage
 from seatrial.model.json_values import plain_value
-from seatrial.model.protocols import ToolAnswer
+from seatrial.model.protocols import AgentReply, ToolAnswer
 from seatrial.model.results import AgentFailure, TrialError
+from seatrial.model.scenario import Decision
 
-from .tool_recorder import seatrial_answers
+from .tool_recorder import decide, decision_in, seatrial_answers, waiting_reply
 
 _USER = "seatrial"
 
@@ -53,17 +54,22 @@ class Adapter:
             memory_service=InMemoryMemoryService(),
         )
         self._session: Session | None = None
+        self._waiting: Sequence[types.FunctionCall] = ()
+        """The kit's questions whether a tool may run."""
 
-    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentResult:
+    async def run(self, messages: Sequence[Message], ctx: AgentContext) -> AgentReply:
+        decision = decision_in(messages)
+        said = _users_content(messages[-1]) if decision is None else _write_answers(self._waiting, decision)
         session = self._session or await self._begin(messages[:-1])
         # After an error the session ends in the middle of a turn: a repeated turn starts with a new one.
-        self._session = None
+        self._session, self._waiting = None, ()
         self._recorder.begin(ctx)
-        reply = await _read_reply(
-            self._runner.run_async(user_id=_USER, session_id=session.id, new_message=_users_content(messages[-1]))
+        reply, waiting = await _read_reply(
+            self._runner.run_async(user_id=_USER, session_id=session.id, new_message=said)
         )
-        self._session = session
-        return AgentResult(reply, [], total_usage(self._recorder.spent))
+        self._session, self._waiting = session, waiting
+        names, usage = tuple(map(_name_of, waiting)), total_usage(self._recorder.spent)
+        return AgentReply(reply=waiting_reply(names) if names else reply, tool_calls=(), usage=usage, awaits=names)
 
     async def _begin(self, messages: Sequence[Message]) -> Session:
         """A session with the scenario's `history`; its `system` is sent with every request."""
@@ -98,18 +104,44 @@ def _with_plugin(target: App | BaseNode, plugin: BasePlugin) -> App:
     return App(name="seatrial", root_agent=target, plugins=[plugin])
 
 
-async def _read_reply(events: AsyncGenerator[Event, None]) -> str | None:
-    """The last final response. Raises AgentFailure if there is none and a model reported an error."""
+_CONFIRMATION = "adk_request_confirmation"
+
+
+def _name_of(question: types.FunctionCall) -> str:
+    """The tool whose call waits."""
+    return str((question.args or {})["originalFunctionCall"]["name"])
+
+
+def _write_answers(waiting: Sequence[types.FunctionCall], decision: Decision) -> types.Content:
+    if decision.resume is not None:
+        raise TrialError(ErrorKind.CONFIG, "agents of type 'google_adk' wait for approvals; write approve or reject")
+    verdicts = decide(list(map(_name_of, waiting)), decision)
+    parts = [
+        types.Part(
+            function_response=types.FunctionResponse(id=each.id, name=_CONFIRMATION, response={"confirmed": approved})
+        )
+        for each, approved in zip(waiting, verdicts, strict=True)
+    ]
+    return types.Content(role="user", parts=parts)
+
+
+async def _read_reply(events: AsyncGenerator[Event, None]) -> tuple[str | None, list[types.FunctionCall]]:
+    """The last final response, and the questions whether a tool may run.
+
+    Raises AgentFailure if there is none and a model reported an error.
+    """
     reply, problem = None, None
+    waiting: list[types.FunctionCall] = []
     async with aclosing(events) as stream:
         async for event in stream:
             if event.error_code:
                 problem = f"{event.error_code}: {event.error_message}"
+            waiting += [call for call in event.get_function_calls() if call.name == _CONFIRMATION]
             if event.is_final_response() and event.content and event.content.parts:
                 reply = "".join(part.text for part in event.content.parts if part.text and not part.thought)
     if not reply and problem:
         raise AgentFailure(f"the model gave no answer: {problem}")
-    return reply
+    return reply, waiting
 
 
 class _RecorderPlugin(BasePlugin):
@@ -147,7 +179,8 @@ class _RecorderPlugin(BasePlugin):
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
         # The kit uses a bare BaseTool for an unknown tool: a mock must not hide that.
-        if type(tool) is BaseTool or not seatrial_answers(self._ctx, tool.name, control=_is_control(tool)):
+        ours = type(tool) is not BaseTool and seatrial_answers(self._ctx, tool.name, control=_is_control(tool))
+        if not ours or (self._ctx.decides and await _needs_approval(tool, tool_args, tool_context)):
             self._ctx.require_open(tool.name)
             self._started[id(tool_context)] = self._ctx.elapsed_ms()
             return None
@@ -161,8 +194,11 @@ class _RecorderPlugin(BasePlugin):
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
     ) -> None:
         started = self._started.pop(id(tool_context), None)
-        if started is not None:
-            self._ctx.record(tool.name, tool_args, _read_answer(result), started, real=_is_real(tool))
+        waits = tool_context.function_call_id in tool_context.actions.requested_tool_confirmations
+        if started is not None and not waits:
+            asked = tool_context.tool_confirmation
+            ran = _is_real(tool) and (asked is None or asked.confirmed)
+            self._ctx.record(tool.name, tool_args, _read_answer(result), started, real=ran)
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: BaseException
@@ -185,6 +221,13 @@ _CONTROL = frozenset(
 def _is_control(tool: Any) -> bool:
     """Whether the tool needs no mock. An agent behind a tool needs none: its own tools are recorded."""
     return isinstance(tool, AgentTool) or tool.name in _CONTROL
+
+
+async def _needs_approval(tool: Any, arguments: dict[str, Any], tool_context: Any) -> bool:
+    """Whether the call still waits for a person, or was rejected. The tool itself does not run then."""
+    check = getattr(tool, "check_require_confirmation", None)
+    approved = tool_context.tool_confirmation is not None and tool_context.tool_confirmation.confirmed
+    return check is not None and not approved and bool(await check(arguments, tool_context))
 
 
 def _is_real(tool: Any) -> bool:

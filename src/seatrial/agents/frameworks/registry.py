@@ -81,7 +81,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     ),
     "smolagents": Framework(package="smolagents", since="1.23", below="2", modules=("smolagents",), attachments=False),
     "crewai": Framework(package="crewai", since="1.15.22", below="1.16", modules=("crewai",), attachments=False),
-    "google_adk": Framework(package="google-adk", since="2.0", below="3", modules=("google.adk",)),
+    "google_adk": Framework(package="google-adk", since="2.0", below="3", modules=("google.adk",), decisions=True),
     "llama_index": Framework(package="llama-index-core", since="0.14.12", below="0.15", modules=("llama_index",)),
     "strands": Framework(
         package="strands-agents",
