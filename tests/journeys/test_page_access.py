@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 import uvicorn
-from tests.web.sample_store import NAMES, SUITE, fill
+from tests.web.sample_store import NAMES, SUITE, a_mutation, fill
 
 from seatrial.model.run import ScenarioKey
 from seatrial.reports.registry import write_report
+from seatrial.runs.mutation_tally import save_mutation
 from seatrial.runs.report import StoredRecord
 from seatrial.store.store import open_store
 from seatrial.web.access import ServeOptions
@@ -40,6 +41,7 @@ PAGES = {
     "scenario": f"/runs/night-7/scenarios/{BROKEN}",
     "trial": f"/runs/night-7/scenarios/{BROKEN}/trials/2",
     "trial-passed": f"/runs/night-1/scenarios/{BROKEN}/trials/1",
+    "mutation": "/runs/night-7/mutation",
     "choose": "/compare",
     "compare": f"/compare?{BOTH}",
     "side-by-side": f"/compare/{BROKEN}?{BOTH}",
@@ -73,6 +75,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     store = str(folder / "runs.db")
     with open_store(store) as opened:
         fill(opened)
+        save_mutation(str(folder / "mutants.db"), a_mutation(opened, "night-7"))
         write_report("html", StoredRecord(opened, opened.run("night-7")), folder / "report.html")
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(make_config(make_app(ServeOptions(store=store, root=folder))))
@@ -162,6 +165,25 @@ def test_every_page_fits_a_phone(chromium: Any, site: Site) -> None:
         keep(page, f"phone-{name}")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     page.close()
+
+
+def test_what_the_checks_miss_takes_two_clicks(page: Any) -> None:
+    page.goto("/runs/night-7")
+    page.get_by_role("link", name="Mutation score").click()
+    page.locator("table.matrix td a").first.click()
+
+    page.locator("details[open] table.aligned tr.wrong").first.wait_for()
+
+
+def test_what_the_checks_miss_by_keyboard(page: Any) -> None:
+    page.goto("/runs/night-7")
+    page.get_by_role("link", name="Mutation score").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/mutation")
+    page.locator("table.matrix td a").first.focus()
+    page.keyboard.press("Enter")
+
+    page.locator("details[open] table.aligned tr.wrong").first.wait_for()
 
 
 def test_why_a_scenario_failed_takes_two_clicks(page: Any) -> None:

@@ -4,7 +4,10 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from seatrial.model.conversation import ErrorInfo, ErrorKind, PlayedTurn, StopReason, ToolCall, Transcript, Usage
+from seatrial.model.mutation import CheckCounts, MutantCounts, MutationResult, SurvivedMutant
 from seatrial.model.results import (
     BehaviourFailure,
     Check,
@@ -15,7 +18,7 @@ from seatrial.model.results import (
     OutcomeResult,
     Severity,
 )
-from seatrial.model.run import Gates, Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
+from seatrial.model.run import Gates, Interval, Run, RunState, ScenarioEntry, ScenarioKey, Status, Trial
 from seatrial.store.store import Store
 
 STARTED = datetime(2026, 5, 1, 2, 30, tzinfo=UTC)
@@ -186,3 +189,31 @@ def fill(store: Store) -> None:
     for day in range(7):
         fill_run(store, f"night-{day + 1}", day=day, version="v1" if day < 5 else "v2", slow=1.0 if day < 5 else 1.4)
     store.set_baseline("night-1")
+
+
+def a_mutation(store: Store, run_id: str) -> MutationResult:
+    """The result of a mutation of the run: in each of four scenarios, two of three cut replies survive."""
+    keys = [ScenarioKey(SUITE, name) for name in NAMES[:4]]
+    counts = {"caught": 1, "survived": 2, "interval": Interval(low=0.06, high=0.79)}
+    survivors = []
+    for key in keys:
+        trial = store.trial(run_id, key, 0)
+        first, *rest = trial.transcript.turns
+        changed = replace(trial.transcript, turns=(replace(first, reply="No."), *rest))
+        made = SurvivedMutant(
+            key=key, trial=0, operator="cut reply", what="said: No.", mutant=changed, original=trial.transcript
+        )
+        survivors += [made, made]
+    return MutationResult(
+        run=run_id,
+        name="nightly v2",
+        seed=0,
+        originals=4,
+        total=MutantCounts(caught=4, survived=8, interval=Interval(low=0.14, high=0.61)),
+        operators=(MutantCounts(name="cut reply", caught=4, survived=8, interval=Interval(low=0.14, high=0.61)),),
+        scenarios=tuple(MutantCounts(name=key.label, **counts) for key in keys),
+        matrix={key.label: {"cut reply": (1, 3)} for key in keys},
+        checks=(CheckCounts(scenario=NAMES[0], check="contains", caught=0),),
+        survivors=tuple(survivors),
+        notes=("a sample: 12 of 400 possible mutants",),
+    )
