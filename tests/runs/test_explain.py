@@ -1,8 +1,11 @@
 """Agents with known mistakes: `explain` names each mistake once, at its step."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import seatrial
 from seatrial.model.causes import Cause, DivergenceKind
@@ -193,19 +196,31 @@ def test_an_argument_that_passed_trials_fill_differently_is_not_the_cause() -> N
     assert [(_where(cause), cause.trials) for cause in causes] == [((KIND.STOPPED, 0, 1), 2)]
 
 
-def test_without_a_passed_trial_the_trajectory_shows_what_differs() -> None:
+@pytest.mark.parametrize(
+    ("calls", "mode", "found"),
+    [
+        ((("refund", "W1"),), "in_order", (KIND.MISSING_CALL, 0, 0)),
+        ((("refund", "W1"), ("verify", "W1")), "in_order", (KIND.ORDER, 0, 0)),
+        ((("verify", "W1"), ("refund", "W2")), "in_order", (KIND.ARGUMENTS, 0, 1)),
+        ((("verify", "W1"), ("track", "W1"), ("refund", "W2")), "in_order", (KIND.ARGUMENTS, 0, 2)),
+        ((("verify", "W1"), ("refund", "W1"), ("track", "W1")), "strict", (KIND.EXTRA_CALL, 0, 2)),
+    ],
+)
+def test_without_a_passed_trial_the_trajectory_shows_what_differs(
+    calls: tuple[tuple[str, str], ...], mode: Any, found: tuple[DivergenceKind, int, int]
+) -> None:
     def agent(ctx: Any, input: str) -> str:
-        ctx.call_tool("refund", order_id="W1")
+        for name, order in calls:
+            with contextlib.suppress(seatrial.ToolError):
+                ctx.call_tool(name, order_id=order)
         return "refunded"
 
-    trajectory = seatrial.Trajectory(["verify", "refund"])
-    causes = explain(
+    trajectory = seatrial.Trajectory(["verify", {"name": "refund", "args": {"order_id": "W1"}}], mode=mode)
+    (cause,) = explain(
         seatrial.Scenario(name="refund", input="x", trajectory=trajectory, mocks=MOCKS),
         agent={"type": "python", "target": agent, "tools": "all_wrapped"},
     )
-    assert [(_where(cause), cause.divergence.against) for cause in causes] == [
-        ((KIND.MISSING_CALL, 0, 0), "the trajectory")
-    ]
+    assert (_where(cause), cause.divergence.against) == (found, "the trajectory")
 
 
 def test_without_a_passed_trial_a_loop_and_an_ignored_error_are_still_found() -> None:

@@ -276,15 +276,23 @@ def diverge_alone(failed: Trial) -> Divergence:
 def _from_trajectory(match: TrajectoryMatch, steps: Sequence[Step]) -> Divergence:
     """The first line of the diff that is not equal."""
     at = 0
-    for line in match.diff:
+    for place, line in enumerate(match.diff):
         mark, what = line[:2], line[2:]
         if mark == "  ":
             at += 1
             continue
-        turn = steps[min(at, len(steps) - 1)][0] if steps else 0
         tool = what.split("(")[0].strip()
         kind, text = _TRAJECTORY_WORDS.get(mark, _TRAJECTORY_WORDS["+ "])
-        return Divergence(kind=kind, text=text.format(what), turn=turn, step=at, tool=tool, against="the trajectory")
+        made = next((step for step in range(at, len(steps)) if steps[step][1].name == tool), None)
+        if mark == "- " and made is not None and (made == at or tool in match.missing_calls):
+            below = match.diff[place + 1] if place + 1 < len(match.diff) else ""
+            why = below.strip() if below.startswith("    ") else f"it should be {what}"
+            kind, at, text = DivergenceKind.ARGUMENTS, made, f"{tool} was called with other arguments: {why}"
+        elif mark == "- " and made is not None:
+            kind, text = DivergenceKind.ORDER, "{} was called later than expected"
+        turn = steps[min(at, len(steps) - 1)][0] if steps else 0
+        text = text.replace("{}", what)
+        return Divergence(kind=kind, text=text, turn=turn, step=at, tool=tool, against="the trajectory")
     reasons = (*match.ordering_issues, *match.missing_calls, *match.extra_calls, *match.forbidden_calls)
     text = f"the calls do not match: {'; '.join(reasons)}"
     return Divergence(kind=DivergenceKind.ORDER, text=text, turn=0, step=0, against="the trajectory")
