@@ -2,9 +2,12 @@
 
 import io
 import json
+from itertools import cycle
 from typing import Any
 
 import pytest
+
+from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
 
 from .conftest import Folder
 
@@ -79,6 +82,28 @@ def test_a_step_that_makes_the_trial_fail_is_proved(shop: Folder) -> None:
     )
     runs = json.loads(shop.seatrial("show", cause["proof"]["replaced"]["run"], "--json").out)
     assert runs["scenarios"][0]["passed"]
+
+
+def test_a_step_of_an_endpoint_is_proved(shop: Folder) -> None:
+    """The model asks for Bob and Ada in turns, and repeats what the tool answers."""
+    names = cycle(["Bob", "Ada"])
+
+    def answer(request: ReceivedRequest) -> ServerReply:
+        results = [message["content"] for message in request.body["messages"] if message["role"] == "tool"]
+        if results:
+            message: dict[str, Any] = {"role": "assistant", "content": f"You are {results[-1]}."}
+        else:
+            function = {"name": "find_customer", "arguments": json.dumps({"name": next(names)})}
+            message = {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]}
+        body = json.dumps({"choices": [{"message": message}]})
+        return ServerReply(body=body, headers={"content-type": "application/json"})
+
+    with ModelServer(answer) as server:
+        agent = f"{{name: shop, agent: {{type: openai, base_url: '{server.base_url}', model: m}}}}"
+        shop.write("shop.trial.yaml", SUITE.replace("{name: shop}", agent).replace("[shipped]", "[u1]"))
+        assert shop.seatrial("run", "--set", "concurrency=1").code == 1
+        (cause,) = json.loads(shop.seatrial("explain", "--prove", "--yes", "--json").out)["causes"]
+    assert (cause["divergence"]["kind"], cause["proof"]["proved"]) == ("arguments", True), cause["proof"]
 
 
 def test_a_step_that_differs_by_chance_is_not_proved(shop: Folder) -> None:
