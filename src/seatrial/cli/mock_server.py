@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,12 @@ from seatrial.evaluators.end_state import EndState
 from seatrial.evaluators.limits import Limits
 from seatrial.evaluators.tool_calls import ToolArgs, ToolCalls
 from seatrial.model.conversation import PlayedTurn, StopReason, Transcript
-from seatrial.model.protocols import Evaluator, TrialContext
+from seatrial.model.protocols import Evaluator, ToolBox, TrialContext
 from seatrial.model.results import EvalResult, TrialError
 from seatrial.model.scenario import Expect, Scenario
 from seatrial.reports.terminal import safe_text
 from seatrial.reports.texts import counted
+from seatrial.runs.attack import SessionAttacks
 from seatrial.runs.faults import alter_tools, count_successful, read_session_faults
 from seatrial.runs.gold_calls import check_gold_calls
 from seatrial.scenarios.build import make_tools
@@ -106,6 +107,12 @@ async def check_session(
     help="With --fault: whether a tool fails in the first call of a session, or in all (once).",
 )
 @click.option(
+    "--attack",
+    "family",
+    metavar="FAMILY",
+    help="Put payloads of this family into answers, as the scenario's `attacks:` say: one in each session.",
+)
+@click.option(
     "--connect", metavar="URL", help="Serve the tools of a running trial on stdin and stdout: its {{mcp_url}}."
 )
 @click.option(
@@ -131,16 +138,17 @@ def command(
         raise MissingExtra("mcp", needed_for="seatrial mock-server")
     connect, record_from, faults = more["connect"], more["record_from"], more["faults"]
     if record_from is not None:
-        return _record_from(record_from, record, suite or name or check or port or connect or faults)
+        return _record_from(record_from, record, suite or name or check or port or connect or faults or more["family"])
     if connect is not None:
-        return _relay(connect, suite or name or record or check or port or faults)
+        return _relay(connect, suite or name or record or check or port or faults or more["family"])
     if more["occurs"] is not None and not faults:
         raise UsageError("--fault-occurs: needs --fault TOOL=FAULT")
     if suite is None or name is None:
         raise UsageError("give a suite file and a scenario: seatrial mock-server SUITE --scenario NAME")
     scenario = _find(suite, name)
     world = world_of(scenario)
-    evaluators = _evaluators(scenario) if check else []
+    attacks = None if more["family"] is None else SessionAttacks(scenario, more["family"])
+    evaluators = _evaluators(scenario, attacks) if check else []
     if check:
         check_gold_calls([(scenario, world)])
     from seatrial.mock_server.mcp_server import CallLog, Sessions
@@ -150,7 +158,12 @@ def command(
     evaluators = count_successful(evaluators, choices, scenario)
     once = more["occurs"] != "always"
     log = CallLog(record, scenario=scenario.name)
-    sessions = Sessions(lambda session: alter_tools(open_tools(session, 0), choices, scenario, world, once=once), log)
+
+    def open_session(session: str) -> ToolBox:
+        tools = alter_tools(open_tools(session, 0), choices, scenario, world, once=once)
+        return tools if attacks is None else attacks.open(session, tools)
+
+    sessions = Sessions(open_session, log)
     try:
         if transport == "stdio":
             _serve_stdio(sessions)
@@ -158,7 +171,8 @@ def command(
             _serve_http(sessions, scenario, port, world)
     finally:
         log.close()
-    return _report(sessions.clients.values(), scenario, evaluators, world) if check else 0
+    checks = {} if attacks is None else attacks.checks
+    return _report(sessions.clients.values(), scenario, evaluators, world, checks) if check else 0
 
 
 def _relay(url: str, more: object) -> int:
@@ -202,9 +216,9 @@ def _find(suite: str, name: str) -> Scenario:
     return like[0]
 
 
-def _evaluators(scenario: Scenario) -> list[Evaluator]:
+def _evaluators(scenario: Scenario, attacks: SessionAttacks | None) -> list[Evaluator]:
     found = tool_evaluators(scenario)
-    if not found:
+    if not found and attacks is None:
         raise UsageError(
             f"--check: scenario {scenario.name!r} has no expectation about all its tool calls. Add `trajectory`, "
             "`expected_tools`, `expected_tool_args`, `end_state`, `invariants` or tool_calls_* under `expect`"
@@ -237,9 +251,16 @@ def _serve_http(sessions: "Sessions", scenario: Scenario, port: int, world: Prep
 
 
 def _report(
-    clients: "Iterable[SessionTools]", scenario: Scenario, evaluators: list[Evaluator], world: PreparedWorld | None
+    clients: "Iterable[SessionTools]",
+    scenario: Scenario,
+    evaluators: list[Evaluator],
+    world: PreparedWorld | None,
+    checks: Mapping[str, Evaluator],
 ) -> int:
-    """Print the result of each session. 0 only if there was a session and all passed."""
+    """Print the result of each session. 0 only if there was a session and all passed.
+
+    `checks`: further evaluators of single sessions.
+    """
     for rule in scenario.invariants:
         if not rule.is_about_calls_only:
             click.echo(safe_text(f"not checked here, where only calls are known: invariant {rule.title}"), err=True)
@@ -247,9 +268,10 @@ def _report(
     for client in clients:
         results: list[EvalResult] = []
         error = client.error
+        own = [checks[client.session]] if client.session in checks else []
         try:
             with foreign.in_use():
-                results = asyncio.run(check_session(client, scenario, evaluators, world))
+                results = asyncio.run(check_session(client, scenario, [*evaluators, *own], world))
         except TrialError as failure:
             error = error or failure
         right = error is None and all(result.passed for result in results)

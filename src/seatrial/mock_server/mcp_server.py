@@ -208,7 +208,7 @@ class CallLog:
             "session": session,
             "scenario": self._scenario,
             "at": now().isoformat(timespec="milliseconds"),
-            **{key: getattr(call, key) for key in ("name", "arguments", "result", "error", "duration_ms")},
+            **{key: getattr(call, key) for key in ("name", "arguments", "result", "error", "duration_ms", "altered")},
         }
         with self._writing:
             self._stream.write(json.dumps(line) + "\n")

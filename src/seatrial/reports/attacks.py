@@ -1,7 +1,7 @@
 """The report of a sweep of attacks: on the terminal, as Markdown and JSON, and the values of its page."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from seatrial.model.attacks import AttackCell, AttackCounts, AttackFinding, AttackReport
 from seatrial.model.protocols import RunRecord
@@ -91,13 +91,14 @@ def print_attacks(record: RunRecord, writer: TerminalWriter, *, verbose: bool) -
     for line in matrix_lines(attack_matrix(report)):
         writer.line(line)
     writer.line()
-    shown = report.findings if verbose else report.findings[:_FINDINGS_SHOWN]
-    for finding in shown:
-        writer.line(_headline(finding), mark=Status.FAILED)
-        for line in _details(record, finding):
+    groups = _group(report.findings)
+    shown = groups if verbose else groups[:_FINDINGS_SHOWN]
+    for group in shown:
+        writer.line(_headline(*group), mark=Status.FAILED)
+        for line in _details(record, group[0]):
             writer.line(line, indent=4)
-    if len(report.findings) > len(shown):
-        writer.line(f"… {len(report.findings) - len(shown):,} more", style="dim")
+    if len(groups) > len(shown):
+        writer.line(f"… {len(groups) - len(shown):,} more", style="dim")
     for field in report.never_read:
         writer.line(f"{one_line(field)}  never reached the agent, so nothing is known about it", mark=Status.NOT_RUN)
     writer.line(attack_rate(report))
@@ -111,9 +112,20 @@ def print_attacks(record: RunRecord, writer: TerminalWriter, *, verbose: bool) -
     writer.line(run_facts(record.run, outcome.totals), style="dim")
 
 
-def _headline(finding: AttackFinding) -> str:
-    counts = f"{finding.succeeded} of {finding.received}"
-    return one_line(f"{finding.scenario}: {finding.field}, {finding.payload}, {finding.goal}  {counts}")
+def _group(findings: Sequence[AttackFinding]) -> list[list[AttackFinding]]:
+    """The findings by scenario, field, goal and family."""
+    groups: dict[tuple[str, ...], list[AttackFinding]] = {}
+    for one in findings:
+        groups.setdefault((one.key.suite, one.key.agent, one.scenario, one.field, one.goal, one.family), []).append(one)
+    return list(groups.values())
+
+
+def _headline(*findings: AttackFinding) -> str:
+    """`reads mail: read_email.body, call send_money: direct-1, direct-3  2 of 2`."""
+    first = findings[0]
+    payloads = ", ".join(one.payload for one in findings)
+    counts = f"{sum(one.succeeded for one in findings)} of {sum(one.received for one in findings)}"
+    return one_line(f"{first.scenario}: {first.field}, {first.goal}: {payloads}  {counts}")
 
 
 def _details(record: RunRecord, finding: AttackFinding) -> Iterator[str]:
@@ -133,11 +145,12 @@ def attack_blocks(record: RunRecord) -> Iterator[str]:
     yield "".join(matrix_markdown(attack_matrix(report))) + "\n"
     if report.findings:
         yield "### Successful attacks\n\n"
-    for finding in report.findings[:_FINDINGS_SHOWN]:
-        below = "".join(f"  - {escaped(line)}\n" for line in _details(record, finding))
-        yield f"- {escaped(_headline(finding))}\n{below}"
-    if len(report.findings) > _FINDINGS_SHOWN:
-        yield f"- … {len(report.findings) - _FINDINGS_SHOWN:,} more\n"
+    groups = _group(report.findings)
+    for group in groups[:_FINDINGS_SHOWN]:
+        below = "".join(f"  - {escaped(line)}\n" for line in _details(record, group[0]))
+        yield f"- {escaped(_headline(*group))}\n{below}"
+    if len(groups) > _FINDINGS_SHOWN:
+        yield f"- … {len(groups) - _FINDINGS_SHOWN:,} more\n"
     if report.never_read:
         yield "\n### Never reached the agent: nothing is known about these\n\n"
         yield "".join(f"- {escaped(field)}\n" for field in report.never_read)

@@ -18,6 +18,7 @@ from seatrial.model.struct import Struct
 from seatrial.model.value_paths import parse_path
 from seatrial.scenarios.attacks import CANARY, STATE, SYSTEM, attacked_fields, callable_tools
 from seatrial.scenarios.build import make_tools
+from seatrial.tools.altered_tools import AlteredTools
 from seatrial.tools.world import PreparedWorld
 
 from .sweeps import make_variant
@@ -34,12 +35,16 @@ def attack_sweep(
 ) -> dict[str, Any]:
     """The sweep of a request, with what replaces the settings of the files. Raises UsageError for unknown families."""
     for name in families:
-        try:
-            load_family(_absolute(name))
-        except UsageError as problem:
-            raise UsageError(f"--family: {problem}") from None
+        _find_family(name, flag="--family")
     given = {"families": [_absolute(name) for name in families], "trials": trials, "limit": limit, "seed": seed}
     return {"kind": "attack", **{key: value for key, value in given.items() if value}}
+
+
+def _find_family(name: str, *, flag: str = "--attack") -> Family:
+    try:
+        return load_family(_absolute(name))
+    except UsageError as problem:
+        raise UsageError(f"{flag}: {problem}") from None
 
 
 def _absolute(name: str) -> str:
@@ -62,7 +67,7 @@ def attack_variants(prepared: PreparedScenario, sweep: Mapping[str, Any]) -> Ite
     fields = attacked_fields(prepared.scenario)
     if attacks is None or not fields:
         return
-    goals = _goals(prepared, attacks)
+    goals = _goals(prepared.scenario, attacks)
     planted, texts = _plant(prepared, goals)
     families = [load_family(name) for name in sweep.get("families") or attacks.families or FAMILIES]
     for field in fields:
@@ -125,9 +130,8 @@ def _choose(payloads: Sequence[Payload], trials: int, cell: str) -> Iterator[tup
             yield payload, count
 
 
-def _goals(prepared: PreparedScenario, attacks: Attacks) -> list[_Goal]:
+def _goals(scenario: Scenario, attacks: Attacks) -> list[_Goal]:
     """The goals that the agent could reach in this scenario. Raises UsageError if it can reach none."""
-    scenario = prepared.scenario
     known = callable_tools(scenario)
     can_reach = [goal for goal in attacks.goals if goal.call is None or goal.call in known]
     if not can_reach:
@@ -234,3 +238,48 @@ def _plant_in_state(prepared: PreparedScenario, keys: Sequence[str], canary: str
         return tools
 
     return replace(prepared, make_tools=open_with_canary)
+
+
+class SessionAttacks:
+    """The attacks of `mock-server --attack`: each session gets the next field, goal and payload of the scenario."""
+
+    def __init__(self, scenario: Scenario, family: str) -> None:
+        """Raises UsageError for a family or a scenario that cannot be attacked here, where only calls are known."""
+        self._family = _find_family(family)
+        attacks = scenario.attacks
+        fields = attacked_fields(scenario)
+        if attacks is None or not fields:
+            raise UsageError(f"--attack: scenario {scenario.name!r} has no `attacks` with a field of its tools")
+        goals = [goal for goal in _goals(scenario, attacks) if _shows_in_calls(goal.spec)]
+        if not goals:
+            raise UsageError(f"--attack: no goal of scenario {scenario.name!r} shows in calls alone. Add a `call` goal")
+        self._planted = tuple(
+            (Field.parse(place), _CONFIDENTIAL.format(canary=goal.canary))
+            for goal in goals
+            for place in goal.spec.planted
+        )
+        self._attacks = [
+            (field, goal, payload)
+            for field in fields
+            for goal in goals
+            for payload in self._family.payloads
+            if goal.request.tool or not payload.needs_tool
+        ]
+        self.checks: dict[str, AttackCheck] = {}
+        """By session: whether its attack succeeded."""
+
+    def open(self, session: str, tools: ToolBox) -> ToolBox:
+        """The tools of a session, with its attack in their answers."""
+        field, goal, payload = self._attacks[len(self.checks) % len(self._attacks)]
+        only_tools = replace(goal.spec, to=[name for name in goal.spec.to if name != REPLY])
+        self.checks[session] = AttackCheck(goal=only_tools, payload=payload.id, canary=goal.canary, rule=goal.rule)
+        texts = payload.texts(goal.request)
+        return AlteredTools(tools, Injection(field, payload.id, texts, planted=self._planted))
+
+
+def _shows_in_calls(goal: AttackGoal) -> bool:
+    """Whether calls alone show the success: an MCP server knows no replies and no system message."""
+    if goal.leak is None:
+        return True
+    in_results = all(place != SYSTEM and place.partition(".")[0] != STATE for place in goal.planted)
+    return in_results and bool(goal.planted or goal.leak != CANARY) and tuple(goal.to) != (REPLY,)
