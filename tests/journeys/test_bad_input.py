@@ -102,7 +102,7 @@ def test_an_agent_with_a_syntax_error_shows_file_and_line(folder: Any) -> None:
     [
         ("raise ValueError('the database is down')", "✗ returns  ERROR agent: ValueError: the database is down"),
         ("import sys; sys.exit(0)", "✗ returns  ERROR agent: the agent called sys.exit(0)"),
-        ("return None", "    passfail: Output produced: FAIL (empty output)."),
+        ("return None", "    empty reply"),
         ("return 5", "✗ returns  ERROR agent: the agent returned 5 (int); return a str, an AgentResult"),
         ("return {'answer': 'x'}", "✗ returns  ERROR agent: the agent returned a dict with the keys ['answer']"),
         (

@@ -85,10 +85,30 @@ def test_a_scenario_of_one_trial_takes_one_line_and_its_reasons(build: SimpleNam
     )
     assert printed(record).splitlines()[:4] == [
         "✗ order_lookup  (1 turn)",
-        "    passfail: Output produced: PASS. Expected tools called: FAIL (missing: lookup_order).",
+        "    missing call: lookup_order",
         "    the agent said: Hi",
         "0/1 scenario passed",
     ]
+    assert "Output produced: PASS. Expected tools called: FAIL (missing: lookup_order)." in printed(
+        record, verbose=True
+    )
+
+
+def test_the_same_failing_check_is_explained_three_times(build: SimpleNamespace) -> None:
+    def fails(index: int) -> Any:
+        reason = f'Output produced: PASS. Expected output found: FAIL ("order {index}" not found in output).'
+        result = build.result(False, reason)
+        return build.trial(Status.FAILED, index=index, results=(result,), reasons=(f"passfail: {reason}",))
+
+    record = build.record(
+        build.scenario(Status.FAILED, failed=5), trials=tuple(map(fails, range(5))), status=Status.FAILED
+    )
+    lines = printed(record).splitlines()
+    assert sum("the agent said" in line for line in lines) == 3
+    assert '  ✗ trial-4 reply lacks "order 3" (as above)' in lines
+    assert (
+        sum("the agent said" in line or "agent: Hi" in line for line in printed(record, verbose=True).splitlines()) >= 5
+    )
 
 
 def said_in(build: SimpleNamespace, *results: Any, turns: Any, verbose: bool = False, **more: Any) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from seatrial.model.causes import Cause
 from seatrial.model.run import Status
 
+from .failing_checks import failing_check
 from .terminal import TerminalWriter, one_line, shorten
 from .texts import counted
 
@@ -30,7 +31,8 @@ def scenarios_of(cause: Cause) -> str:
 
 def headline(cause: Cause) -> str:
     """The scenarios and the symptom; the model's title if there is one."""
-    return f"{scenarios_of(cause)}: {shorten(one_line(cause.title or cause.symptom), TEXT_LIMIT)}"
+    what = cause.title or failing_check(cause.symptom, whole=True)
+    return f"{scenarios_of(cause)}: {shorten(one_line(what), TEXT_LIMIT)}"
 
 
 def cause_details(cause: Cause) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The report on the terminal: what passed, what did not and why, and the command that shows details."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from heapq import merge
 from itertools import filterfalse, islice
@@ -10,6 +11,7 @@ from seatrial.model.run import Run, RunOutcome, RunState, ScenarioCounts, Scenar
 
 from .causes import causes_title, print_cause
 from .conversation import conversation_lines, failed_reply
+from .failing_checks import failing_check, first_check, mask
 from .scenario_totals import flaky_line, is_flaky
 from .terminal import TerminalWriter, one_line, shorten
 from .texts import (
@@ -40,6 +42,8 @@ PASSING_SHOWN = 30
 FAILING_SHOWN = 50
 CAUSES_SHOWN = 20
 TRIALS_SHOWN = 10
+EXPLAINED = 3
+"""How often the same failing check is explained. Ids and numbers in it may differ."""
 UNTOUCHED_SHOWN = 10
 """If a run stopped early and more scenarios were not run, only their number is shown."""
 TEXT_LIMIT = 2_000
@@ -57,6 +61,7 @@ class _Console:
         self._record = record
         self._writer = writer
         self._verbose = verbose
+        self._explained: Counter[str] = Counter()
 
     def print(self) -> None:
         outcome = self._record.outcome
@@ -123,8 +128,7 @@ class _Console:
         beside = f"  {history}" if history else ""
         only = next(self._record.trials(outcome.entry.key), None) if trials_of(outcome) == 1 else None
         if only is not None:
-            self._writer.line(f"{name}  {shorten(summarise(only), TEXT_LIMIT)}{beside}", mark=outcome.verdict.status)
-            self._print_reasons(only, indent=4)
+            self._print_trial(f"{name} ", only, beside, mark=outcome.verdict.status, indents=(0, 4))
         else:
             self._writer.line(f"{name}  {trials_line(outcome)}{beside}", mark=outcome.verdict.status)
             self._print_trials(outcome)
@@ -148,10 +152,22 @@ class _Console:
             if count > TRIALS_SHOWN and not self._verbose:
                 self._writer.line(f"… {count - TRIALS_SHOWN:,} more trials {status}", indent=2, style="dim")
 
+    def _print_trial(self, name: str, trial: Trial, beside: str, *, mark: Status, indents: tuple[int, int]) -> None:
+        """The trial in a line, and why it did not pass, unless the same was explained several times."""
+        check = first_check(trial)
+        self._explained[mask(check)] += 1
+        if trial.status is not Status.PASSED and self._explained[mask(check)] > EXPLAINED and not self._verbose:
+            text = f"{shorten(one_line(check), SAID_LIMIT)} (as above)"
+            self._writer.line(f"{name} {text}{beside}", indent=indents[0], mark=mark)
+            return
+        self._writer.line(f"{name} {shorten(summarise(trial), TEXT_LIMIT)}{beside}", indent=indents[0], mark=mark)
+        self._print_reasons(trial, indent=indents[1])
+
     def _print_reasons(self, trial: Trial, *, indent: int) -> None:
         if trial.status is not Status.PASSED:
             for reason in explain(trial):
-                self._writer.line(shorten(reason, TEXT_LIMIT), indent=indent)
+                text = reason if self._verbose else failing_check(reason, whole=True)
+                self._writer.line(shorten(text, TEXT_LIMIT), indent=indent)
         if self._verbose:
             for depth, text in conversation_lines(trial):
                 self._writer.line(text, indent=indent + 2 * depth)
@@ -191,7 +207,10 @@ class _Console:
         """The failures, grouped by cause. The scenarios above show each trial."""
         if not counts_of(outcome).failing:
             return
-        causes = [cause for cause in self._record.causes if cause.counts]
+        is_whole = self._record.run.state is not RunState.INTERRUPTED  # else it is told how many were not run
+        causes = [cause for cause in self._record.causes if cause.counts and (cause.trials or is_whole)]
+        if not causes:
+            return
         shown = causes if self._verbose else causes[:CAUSES_SHOWN]
         self._writer.line()
         self._writer.line(causes_title(causes), style="bold")
@@ -207,7 +226,8 @@ def _has_reasons_of_its_own(outcome: ScenarioOutcome) -> bool:
     gates = outcome.entry.gates
     entry = outcome.entry
     tested = entry.sequential is not None or entry.history is not None
-    return tested or gates.pass_rate is not None or gates.threshold < 1 or not (outcome.failed or outcome.errored)
+    of_several = gates.threshold < 1 and trials_of(outcome) > 1
+    return tested or gates.pass_rate is not None or of_several or not (outcome.failed or outcome.errored)
 
 
 def _how_to_go_on(run: Run) -> str:

@@ -6,34 +6,47 @@ A stored reason tells every step of an evaluator. A reader who has seconds needs
 import re
 from collections.abc import Callable, Iterable
 
-from seatrial.model.run import ScenarioKey, Status, TrialSummary
+from seatrial.model.run import ScenarioKey, Status, Trial, TrialSummary
 from seatrial.model.struct import Struct
 
 _WORDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"Expected output found: FAIL \((.*) not found in output\)", re.S), lambda m: f"reply lacks {m[1]}"),
-    (re.compile(r"Output produced: FAIL"), lambda m: "no reply"),
+    (re.compile(r"Output produced: FAIL"), lambda m: "empty reply"),
     (re.compile(r"Expected tools called: FAIL \(missing: (.*)\)", re.S), lambda m: f"missing call: {m[1]}"),
     (re.compile(r"Tool arguments match: FAIL \((.*)\)", re.S), lambda m: f"wrong arguments: {m[1]}"),
     (re.compile(r"Exact match: FAIL \((.*)\)", re.S), lambda m: f"reply differs: {m[1]}"),
     (re.compile(r"Pattern found: FAIL \((.*)\)", re.S), lambda m: f"pattern not found: {m[1]}"),
-    (re.compile(r"contains: Reply did not contain any of \['([^']*)'\]"), lambda m: f'reply lacks "{m[1]}"'),
-    (re.compile(r"contains: Reply did not contain any of \[(.*)\]", re.S), lambda m: f"reply lacks all of {m[1]}"),
-    (re.compile(r"contains: Reply missing required strings: \[(.*)\]", re.S), lambda m: f"reply lacks {m[1]}"),
-    (re.compile(r"contains: Reply contained forbidden strings: \[(.*)\]", re.S), lambda m: f"reply contains {m[1]}"),
+    (re.compile(r"(?:contains|any_of): Reply did not contain any of \['([^']*)'\]"), lambda m: f'reply lacks "{m[1]}"'),
+    (
+        re.compile(r"(?:contains|any_of): Reply did not contain any of \[(.*)\]", re.S),
+        lambda m: f"reply has none of {m[1]}",
+    ),
+    (
+        re.compile(r"(?:contains|all_of): Reply missing required strings: \[(.*)\]", re.S),
+        lambda m: f"reply lacks {m[1]}",
+    ),
+    (
+        re.compile(r"(?:contains|none_of): Reply contained forbidden strings: \[(.*)\]", re.S),
+        lambda m: f"reply contains {m[1]}",
+    ),
+    (re.compile(r"expected_output: (.*) not found in output", re.S), lambda m: f"reply lacks {m[1]}"),
     (re.compile(r"end_state: End state differs: (.*)", re.S), lambda m: f"end state: {m[1]}"),
 )
 _TURN = re.compile(r"turn \d+: ")
 _NUMBER = re.compile(r"\b[\w-]*\d[\w-]*\b")
 
 
-def failing_check(reason: str) -> str:
-    """`reply lacks "shipped"`, from the full text of a reason. A reason of another form loses only further lines."""
+def failing_check(reason: str, *, whole: bool = False) -> str:
+    """`reply lacks "shipped"`, from the full text of a reason.
+
+    A reason of another form loses only further lines, and with `whole` not even them.
+    """
     for pattern, words in _WORDS:
         found = pattern.search(reason)
         if found is not None:
             turn = _TURN.match(reason)
             return (turn.group() if turn else "") + words(found)
-    return reason.split("\n", 1)[0]
+    return reason if whole else reason.split("\n", 1)[0]
 
 
 class FailureGroup(Struct, frozen=True, kw_only=True):
@@ -67,13 +80,14 @@ def group_failures(summaries: Iterable[TrialSummary]) -> list[FailureGroup]:
     return sorted(groups, key=lambda group: -group.trials)
 
 
-def first_check(trial: TrialSummary) -> str:
+def first_check(trial: Trial | TrialSummary) -> str:
     """The first failing check of a trial, or its error; in a sweep over faults, what the agent did."""
     if trial.fault is not None:
         return f"{trial.fault.result}: {trial.fault.why}" if trial.fault.why else trial.fault.result
     if trial.failure_reasons:
         return failing_check(trial.failure_reasons[0])
-    return trial.error_message or trial.status.value
+    error = trial.error_message if isinstance(trial, TrialSummary) else trial.error and trial.error.message
+    return error or trial.status.value
 
 
 def mask(text: str) -> str:

@@ -9,7 +9,7 @@ from seatrial.model.faults import BAD_RESULTS
 from seatrial.model.protocols import Event, RunFinished, RunStarted, ScenarioPlanned, TrialFinished
 from seatrial.model.run import ScenarioEntry, ScenarioKey, Status, Trial
 
-from .failing_checks import failing_check, mask
+from .failing_checks import first_check, mask
 from .terminal import TerminalWriter, one_line, shorten
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Counts:
         if trial.instruments is not None and trial.instruments.calls:
             self._spend(trial.instruments.cost_usd)
         if not is_fine(trial):
-            check = failing_check(trial.failure_reasons[0]) if trial.failure_reasons else trial.status.value
+            check = first_check(trial)
             kind = self.failures.get(mask(check))
             if kind is None and len(self.failures) < MOST_KINDS:
                 kind = self.failures[mask(check)] = FailureKind(check, trial.key.label)
@@ -86,7 +86,8 @@ class Counts:
 
     @property
     def left_text(self) -> str:
-        if not 0 < self.played < self.trials:
+        # One trial of many says little: those that run at the same time end in the next moment.
+        if not min(10, max(1, self.trials // 10)) <= self.played < self.trials:
             return ""
         return f"{_minutes((self._clock() - self.began) / self.played * (self.trials - self.played))} left"
 
