@@ -16,6 +16,7 @@ from .scenario_totals import flaky_line, is_flaky
 from .terminal import TerminalWriter, one_line, shorten
 from .texts import (
     VERDICT_WORDS,
+    counted,
     counts_of,
     explain,
     explain_error,
@@ -150,7 +151,7 @@ class _Console:
                 self._print_reasons(trial, indent=6)
         for status, count in shown.items():
             if count > TRIALS_SHOWN and not self._verbose:
-                self._writer.line(f"… {count - TRIALS_SHOWN:,} more trials {status}", indent=2, style="dim")
+                self._writer.line(f"… {counted(count - TRIALS_SHOWN, 'more trial')} {status}", indent=2, style="dim")
 
     def _print_trial(self, name: str, trial: Trial, beside: str, *, mark: Status, indents: tuple[int, int]) -> None:
         """The trial in a line, and why it did not pass, unless the same was explained several times."""
