@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Many tests wait for other processes, so one worker more than there are processors is quickest.
 WORKERS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
-BROWSER_TESTS := tests/journeys/test_serve_browser.py tests/journeys/test_page_access.py
+BROWSER_TESTS := $(addprefix tests/journeys/,test_serve_browser.py test_page_access.py test_page_tasks.py)
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -n $(WORKERS)
 
 demo: $(VENV)/.installed

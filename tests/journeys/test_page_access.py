@@ -1,4 +1,4 @@
-"""Every page in Chromium: no serious fault that axe finds, five tasks by mouse and by keyboard, sizes, pictures.
+"""Every page in Chromium: no serious fault that axe finds, no labels that cover others, sizes, pictures.
 
 axe-core is an npm package. `make axe` installs it; without it, its tests are skipped, or fail with
 SEATRIAL_REQUIRE_BROWSER=1.
@@ -141,6 +141,39 @@ def test_no_page_has_a_serious_fault_of_access(chromium: Any, site: Site, scheme
     assert {name: found for name, found in faults.items() if found} == {}
 
 
+COLLIDING = """() => [...document.querySelectorAll('.pan > svg.plot')].flatMap((svg) => {
+  const texts = [...svg.querySelectorAll('text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const pan = svg.closest('.pan').getBoundingClientRect(), fits = svg.getBoundingClientRect().width <= pan.width + 1;
+  const cut = texts.filter(([, box]) => fits && (box.left < pan.left - 1 || box.right > pan.right + 1));
+  const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+  const pairs = texts.flatMap(([name, box], place) =>
+    texts.slice(place + 1).filter(([, other]) => over(box, other)).map(([other]) => `${name} covers ${other}`));
+  return [...cut.map(([name]) => `${name} is cut`), ...pairs];
+})"""
+
+
+def labels_that_collide(page: Any) -> list[str]:
+    """The labels of plots that cover another one, or do not fit."""
+    found: list[str] = page.evaluate(COLLIDING)
+    return found
+
+
+@pytest.mark.parametrize("width", [1440, 1920])
+def test_no_label_of_a_plot_covers_another_one(chromium: Any, site: Site, width: int) -> None:
+    page = chromium.new_page(viewport={"width": width, "height": 900}, base_url=site.address)
+    found = {}
+    for name, path in {**PAGES, "report": site.report.as_uri()}.items():
+        page.goto(path)
+        page.locator("h1").first.wait_for()
+        if name == "runs":
+            page.locator("svg.heatmap").wait_for()
+        found[name] = labels_that_collide(page)
+    page.close()
+
+    assert {name: labels for name, labels in found.items() if labels} == {}
+
+
 def test_a_screen_shows_at_least_18_scenarios(page: Any) -> None:
     page.goto("/runs/night-7")
     inside = "rows => rows.filter(row => row.getBoundingClientRect().bottom <= innerHeight).length"
@@ -184,107 +217,6 @@ def test_what_the_checks_miss_by_keyboard(page: Any) -> None:
     page.keyboard.press("Enter")
 
     page.locator("details[open] table.aligned tr.wrong").first.wait_for()
-
-
-def test_why_a_scenario_failed_takes_two_clicks(page: Any) -> None:
-    page.goto("/")
-    page.get_by_role("link", name="nightly v2").first.click()
-    page.locator("tr", has_text=NAMES[9]).locator("td.why a").click()
-
-    assert "reply lacks" in page.inner_text("header.top")
-    assert page.locator("#failed-step").count() == 1
-
-
-def test_why_a_scenario_failed_by_keyboard(page: Any) -> None:
-    page.goto("/")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/runs/night-7")
-    page.keyboard.press("n")
-    page.wait_for_url("**/trials/**")
-
-    assert page.locator("#failed-step").count() == 1
-
-
-def test_what_changed_since_the_baseline_takes_one_click(page: Any) -> None:
-    page.goto("/")
-    page.get_by_role("button", name="Compare").click()
-
-    assert "nightly v1 → nightly v2" in page.inner_text("h1")
-    assert page.locator("svg.forest").count() == 1
-
-
-def test_what_changed_since_the_baseline_by_keyboard(page: Any) -> None:
-    page.goto("/runs/night-7")
-    page.get_by_role("link", name="Compare with baseline").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/compare?**")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/compare/**")
-
-    assert page.locator("table.aligned").count() == 1
-
-
-def test_which_scenarios_are_flaky_takes_two_steps(page: Any) -> None:
-    from playwright.sync_api import expect
-
-    page.goto("/")
-    page.get_by_role("link", name="nightly v2").first.click()
-    page.select_option("select[name=status]", "flaky")
-    page.wait_for_url("**status=flaky**")
-    expect(page.locator("tr[data-row]")).not_to_have_count(47)
-    counts = page.locator("tr[data-row] td.number").all_inner_texts()
-
-    assert all(0 < int(text.split("/")[0]) < 5 for text in counts if "/" in text)
-
-
-def test_which_scenarios_are_flaky_by_keyboard(page: Any) -> None:
-    page.goto("/runs/night-7")
-    page.get_by_label("Status").focus()
-    page.keyboard.type("flaky")
-    page.wait_for_url("**status=flaky**")
-
-
-def test_what_the_judge_said_takes_two_clicks(page: Any) -> None:
-    page.goto("/")
-    page.get_by_role("link", name="nightly v2").first.click()
-    page.locator("tr", has_text=NAMES[9]).locator("td.why a").click()
-
-    assert "helpfulness" in page.inner_text("#judge")
-    page.locator("#judge summary", has_text="Prompt").click()
-    assert "Was the refund made?" in page.inner_text("#judge")
-
-
-def test_what_the_judge_was_asked_and_answered_by_keyboard(page: Any) -> None:
-    page.goto("/")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/runs/night-7")
-    page.keyboard.press("n")
-    page.wait_for_url("**/trials/**")
-    page.locator("#judge summary", has_text="Raw answer").focus()
-    page.keyboard.press("Enter")
-
-    assert '"reason": "Clear and polite."' in page.locator("#judge details[open]").inner_text()
-
-
-def test_what_a_call_did_is_one_fold_away_with_the_keyboard(page: Any) -> None:
-    page.goto(PAGES["trial-passed"])
-    page.locator("details.call summary").nth(1).focus()
-    page.keyboard.press("Enter")
-
-    shown = page.locator("details.call[open]")
-    assert '"amount": 40' in shown.inner_text()
-
-
-def test_what_a_call_did_takes_three_clicks_from_the_runs(page: Any) -> None:
-    page.goto("/")
-    page.get_by_role("link", name="nightly v2").first.click()
-    page.locator("tr", has_text=NAMES[9]).locator("td.why a").click()
-    page.locator("details.call summary").first.click()
-
-    assert '"status": "shipped"' in page.locator("details.call[open]").inner_text()
 
 
 def test_the_page_of_a_run_has_less_than_150_kb(page: Any) -> None:

@@ -28,6 +28,8 @@ from .svg import (
 
 MOST_DOTS = 40
 """A scenario with more trials is shown as a bar of shares."""
+MOST_LINKS = 10
+"""In a scenario with more trials, dots are no links."""
 _DOT = 11.0
 
 
@@ -40,23 +42,26 @@ class TrialDot(Struct, frozen=True, kw_only=True):
 
 
 def trial_dots(dots: Sequence[TrialDot], *, missing: int = 0) -> Plot:
-    """A dot for each trial, in order; hollow for those that were not run. Not passed trials link to their page."""
+    """A dot for each trial, in order; hollow for those that were not run. In a few trials, failures are links."""
     counts = Counter(dot.status for dot in dots)
     told = [f"{count} {status}" for status, count in sorted(counts.items())] + [f"{missing} not run"] * bool(missing)
     summary = ", ".join(told) or "no trials"
     if len(dots) + missing > MOST_DOTS:
         return _share_bar(counts, len(dots) + missing, summary)
-    good = "".join(f"M{place * _DOT + 5:g} 7h0" for place, dot in enumerate(dots) if dot.status == "passed")
-    parts = [f'<path class="passed" d="{good}"/>'] if good else []
+    # One path for all dots of a colour: a page with a link for each of thousands of dots would be large.
+    linked = [dot for dot in dots if dot.status != "passed"] if len(dots) <= MOST_LINKS else []
+    parts = []
+    for status in ("passed",) if linked else dict.fromkeys(counts):
+        spots = "".join(f"M{place * _DOT + 5:g} 7h0" for place, dot in enumerate(dots) if dot.status == status)
+        parts += [f'<path class="{status}" d="{spots}"/>'] if spots else []
     for place, dot in enumerate(dots):
-        if dot.status != "passed":
-            spot = circle(place * _DOT + 5, 7, 4, dot.status)
-            parts.append(_shortcut(dot, spot))
+        if dot in linked:
+            parts.append(_shortcut(dot, circle(place * _DOT + 5, 7, 4, dot.status)))
     for place in range(len(dots), len(dots) + missing):
         parts.append(circle(place * _DOT + 5, 7, 3.2, "hollow"))
     wide = max(len(dots) + missing, 1) * _DOT
     body = f"<title>{text_of(summary)}</title>{join(parts)}"
-    has_links = any(dot.href for dot in dots if dot.status != "passed")
+    has_links = any(dot.href for dot in linked)
     return Plot(kind="dots", title="Trials", summary=summary, width=wide, height=14, body=body, has_links=has_links)
 
 

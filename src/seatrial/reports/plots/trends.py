@@ -123,13 +123,13 @@ def heat_map(
     centres = [labels + (column + 0.5) * size_x for column in range(len(dates))]
     parts.append(date_axis(dates, centres, bottom + 16, right=width))
     if left_out > 0:
-        parts.append(label(labels - 8, bottom + 16, f"{left_out:,} more {which}", anchor="end", kind="note"))
+        parts.append(label(labels - 8, bottom + 30, f"{left_out:,} more {which}", anchor="end", kind="note"))
     return Plot(
         kind="heatmap",
         title=title,
         summary=f"{counted(len(rows), 'scenario')} in {counted(len(dates), 'run')}; {unstable} did not always pass",
         width=width,
-        height=bottom + 24,
+        height=bottom + (38 if left_out > 0 else 24),
         body=join(parts),
         has_links=True,
     )
