@@ -44,7 +44,7 @@ FAILING_SHOWN = 50
 CAUSES_SHOWN = 20
 TRIALS_SHOWN = 10
 EXPLAINED = 3
-"""How often the same failing check is explained. Ids and numbers in it may differ."""
+"""For how many scenarios the same failing check is explained. Ids and numbers in it may differ."""
 UNTOUCHED_SHOWN = 10
 """If a run stopped early and more scenarios were not run, only their number is shown."""
 TEXT_LIMIT = 2_000
@@ -129,7 +129,7 @@ class _Console:
         beside = f"  {history}" if history else ""
         only = next(self._record.trials(outcome.entry.key), None) if trials_of(outcome) == 1 else None
         if only is not None:
-            self._print_trial(f"{name} ", only, beside, mark=outcome.verdict.status, indents=(0, 4))
+            self._print_only_trial(outcome, only, beside)
         else:
             self._writer.line(f"{name}  {trials_line(outcome)}{beside}", mark=outcome.verdict.status)
             self._print_trials(outcome)
@@ -153,16 +153,15 @@ class _Console:
             if count > TRIALS_SHOWN and not self._verbose:
                 self._writer.line(f"… {counted(count - TRIALS_SHOWN, 'more trial')} {status}", indent=2, style="dim")
 
-    def _print_trial(self, name: str, trial: Trial, beside: str, *, mark: Status, indents: tuple[int, int]) -> None:
-        """The trial in a line, and why it did not pass, unless the same was explained several times."""
+    def _print_only_trial(self, outcome: ScenarioOutcome, trial: Trial, beside: str) -> None:
+        """The trial in a line, and why it did not pass, unless the same was explained for several scenarios."""
         check = first_check(trial)
         self._explained[mask(check)] += 1
-        if trial.status is not Status.PASSED and self._explained[mask(check)] > EXPLAINED and not self._verbose:
-            text = f"{shorten(one_line(check), SAID_LIMIT)} (as above)"
-            self._writer.line(f"{name} {text}{beside}", indent=indents[0], mark=mark)
-            return
-        self._writer.line(f"{name} {shorten(summarise(trial), TEXT_LIMIT)}{beside}", indent=indents[0], mark=mark)
-        self._print_reasons(trial, indent=indents[1])
+        again = trial.status is not Status.PASSED and self._explained[mask(check)] > EXPLAINED and not self._verbose
+        text = f"{shorten(one_line(check), SAID_LIMIT)} (as above)" if again else shorten(summarise(trial), TEXT_LIMIT)
+        self._writer.line(f"{one_line(outcome.entry.key.label)}  {text}{beside}", mark=outcome.verdict.status)
+        if not again:
+            self._print_reasons(trial, indent=4)
 
     def _print_reasons(self, trial: Trial, *, indent: int) -> None:
         if trial.status is not Status.PASSED:
