@@ -225,9 +225,12 @@ def _is_control(tool: Any) -> bool:
 
 async def _needs_approval(tool: Any, arguments: dict[str, Any], tool_context: Any) -> bool:
     """Whether the call still waits for a person, or was rejected. The tool itself does not run then."""
+    if tool_context.tool_confirmation is not None and tool_context.tool_confirmation.confirmed:
+        return False
     check = getattr(tool, "check_require_confirmation", None)
-    approved = tool_context.tool_confirmation is not None and tool_context.tool_confirmation.confirmed
-    return check is not None and not approved and bool(await check(arguments, tool_context))
+    if check is None:  # as in older versions
+        return getattr(tool, "_require_confirmation", False) is True
+    return bool(await check(arguments, tool_context))
 
 
 def _is_real(tool: Any) -> bool:
