@@ -1,12 +1,15 @@
 """`seatrial run --faults`: what agents do when a tool fails."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.journeys import test_world_agents as ways
 from tests.journeys.conftest import Folder
 
 import seatrial
+from seatrial import Scenario, Suite
 from seatrial.errors import UsageError
 from seatrial.model.faults import FAULTS
 from seatrial.store.store import open_store
@@ -502,3 +505,29 @@ def test_an_interrupted_sweep_is_continued(shop: Folder) -> None:
     again = json.loads((shop.path / "out.json").read_text())
     assert again["run"]["id"] == first["run"]["id"]
     assert again["faults"]["counts"] == {"recovered": 3}
+
+
+@pytest.mark.parametrize("way", ways.WAYS)
+def test_agents_of_every_kind_get_the_fault(way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+
+    def play(agent: Any, **keys: Any) -> Any:
+        scenario = Scenario(name="refund", input="Please refund order A-1.", end_state=ways.REFUNDED)
+        suite = Suite(name="shop", world=ways.WORLD, scenarios=[scenario])
+        report = seatrial.run(suite, agent=agent, store=None, faults="refund_order=timeout")
+        [trial] = report.trials()
+        assert report.outcome.faults is not None
+        found.append((report.exit_code, *report.outcome.faults.counts))
+        return trial
+
+    monkeypatch.setattr(ways, "play", play)
+    trial = way(tmp_path)
+    [call] = [call for call in trial.transcript.seen_calls if call.name == "refund_order"]
+    if way is ways.by_recording:
+        # A recording is what it is: no tool is called, so none can fail.
+        assert (found, call.altered) == ([(1, "not reached")], None)
+        return
+    assert call.altered == "timeout"
+    assert trial.transcript.world.changes == () or way is ways.by_endpoint  # which looks the order up first
+    assert "refunds" not in str([change.path for change in trial.transcript.world.changes])
+    assert found[0][1] in (("crashed",) if way in (ways.by_function, ways.by_wrapped_tool) else ("unclear",))
