@@ -317,6 +317,7 @@ def test_a_tool_that_is_never_called_is_listed_and_fails_nothing(shop: Folder) -
         ("book=error:3", "only slow has a time, such as slow:10"),
         ("book=slow:x", "expected seconds after slow:, such as slow:10, got 'x'"),
         ("book=slow:60", "slow:60: the agent has only 30 s in the scenario 'books / book=slow'"),
+        ("timeout", "'timeout' is a fault. For all tools: '*=timeout'"),
         ("scenarios", "is a path. Write it first: seatrial run scenarios --faults"),
     ],
 )

@@ -31,6 +31,11 @@ _SAID_LIMIT = 300
 _LIMIT_OF_SWEEPS = "A passed sweep shows these faults in these scenarios. It is no proof for others."
 
 
+def fault_status(result: FaultResult) -> Status:
+    """The colour of a result."""
+    return _STATUS.get(result, Status.FAILED)
+
+
 def fault_matrix(report: FaultReport) -> SweepMatrix:
     """The table of tools and faults."""
     rows = tuple((row, tuple(_cell(report.cell(row, fault)) for fault in report.faults)) for row in report.rows)
@@ -48,7 +53,7 @@ def _cell(cell: FaultCell | None) -> MatrixCell | None:
     counts = ", ".join(f"{count} {result}" for result, count in cell.counts.items()) if total > 1 else worst.result
     return MatrixCell(
         text=f"{_SHORT.get(worst.result, worst.result)}{share}",
-        status=_STATUS.get(worst.result, Status.FAILED),
+        status=fault_status(worst.result),
         title=shorten(f"{cell.row}={cell.fault}: {counts}. {worst.why}".rstrip(" ."), _SAID_LIMIT),
         keys=tuple(dict.fromkeys(ScenarioKey(*trial.key) for trial in (worst, *cell.trials))),
         trial=worst.index,

@@ -131,11 +131,15 @@ def _require_tools(prepared: Sequence[PreparedScenario], sweep: Mapping[str, Any
         )
     for choice in read_choices(select):
         if choice.tool != "*" and choice.tool not in known:
-            if Path(choice.tool).exists():
-                raise UsageError(f"--faults {select!r}: is a path. Write it first: seatrial run {select} --faults")
-            raise UsageError(
-                f"--faults {select!r}: no scenario has the tool {choice.tool!r}.{_suggest(choice.tool, known)}"
-            )
+            raise UsageError(f"--faults {select!r}: {_explain_unknown(choice.tool, known)}")
+
+
+def _explain_unknown(tool: str, known: Sequence[str]) -> str:
+    if Path(tool).exists():
+        return f"is a path. Write it first: seatrial run {tool} --faults"
+    if tool in FAULTS:
+        return f"{tool!r} is a fault. For all tools: '*={tool}'"
+    return f"no scenario has the tool {tool!r}.{_suggest(tool, known)}"
 
 
 def read_session_faults(texts: Sequence[str], tools: ToolBox) -> tuple[FaultChoice, ...]:

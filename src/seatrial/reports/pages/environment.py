@@ -13,6 +13,7 @@ from seatrial.model.run import Status, Trial
 from seatrial.reports.causes import cause_details, causes_title, headline
 from seatrial.reports.conversation import FAULT_WORDS, describe_alteration, describe_change, find_fact, one_line_json
 from seatrial.reports.failing_checks import failing_check, first_check
+from seatrial.reports.faults import fault_status
 from seatrial.reports.json_report import to_json
 from seatrial.reports.prose import has_markdown, prose
 from seatrial.reports.scenario_plots import history_of, interval_of, strip_of
@@ -165,6 +166,7 @@ def make_environment(*folders: Path) -> "Environment":
         explain,
         explain_error,
         failing_check,
+        fault_status,
         find_focus,
         first_check,
         gates_of,
