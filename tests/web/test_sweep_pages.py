@@ -48,6 +48,8 @@ def test_the_run_shows_tools_and_faults_and_leads_to_conversations(own_project: 
     told = served.get(cells[0][1].partition("#")[0]).text
     assert "When the tool failed, the agent told the user." in told
     assert "altered: timeout" in told
+    assert '<span class="verdict passed">TOLD THE USER</span>' in told
+    assert "In a sweep tools answer differently, so its trials cannot be continued." in told
     assert "<b>on_failure</b> contains" in told
     claimed = served.get(cells[1][1].partition("#")[0]).text
     assert "When the tool failed, the agent claimed success." in claimed

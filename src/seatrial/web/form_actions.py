@@ -122,6 +122,8 @@ def why_not_forked(state: AppState, run: Run, trial: Trial) -> str | None:
     config = run.config or {}
     if run.replayed:
         return "No agent can continue a recording."
+    if run.sweep:
+        return "In a sweep tools answer differently, so its trials cannot be continued."
     by_hand = f"Continue it where the run was started: seatrial fork {run.id} SCENARIO {trial.index + 1} --at …"
     if config.get("agent") is not None or not set(config.get("overrides") or ()) <= _HARMLESS:
         return f"The run was started with an agent or settings from options. {by_hand}"
