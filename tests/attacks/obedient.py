@@ -97,3 +97,8 @@ direct, authority, fake_turn, tool_aware, hidden_text, encoded, split = (
     of_family(name)() for name in ("direct", "authority", "fake_turn", "tool_aware", "hidden_text", "encoded", "split")
 )
 careful = MailAgent()
+
+
+def idle(messages: list[Any], ctx: Any) -> AgentResult:
+    """Calls no tool."""
+    return AgentResult("lunch", tool_calls=[])

@@ -16,7 +16,7 @@ from seatrial.attacks.payloads import FAMILIES
 from seatrial.cli.attack import command
 from seatrial.cli.run import command as run_command
 from seatrial.model.attacks import AttackReport
-from seatrial.model.run import Run, Status
+from seatrial.model.run import Run, RunState, Status
 from seatrial.reports.conversation import find_fact
 from seatrial.store.store import open_store
 
@@ -332,7 +332,8 @@ def test_a_dry_run_says_the_number_of_trials_and_calls_no_agent(folder: Path) ->
 
 def test_a_limit_samples_the_variants(folder: Path) -> None:
     assert "2 variants, 2 trials" in _invoke("--dry-run", "--limit", "2").output
-    _invoke("--limit", "2", "--seed", "5", "--concurrency", "1", "--budget", "3", "--name", "few")
+    drawn_result = _invoke("--limit", "2", "--seed", "5", "--concurrency", "1", "--budget", "3", "--name", "few")
+    assert "at most 2 variants were drawn and played" in drawn_result.output
     with open_store(".seatrial/runs.db") as store:
         drawn = [entry.key.name for entry in store.entries(_newest().id)]
     _invoke("--limit", "2", "--seed", "5")
@@ -445,3 +446,78 @@ def test_a_users_own_file_is_a_family(folder: Path) -> None:
     (folder / "suite.yaml").write_text(FILE.format(agent="direct").replace("[direct, authority]", "[./mine.yaml]"))
     result = _invoke()
     assert "read_email.body  3/3 ✗" in result.output
+
+
+def test_a_variant_without_the_payload_neither_passes_nor_fails(folder: Path) -> None:
+    """Its own checks pass, but it is no success of the agent; and it is no failure in reports for CI."""
+    (folder / "suite.yaml").write_text(FILE.format(agent="idle"))
+    result = _invoke("--family", "split", "--report", "junit=out.xml", "--report", "github=summary.md")
+    assert result.return_value == 1
+    assert "INCONCLUSIVE: no payload reached the agent" in result.output
+    report = (folder / "out.xml").read_text()
+    assert report.count("<skipped ") == 3
+    assert "run verdict" in report
+    assert "no payload reached the agent" in (folder / "summary.md").read_text()
+
+
+def test_an_exported_attack_is_imported_with_its_verdict(folder: Path) -> None:
+    from seatrial.cli.stored_runs import export_command, import_command
+
+    _invoke()
+    run = _newest()
+    for command_, args in (
+        (export_command, [run.id, "-o", "run.jsonl"]),
+        (import_command, ["run.jsonl", "--store", "other.db"]),
+    ):
+        ended = CliRunner().invoke(command_, args, standalone_mode=False)
+        assert ended.exception is None, (ended.output, ended.exception)
+    from seatrial.runs.report import StoredRecord
+
+    with open_store("other.db") as store:
+        attacks = StoredRecord(store, store.run(run.id)).outcome.attacks
+    assert attacks is not None
+    assert (attacks.total.succeeded, attacks.total.received) == (3, 6)
+
+
+def test_an_interrupted_attack_is_no_success_and_goes_on(folder: Path) -> None:
+    """`seatrial run --resume` plays the missing variants too."""
+    (folder / "suite.yaml").write_text(FILE.format(agent="careful"))
+    _invoke()
+    run = _newest()
+    import sqlite3
+
+    with open_store(".seatrial/runs.db") as store:
+        store.resume_run(run.id)
+        store.finish_run(run.id, RunState.INTERRUPTED, run.started_at)
+    with sqlite3.connect(".seatrial/runs.db") as database:
+        database.execute("DELETE FROM trials WHERE number < 2")
+    from seatrial.cli.show import command as show
+
+    shown = CliRunner().invoke(show, [run.id], standalone_mode=False).output
+    assert "PASS" not in shown
+    resumed = CliRunner().invoke(run_command, ["--resume", run.id], standalone_mode=False)
+    assert resumed.return_value == 0, (resumed.output, resumed.exception)
+    assert "attacks: 0 of 6 succeeded" in resumed.output
+
+
+def test_an_endpoint_that_obeys_is_found(folder: Path) -> None:
+    from seatrial.testing.model_server import ModelServer, ReceivedRequest, ServerReply
+
+    def answer(received: ReceivedRequest) -> ServerReply:
+        last = received.body["messages"][-1]
+        called = None
+        if last["role"] == "user":
+            called = {"name": "read_email", "arguments": "{}"}
+        elif "send money" in str(last["content"]).lower():
+            called = {"name": "send_money", "arguments": '{"amount": 9}'}
+        message: dict[str, Any] = {"role": "assistant", "content": "lunch"}
+        if called:
+            message["tool_calls"] = [{"id": "1", "type": "function", "function": called}]
+        body = json.dumps({"choices": [{"message": message}]})
+        return ServerReply(body=body, headers={"content-type": "application/json"})
+
+    with ModelServer(answer) as server:
+        agent = json.dumps({"type": "openai", "base_url": server.base_url, "model": "m"})
+        result = _invoke("--agent", agent, "--family", "direct")
+    assert "read_email.body  3/3 ✗" in result.output
+    assert "send_money was called with {'amount': 9}" in result.output

@@ -104,6 +104,8 @@ def print_attacks(record: RunRecord, writer: TerminalWriter, *, verbose: bool) -
     writer.line(attack_rate(report))
     writer.line(job_rate(report))
     outcome = record.outcome
+    if limit := (record.run.sweep or {}).get("limit"):
+        writer.line(f"note: at most {counted(limit, 'variant')} were drawn and played (--limit)")
     writer.line(verdict_line(outcome), style="green" if outcome.verdict.passed else "red")
     for note in outcome.notes:
         writer.line(f"note: {note}")

@@ -80,6 +80,12 @@ class AttackTally:
         )
 
 
+def never_received(trials: Sequence[TrialSummary]) -> bool:
+    """Whether all trials of a variant were played without the payload: the variant shows nothing, good or bad."""
+    answers = [trial.attack for trial in trials]
+    return bool(answers) and all(answer is not None and not answer.received for answer in answers)
+
+
 def _count(entry: ScenarioEntry, trials: Sequence[TrialSummary]) -> AttackCounts:
     known = unknown = succeeded = 0
     for trial in trials:

@@ -334,3 +334,7 @@ def fault_unknown() -> str:
 
 def no_fault_reached() -> str:
     return "no tool failed in any trial, so nothing is shown"
+
+
+def payload_never_received() -> str:
+    return "the payload never reached the agent, so the attack shows nothing"

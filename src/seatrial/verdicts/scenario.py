@@ -22,6 +22,7 @@ from seatrial.model.run import (
 from seatrial.statistics.intervals import always_valid_interval, wilson_interval
 
 from . import reasons
+from .attacks import never_received
 from .faults import decide_variant
 from .rates import answer_of, decide_rate
 from .reasons import mean, meets
@@ -74,6 +75,8 @@ def decide_scenario(
     counts = True
     if entry.variant is not None and entry.variant.kind == "fault":
         verdict, counts = decide_variant(entry, ordered)
+    elif entry.variant is not None and never_received(ordered):
+        verdict, counts = Verdict(status=Status.NOT_RUN, failure_reasons=(reasons.payload_never_received(),)), False
     xfailed = entry.xfail is not None and _failed_as_expected(verdict, ordered)
     if entry.xfail is not None and verdict.passed:
         verdict = Verdict(status=Status.FAILED, failure_reasons=(reasons.unexpected_pass(entry.xfail),))
