@@ -490,7 +490,8 @@ def test_an_interrupted_attack_is_no_success_and_goes_on(folder: Path) -> None:
         store.resume_run(run.id)
         store.finish_run(run.id, RunState.INTERRUPTED, run.started_at)
     with sqlite3.connect(".seatrial/runs.db") as database:
-        database.execute("DELETE FROM trials WHERE number < 2")
+        for table in ("trials", "bodies"):
+            database.execute(f"DELETE FROM {table} WHERE number < 2")
     from seatrial.cli.show import command as show
 
     shown = CliRunner().invoke(show, [run.id], standalone_mode=False).output
