@@ -89,3 +89,12 @@ def test_without_a_passed_trial_the_page_says_so(served: Any) -> None:
 
 def test_a_trial_that_does_not_exist_has_no_page_beside(served: Any) -> None:
     assert served.get(f"{trial_page(served, 'bad', number=9)}/beside").status_code == 404
+
+
+def test_a_run_whose_files_are_elsewhere_is_refused_with_the_reason(server: Any, own_project: Any) -> None:
+    (own_project.path / "gone.json").write_bytes((own_project.path / "tables.json").read_bytes())
+    own_project.seatrial("run", "gone.json", "--id=gone")
+    (own_project.path / "gone.json").unlink()
+    refused = press_fork(server, trial_page(server, "gone"))
+    assert refused.status_code == 422
+    assert "there is no such suite" in refused.text

@@ -18,7 +18,7 @@ from seatrial.errors import UsageError
 from seatrial.model.causes import Cause, Continuation, Proof
 from seatrial.model.conversation import ToolCall
 from seatrial.model.protocols import ForkPoint
-from seatrial.model.run import Run, Trial
+from seatrial.model.run import Run, RunState, Trial
 from seatrial.model.struct import Struct
 from seatrial.statistics.distributions import reaches
 from seatrial.statistics.significance import ScenarioCounts, fisher_test, holm
@@ -159,6 +159,8 @@ def _continue(plan: ProofPlan, point: ForkPoint, run: Run, *, trials: int, asked
     report = continue_trial(
         run, plan.failed, point, at=f"{plan.place}, {how}", trials=trials, asked=named, fingerprint=plan.fingerprint
     )
+    if report.run.state is not RunState.FINISHED:
+        raise KeyboardInterrupt
     answers = [answer_of(one) for one in report.record.summaries()]
     return Continuation(passed=answers.count(True), trials=len(answers) - answers.count(None), run=report.run.id)
 

@@ -117,8 +117,11 @@ def why_not_resumed(state: AppState, run: Run) -> str | None:
         return f"{problem} {by_hand}"
 
 
-def why_not_forked(state: AppState, run: Run, trial: Trial) -> str | None:
-    """Why the trial cannot be continued here; None if nothing speaks against it before its agent is loaded."""
+def why_not_forked(run: Run, trial: Trial) -> str | None:
+    """Why the trial cannot be continued here, as far as the stored run tells; None if it can.
+
+    Its files and its agent are looked at only when it is forked: a page must not search the folder.
+    """
     config = run.config or {}
     if run.replayed:
         return "No agent can continue a recording."
@@ -127,10 +130,7 @@ def why_not_forked(state: AppState, run: Run, trial: Trial) -> str | None:
     by_hand = f"Continue it where the run was started: seatrial fork {run.id} SCENARIO {trial.index + 1} --at …"
     if config.get("agent") is not None or not set(config.get("overrides") or ()) <= _HARMLESS:
         return f"The run was started with an agent or settings from options. {by_hand}"
-    try:
-        return None if _files(state, run) else f"The run has no files. {by_hand}"
-    except UsageError as problem:
-        return f"{problem} {by_hand}"
+    return None if config.get("sources") else f"The run has no files. {by_hand}"
 
 
 def fork_trial(state: AppState, run_id: str, scenario: str, index: int, *, at: str, trials: int) -> str:
@@ -139,7 +139,7 @@ def fork_trial(state: AppState, run_id: str, scenario: str, index: int, *, at: s
     key = outcome.entry.key
     if not any(one.index == index for one in decided.trials.get(key, ())):
         raise NotFound(f"run {run_id}: has no trial-{index + 1} of {key.label!r}")
-    refused = why_not_forked(state, decided.run, state.store.trial(run_id, key, index))
+    refused = why_not_forked(decided.run, state.store.trial(run_id, key, index))
     if refused is not None:
         raise Conflict(refused)
     return state.processes.fork((run_id, key.label, str(index + 1)), _files(state, decided.run), at=at, trials=trials)

@@ -143,7 +143,7 @@ def show_trial(request: Request, state: State, run_id: str, scenario: str, numbe
         "before": known[place - 1] if place else None,
         "after": known[place + 1] if place + 1 < len(known) else None,
         "next_failing": _next_failing(decided, trial),
-        "not_forked": why_not_forked(state, decided.run, trial),
+        "not_forked": why_not_forked(decided.run, trial),
         "fork_points": list(_fork_points(trial)),
     }
     return render(request, "trial.html.jinja", values)
