@@ -40,6 +40,7 @@ PAGES = {
     "run-plots": "/runs/night-7?view=plots",
     "scenario": f"/runs/night-7/scenarios/{BROKEN}",
     "trial": f"/runs/night-7/scenarios/{BROKEN}/trials/2",
+    "beside": f"/runs/night-7/scenarios/{BROKEN}/trials/2/beside",
     "trial-passed": f"/runs/night-1/scenarios/{BROKEN}/trials/1",
     "mutation": "/runs/night-7/mutation",
     "choose": "/compare",
