@@ -184,3 +184,11 @@ def test_equal_percentiles_have_labels_on_both_sides_of_their_line() -> None:
 
     assert re.search(r'text-anchor="end">p50<', body)
     assert re.search(r'text-anchor="start">p95<', body)
+
+
+def test_a_file_shows_its_title_and_its_summary() -> None:
+    plot = latency_histogram([100.0] * 30, title="Latency of turns")
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", plot.file())
+
+    assert texts[:2] == ["Latency of turns", "30 turns, median 100 ms, 95th percentile 100 ms"]
+    assert "Latency of turns" not in re.findall(r"<text[^>]*>([^<]*)</text>", str(plot.inline()))

@@ -183,7 +183,7 @@ def pass_curve(pass_hat_k: Sequence[float], pass_at_k: Sequence[float], *, title
             parts.append(label(places[-1] + 8, y, name, kind="note"))
     parts += [label(x, height - 12, str(tries), anchor="middle") for tries, x in enumerate(places, 1)]
     parts.append(label(left - 6, height - 12, "tries", anchor="end", kind="note"))
-    said = [f"{tries} tries: all pass in {percent(share)}" for tries, share in enumerate(pass_hat_k, 1)]
+    said = [f"{tries} of {tries} pass in {percent(share)}" for tries, share in enumerate(pass_hat_k, 1)]
     return Plot(
         kind="curve",
         title=title,

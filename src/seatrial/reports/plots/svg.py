@@ -12,6 +12,8 @@ from seatrial.reports.terminal import escape_controls, shorten
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_HEAD = 42
+"""The height of title and summary in a file."""
 LABEL_LENGTH = 60
 """Characters of a scenario's name in a plot. Its tooltip shows all of it."""
 _STYLES = Path(__file__).parent.parent / "pages" / "styles"
@@ -36,16 +38,21 @@ class Plot(Struct, frozen=True, kw_only=True):
         return Markup(f"<svg {self._head()}>{self.body}</svg>")
 
     def file(self) -> str:
-        """A whole SVG document with its own colours, light and dark."""
+        """A whole SVG document with its own colours, light and dark, headed by title and summary."""
         texts = f"<title>{text_of(self.title)}</title><desc>{text_of(self.summary)}</desc>"
-        backdrop = f'<rect class="backdrop" width="{self.width:g}" height="{self.height:g}"/>'
-        namespace = 'xmlns="http://www.w3.org/2000/svg"'
-        return f"<svg {namespace} {self._head()}>{texts}<style>{_own_style()}</style>{backdrop}{self.body}</svg>"
+        backdrop = f'<rect class="backdrop" width="{self.width:g}" height="{self.height + _HEAD:g}"/>'
+        head = label(10, 18, self.title, kind="head") + label(
+            10, 33, self.summary, kind="summary", room=self.width - 20
+        )
+        inside = f'<g transform="translate(0 {_HEAD})">{self.body}</g>'
+        start = f'<svg xmlns="http://www.w3.org/2000/svg" {self._head(above=_HEAD)}>'
+        return f"{start}{texts}<style>{_own_style()}</style>{backdrop}{head}{inside}</svg>"
 
-    def _head(self) -> str:
+    def _head(self, *, above: int = 0) -> str:
         # A picture that has links in it is a group: assistive technology would hide the links of an image.
         role = "group" if self.has_links else "img"
-        box = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
+        tall = self.height + above
+        box = f'width="{self.width:g}" height="{tall:g}" viewBox="0 0 {self.width:g} {tall:g}"'
         label = text_of(f"{self.title}. {self.summary}")
         return f'class="plot {self.kind}" {box} role="{role}" aria-label="{label}"'
 
@@ -71,9 +78,10 @@ def cut(text: str, length: int = LABEL_LENGTH) -> str:
     return f"{text[: length - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
 
 
-def label(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "") -> str:
-    """A text in the plot, cut to a readable length."""
-    shown = cut(text)
+def label(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "", room: float | None = None) -> str:
+    """A text in the plot, cut to a readable length; with `room`, a sentence that ends where the room ends."""
+    fits = LABEL_LENGTH if room is None else int(room / LETTER)
+    shown = cut(text) if room is None else text if len(text) <= fits else f"{text[: fits - 1]}…"
     of_kind = f' class="{kind}"' if kind else ""
     return f'<text{of_kind} x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{text_of(shown)}</text>'
 
