@@ -176,6 +176,7 @@ def measure(url: str) -> bool:
         "run": "/runs/larger",
         "run, filtered": "/runs/larger?status=failed&q=scenario",
         "run, trials": "/runs/larger?view=trials&status=failed",
+        "run, plots": "/runs/larger?view=plots",
         "scenario": f"/runs/larger/scenarios/{key}",
         "trial": f"/runs/larger/scenarios/{key}/trials/1",
         "compare": "/compare?baseline_run_id=large&candidate_run_id=larger",

@@ -69,7 +69,7 @@ def _slope_label(group: Sequence[RatePair], x: float, y: float, taken: list[floa
         return ""
     taken.append(y)
     more = f" +{len(group) - 1}" if len(group) > 1 else ""
-    return label(x + 9, y + 4, f"{cut(group[0].name, 34)}{more}", kind="row")
+    return label(x + 9, y + 4, f"{cut(group[0].name, 34 - len(more))}{more}", kind="row")
 
 
 MOST_ROWS = 16
