@@ -86,54 +86,63 @@ def find_seed(world: World, *, where: str = "") -> Seed:
 
 
 def _read_seed(given: Any, where: str) -> Seed:
-    if isinstance(given, Mapping):
-        return _make_seed(given, where)
-    if isinstance(given, str) and not is_import_path(given):
-        path = Path(given)
-        try:
-            stat = path.stat()
-        except OSError as problem:
-            raise UsageError(f"{where}: {given}: cannot be read: {problem.strerror}.") from None
-        return _seed_file(path, (stat.st_mtime_ns, stat.st_size), where)
-    function = import_attribute(given, what=where) if isinstance(given, str) else given
-    return _seed_function(function, where)
+    with _seed_problems(where):
+        if isinstance(given, Mapping):
+            return _make_seed(given)
+        if isinstance(given, str) and not is_import_path(given):
+            path = Path(given)
+            try:
+                stat = path.stat()
+            except OSError as problem:
+                raise _NoSeed(f"{given}: cannot be read: {problem.strerror}.") from None
+            return _seed_file(path, (stat.st_mtime_ns, stat.st_size))
+        return _seed_function(import_attribute(given, what=where) if isinstance(given, str) else given)
+
+
+class _NoSeed(Exception):
+    """What is wrong with a seed, without the place of the scenario: all scenarios share what is read."""
 
 
 @lru_cache(maxsize=_KEPT_SEEDS)
-def _seed_file(path: Path, stamp: tuple[int, int], where: str) -> Seed:
+def _seed_file(path: Path, stamp: tuple[int, int]) -> Seed:
     """Cached: all scenarios of a suite have the same file. `stamp`: its time and size, as it may change."""
     try:
         text = path.read_text("utf-8-sig")
         value = json.loads(text) if path.suffix.lower() == ".json" else yaml_files.parse(text).data
     except (OSError, ValueError, RecursionError) as problem:
-        raise UsageError(f"{where}: {path}: cannot be read: {problem}.") from None
+        raise _NoSeed(f"{path}: cannot be read: {problem}.") from None
     except UnreadableFile as problem:
-        raise UsageError(f"{where}: {problem.placed(str(path))}") from None
-    return _make_seed(value, f"{where}: {path}")
+        raise _NoSeed(problem.placed(str(path))) from None
+    try:
+        with _seed_problems(str(path)):
+            return _make_seed(value)
+    except UsageError as problem:
+        raise _NoSeed(str(problem)) from None
 
 
 @lru_cache(maxsize=_KEPT_SEEDS)
-def _seed_function(function: Any, where: str) -> Seed:
+def _seed_function(function: Any) -> Seed:
     """Called once in a process: all trials begin with the same state."""
     try:
         value = function()
     except (Exception, SystemExit) as cause:
-        raise UsageError(f"{where}: the function raised {type(cause).__name__}: {cause}.") from None
-    return _make_seed(value, where)
+        raise _NoSeed(f"the function raised {type(cause).__name__}: {cause}.") from None
+    return _make_seed(value)
 
 
-def _make_seed(value: Any, where: str) -> Seed:
+def _make_seed(value: Any) -> Seed:
     if not isinstance(value, Mapping):
-        raise UsageError(f"{where}: a seed is a mapping, got {value!r:.100}.")
-    with _seed_problems(where):
-        return Seed(value)
+        raise _NoSeed(f"a seed is a mapping, got {value!r:.100}.")
+    return Seed(value)
 
 
 @contextmanager
 def _seed_problems(where: str) -> Iterator[None]:
-    """Raise UsageError for values that a seed cannot hold."""
+    """Raise UsageError, with the place, for values that a seed cannot hold."""
     try:
         yield
+    except _NoSeed as problem:
+        raise UsageError(f"{where}: {problem}") from None
     except OverflowError:
         raise UsageError(f"{where}: the seed contains a number that is too large.") from None
     except UnicodeEncodeError as problem:

@@ -130,8 +130,6 @@ class Played(Struct, frozen=True, kw_only=True):
     calls: tuple[ToolCall, ...]
     """The calls with their results, errors and changes."""
     record: Record
-    world: "OpenWorld"
-    """The copy after the calls; more calls can follow."""
 
 
 class PreparedWorld(Struct, frozen=True, kw_only=True):
@@ -157,12 +155,15 @@ class PreparedWorld(Struct, frozen=True, kw_only=True):
 
     async def play(self, calls: Sequence[ToolCall], *, trial_id: str = "", seed: int = 0) -> Played:
         """Play the calls on a new copy. Raises TrialError for a bug in a tool, and for a tool that does not exist."""
-        world = self.open(trial_id, seed)
-        played = []
-        for call in calls:
-            answer = await world.call(call.name, call.arguments)
-            played.append(replace(call, result=answer.result, error=answer.error, changes=answer.changes))
-        return Played(calls=tuple(played), record=world.record(), world=world)
+        with _garbage_collection_paused():
+            world = self.open(trial_id, seed)
+            played = []
+            for call in calls:
+                answer = await world.call(call.name, call.arguments)
+                played.append(replace(call, result=answer.result, error=answer.error, changes=answer.changes))
+            record = world.record()
+            del world  # before garbage is collected again
+        return Played(calls=tuple(played), record=record)
 
     async def play_gold(self, calls: Sequence[GoldCall], *, seed: int = 0) -> Played:
         """Play gold calls. The result is kept: it is the same for all trials, unless a tool uses random numbers."""
