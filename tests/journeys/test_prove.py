@@ -141,6 +141,16 @@ def test_an_agent_that_cannot_continue_is_refused_with_the_reason(shop: Folder) 
     assert proof["text"].startswith("not tested: scenario 'order': cannot be forked: ")
 
 
+def test_recordings_are_refused_before_anything_is_asked(shop: Folder) -> None:
+    said = [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "content": "lost"}]
+    shop.write("old.jsonl", json.dumps({"id": "order", "messages": said}))
+    assert shop.seatrial("import-trace", "old.jsonl", "--suite", "shop.trial.yaml").code == 1
+    ended = shop.seatrial("explain", "--prove")
+    assert ended.code == 2
+    assert "has recordings, which no agent can continue" in ended.err
+    assert "can be tested" not in ended.err
+
+
 def test_an_edited_scenario_is_not_tested(shop: Folder) -> None:
     shop.seatrial("run", "--agent", "agent:one_step")
     shop.write("shop.trial.yaml", SUITE.replace("of Ada?", "of Ada, please?"))

@@ -78,8 +78,10 @@ def _request(options: dict[str, Any], **more: Any) -> RunRequest:
 
 def _prove(store: Store, run: Run, causes: Sequence[Cause], options: dict[str, Any]) -> list[Cause]:
     """The causes with their proofs. Says first how often the agent will be called, and asks."""
+    from seatrial.runs.fork import refuse_recordings
     from seatrial.runs.prove import TRIALS, plan_proof, prove
 
+    refuse_recordings(run)
     planned = [(cause, plan_proof(store, run, cause)) for cause in causes]
     plans = [plan for _, plan in planned if not isinstance(plan, str)]
     trials = options["trials"] or TRIALS
