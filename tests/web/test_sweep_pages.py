@@ -34,6 +34,11 @@ def test_the_run_shows_tools_and_faults_and_leads_to_conversations(own_project: 
     ended = own_project.seatrial("run", "swept.yaml", "--faults", "*=timeout,*=error", "--id", "swept")
     assert ended.returncode == 1, ended.stderr
     served = serve(store=own_project.store)
+    runs = served.get("/").text
+    assert 'href="/runs/swept"' in runs
+    plots = re.findall(r"<svg.*?</svg>", runs, re.DOTALL)
+    assert any("/runs/good" in plot for plot in plots)
+    assert not any("/runs/swept" in plot for plot in plots)
     page = served.get("/runs/swept").text
     assert '<tr><th scope="col">tool</th><th scope="col">timeout</th><th scope="col">error</th></tr>' in page
     cells = re.findall(r'<td class="(good|bad|fair|none)" title="[^"]*"><a href="([^"]+)">([^<]+)</a></td>', page)

@@ -32,12 +32,17 @@ def share_suite(one: Run, other: Run) -> bool:
 
 def start_of_comparison(candidate: Run, baselines: Iterable[Run], runs: Iterable[Run]) -> str | None:
     """The run to compare the candidate with: its baseline, else the newest other run with the same suite."""
-    fitting = (run.id for run in (*baselines, *runs) if run.id != candidate.id and share_suite(run, candidate))
-    return next(fitting, None)
+    others = (run for run in (*baselines, *runs) if run.id != candidate.id and share_suite(run, candidate))
+    # The scenarios of a sweep are changed, so only another sweep has the same ones.
+    return next((run.id for run in others if bool(run.sweep) == bool(candidate.sweep)), None)
 
 
 def rows_to_plot(rows: Sequence[RunRow]) -> tuple[list[RunRow], str]:
-    """The runs of one plot, and their suites if other runs have others: pass rates of two suites have no trend."""
+    """The runs of one plot, and their suites if other runs have others: pass rates of two suites have no trend.
+
+    Sweeps are left out: their scenarios are changed.
+    """
+    rows = [row for row in rows if not row.run.sweep]
     groups = Counter(frozenset(known) for row in rows if row.trials and (known := suites_of(row.run)))
     if len(groups) < 2:
         return list(rows), ""
