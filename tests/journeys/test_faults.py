@@ -532,3 +532,12 @@ def test_agents_of_every_kind_get_the_fault(way: Any, tmp_path: Path, monkeypatc
     assert trial.transcript.world.changes == () or way is ways.by_endpoint  # which looks the order up first
     assert "refunds" not in str([change.path for change in trial.transcript.world.changes])
     assert found[0][1] in (("crashed",) if way in (ways.by_function, ways.by_wrapped_tool) else ("unclear",))
+
+
+def test_a_suite_says_for_all_its_scenarios_what_a_reply_must_be(shop: Folder) -> None:
+    own = "        on_failure: {{reply_contains_any: [could not]}}\n"
+    config = "config: {{on_failure: {{reply_contains_any: [could not]}}}}, agent:"
+    suite_of(shop, MOCKED.replace(own, "").replace("agent:", config, 1), "admits")
+    assert swept(shop, faults="book=timeout") == (0, {"timeout": "told the user"})
+    suite_of(shop, MOCKED.replace("could not", "no way").replace("agent:", config, 1), "admits")
+    assert swept(shop, faults="book=timeout") == (1, {"timeout": "unclear"})

@@ -14,6 +14,7 @@ from seatrial.scenarios.problems import FileProblems
 
 SHARED: dict[str, tuple[Any, Any]] = {
     "system": ("Be brief.", {"file": "nowhere.md"}),
+    "on_failure": ({"reply_contains_any": ["sorry"]}, {"reply_contains_any": []}),
     "mocks_from": ("tools.calls.yaml", ""),
     "mocks": ({"search": {"returns": 1}}, {"search": {"retuns": 1}}),
     "tools": ([{"name": "search", "parameters": {"type": "object"}}], {"name": "search"}),
@@ -57,7 +58,6 @@ SCENARIO_ONLY: dict[str, tuple[Any, Any]] = {
     "expected_tool_args": ({"search": {"q": {"$regex": "a"}}}, {"search": {"q": {"$regx": "a"}}}),
     "scorers": (["passfail", {"regex": "a+"}], []),
     "expect": ({"reply_contains_any": ["a"]}, {"reply_contains_any": []}),
-    "on_failure": ({"reply_contains_any": ["sorry"]}, {"reply_excludes": ["done"]}),
     "trajectory": ({"mode": "strict", "expected": [{"name": "a"}]}, {"mode": "in_order"}),
     "expected_state": ({"orders": 1}, {}),
     "expected_outcomes": (["It was booked."], []),

@@ -10,6 +10,7 @@ from seatrial.scenarios.keys import json_schema
 from .tables import Schema, constraint_of, sentence, table, type_of
 
 _HEADINGS = {
+    "on_failure": "expect",
     "scenarios": "scenario",
     "turns": "turn",
     "groups": "group",

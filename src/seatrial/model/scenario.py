@@ -368,6 +368,9 @@ class Settings(InputStruct, frozen=True, kw_only=True):
     retries: Annotated[
         Annotated[int, Meta(ge=0)] | None, Key("how often an agent call is repeated after an error", default=0)
     ] = None
+    on_failure: Annotated[
+        Expect | None, Key("what must be true of the reply if a tool fails; only `run --faults` uses it")
+    ] = None
     limits: Annotated["Limits | None", Key("what a trial may take; a trial that takes more fails", merge="by key")] = (
         None
     )
@@ -431,9 +434,6 @@ class Scenario(Settings, frozen=True, kw_only=True):
     ] = None
     scorers: Annotated[Scorers | None, Key("evaluators of the whole trial: names or {name: parameters}")] = None
     expect: Annotated[Expect | None, Key("what must be true of the trial: the last reply, all calls")] = None
-    on_failure: Annotated[
-        Expect | None, Key("what must be true of the reply if a tool fails; only `run --faults` uses it")
-    ] = None
     trajectory: Annotated["Trajectory | None", Key("the tool calls of the trial")] = None
     expected_state: Annotated[
         Annotated[Mapping[str, Any], Meta(min_length=1), Format("matchers")] | None,

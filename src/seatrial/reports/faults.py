@@ -26,7 +26,6 @@ _STATUS: dict[FaultResult, Status] = {
 }
 """The mark of a result; the others are failures."""
 _SHOWN = 20
-_TEXT_LIMIT = 2_000
 _SAID_LIMIT = 300
 _LIMIT_OF_SWEEPS = "A passed sweep shows these faults in these scenarios. It is no proof for others."
 
@@ -48,9 +47,10 @@ def _cell(cell: FaultCell | None) -> MatrixCell | None:
     worst = cell.worst
     if worst is None:
         return MatrixCell(text="not run", title=f"{cell.row}={cell.fault}: not run", status=Status.NOT_RUN)
-    total, same = len(cell.trials), cell.counts[worst.result]
-    share = f" {same}/{total}" if total > 1 else ""
-    counts = ", ".join(f"{count} {result}" for result, count in cell.counts.items()) if total > 1 else worst.result
+    reached = [trial for trial in cell.trials if trial.result != "not reached"]
+    share = f" {cell.counts[worst.result]}/{len(reached)}" if len(reached) > 1 else ""
+    several = len(cell.trials) > 1
+    counts = ", ".join(f"{count} {result}" for result, count in cell.counts.items()) if several else worst.result
     return MatrixCell(
         text=f"{_SHORT.get(worst.result, worst.result)}{share}",
         status=fault_status(worst.result),
@@ -61,30 +61,31 @@ def _cell(cell: FaultCell | None) -> MatrixCell | None:
 
 
 class FaultGroup(Struct, frozen=True, kw_only=True):
-    """Trials of one scenario and tool with the same result for the same reason."""
+    """Trials with one tool that have the same result for the same reason."""
 
     result: FaultResult
-    scenario: str
     tool: str
     why: str
     trials: tuple[FaultTrial, ...]
 
     @property
     def head(self) -> str:
-        """`create_booking=timeout, error: claimed success (books a table)`."""
+        """`create_booking=timeout, error: claimed success (books a table, 2 trials)`."""
         faults = ", ".join(dict.fromkeys(trial.fault for trial in self.trials))
+        first, *more = dict.fromkeys(trial.label for trial in self.trials)
+        others = f" and {counted(len(more), 'other scenario')}" if more else ""
         times = f", {counted(len(self.trials), 'trial')}" if len(self.trials) > 1 else ""
-        return f"{self.tool}={faults}: {self.result} ({self.scenario}{times})"
+        return f"{self.tool}={faults}: {self.result} ({first}{others}{times})"
 
 
 def fault_groups(report: FaultReport, *results: FaultResult) -> list[FaultGroup]:
-    """The trials with these results by scenario, tool and reason, worst first."""
-    found: dict[tuple[FaultResult, str, str, str], list[FaultTrial]] = {}
+    """The trials with these results by tool and reason, worst first."""
+    found: dict[tuple[FaultResult, str, str], list[FaultTrial]] = {}
     for trial in report.with_result(*results):
-        found.setdefault((trial.result, trial.label, trial.tool, trial.why), []).append(trial)
+        found.setdefault((trial.result, trial.tool, trial.why), []).append(trial)
     return [
-        FaultGroup(result=result, scenario=scenario, tool=tool, why=why, trials=tuple(trials))
-        for (result, scenario, tool, why), trials in found.items()
+        FaultGroup(result=result, tool=tool, why=why, trials=tuple(trials))
+        for (result, tool, why), trials in found.items()
     ]
 
 
@@ -147,7 +148,7 @@ def _print_group(record: "RunRecord", group: FaultGroup, writer: TerminalWriter)
     key = ScenarioKey(*first.key)
     status = Status.ERRORED if group.result == "errored" else Status.FAILED
     writer.line(one_line(group.head), mark=status)
-    writer.line(shorten(group.why, _TEXT_LIMIT), indent=4)
+    writer.line(shorten(group.why, _SAID_LIMIT), indent=4)
     said = _reply(record, first)
     if said:
         writer.line(shorten(one_line(f"the agent said: {said}"), _SAID_LIMIT), indent=4, style="dim")
