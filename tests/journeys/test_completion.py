@@ -36,7 +36,7 @@ def test_commands_are_completed(folder: Any) -> None:
 
 
 def test_flags_are_completed(folder: Any) -> None:
-    assert offered(folder, "seatrial run --fa") == ["--failed", "--fail-fast"]
+    assert offered(folder, "seatrial run --fail") == ["--failed", "--fail-fast"]
 
 
 def test_tags_of_the_suite_are_completed(project: Any) -> None:

@@ -262,7 +262,8 @@ def test_what_is_no_answer_is_errored_and_says_why(outcome: Outcome, case: str, 
 @pytest.mark.parametrize("case", ["an empty reply", "a reply of null"])
 def test_an_empty_reply_is_failed(outcome: Outcome, case: str) -> None:
     assert outcome.trials[case]["status"] == "failed"
-    assert "Output produced: FAIL (empty output)." in outcome.console(case)
+    assert outcome.console(case).splitlines()[1].strip() == "empty reply"
+    assert "Output produced: FAIL (empty output)." in str(outcome.trials[case]["results"])
 
 
 def test_what_was_called_before_an_error_is_kept(outcome: Outcome) -> None:

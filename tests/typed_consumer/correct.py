@@ -43,6 +43,7 @@ from seatrial import (
     User,
     World,
     arun,
+    attack,
     check,
     compare,
     evaluator,
@@ -181,7 +182,8 @@ def play(folder: Path) -> str:
     except UsageError as mistake:
         return str(mistake)
     mutated = mutate(report)
-    return f"{report.passed} {names} {difference.regression_detected} {mutated}"
+    attacked: Report = attack(suite, agent=agent, families=["direct"], limit=10)
+    return f"{report.passed} {attacked.passed} {names} {difference.regression_detected} {mutated}"
 
 
 async def play_async() -> bool:
