@@ -17,6 +17,7 @@ from seatrial.cli.attack import command
 from seatrial.cli.run import command as run_command
 from seatrial.model.attacks import AttackReport
 from seatrial.model.run import Run, RunState, Status
+from seatrial.reports.attacks import never_received
 from seatrial.reports.conversation import find_fact
 from seatrial.store.store import open_store
 
@@ -165,6 +166,15 @@ def test_a_sweep_whose_payloads_never_reach_the_agent_is_inconclusive() -> None:
     assert report.total.received == 0
     assert report.verdict.status is Status.INCONCLUSIVE
     assert report.never_read == ("reads mail: read_email.body",)
+
+
+def test_a_family_that_never_reaches_the_agent_is_named() -> None:
+    def reads_once(messages: list[Any], ctx: Any) -> AgentResult:
+        ctx.call_tool("read_email")
+        return AgentResult("lunch", tool_calls=[{"name": "read_email", "arguments": {}}])
+
+    report = _attack(reads_once, CALL | {"families": ["direct", "split"]})
+    assert never_received(report) == ["family split"]  # its payloads need two texts
 
 
 def test_without_evidence_of_calls_a_call_goal_is_inconclusive() -> None:

@@ -69,9 +69,16 @@ def _rate(part: int, total: int, interval: Interval | None) -> str:
     return f"({percent(part / total)}){bounds}"
 
 
+def never_received(report: AttackReport) -> list[str]:
+    """Fields, and families, of which no payload reached the agent: nothing is known about them."""
+    reached = {cell.family for cell in report.cells if cell.counts.received + cell.counts.unknown}
+    families = [family for family in report.families if family not in reached] if reached else []
+    return [*report.never_read, *(f"family {family}" for family in families)]
+
+
 def attack_summary(report: AttackReport) -> SweepSummary:
     """What pages show."""
-    unread = (f"{field} never reached the agent, so nothing is known about it" for field in report.never_read)
+    unread = (f"{one}: never reached the agent, so nothing is known about it" for one in never_received(report))
     return SweepSummary(
         title="Attacks by field and family",
         matrix=attack_matrix(report),
@@ -99,8 +106,8 @@ def print_attacks(record: RunRecord, writer: TerminalWriter, *, verbose: bool) -
             writer.line(line, indent=4)
     if len(groups) > len(shown):
         writer.line(f"… {len(groups) - len(shown):,} more", style="dim")
-    for field in report.never_read:
-        writer.line(f"{one_line(field)}  never reached the agent, so nothing is known about it", mark=Status.NOT_RUN)
+    for one in never_received(report):
+        writer.line(f"{one_line(one)}: never reached the agent, so nothing is known about it", mark=Status.NOT_RUN)
     writer.line(attack_rate(report))
     writer.line(job_rate(report))
     outcome = record.outcome
@@ -153,7 +160,7 @@ def attack_blocks(record: RunRecord) -> Iterator[str]:
         yield f"- {escaped(_headline(*group))}\n{below}"
     if len(groups) > _FINDINGS_SHOWN:
         yield f"- … {len(groups) - _FINDINGS_SHOWN:,} more\n"
-    if report.never_read:
+    if unread := never_received(report):
         yield "\n### Never reached the agent: nothing is known about these\n\n"
-        yield "".join(f"- {escaped(field)}\n" for field in report.never_read)
+        yield "".join(f"- {escaped(one)}\n" for one in unread)
     yield f"\n{escaped(NO_PROOF)}\n\n"
