@@ -146,6 +146,7 @@ def serving(options: ServeOptions, **limits: Any) -> Iterator[Served]:
 def served(project: Project) -> Iterator[Served]:
     """A server over the project, shared by tests that only look."""
     with serving(ServeOptions(store=project.store, root=project.path)) as made:
+        made.get("/")  # for the session, so that no test depends on the order of the others
         yield made
 
 
